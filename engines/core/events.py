@@ -1,0 +1,476 @@
+"""The trace: one schema for every family, versioned, validated when read, JSON that a browser reads without a library.
+
+`Trace = header + steps + end`. A step records *facts* about one turn of a decoding loop; a group that a method does not fill is absent.
+Derived figures (rates, speed-ups) never stand here, only in `explorer.metrics`. Positions are absolute: the prompt starts at 0.
+
+Shapes: L positions of the board (prompt included), n rows of a draft tree, k candidates, V vocabulary. Times are seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+SCHEMA_VERSION = 1
+MISSING = 255  # in a "u1" array: no value at this place
+MAX_TRACE_BYTES = 64 * 2**20
+
+Index = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+Detail = Literal["none", "light", "full"]
+Unit = Literal["probability", "nats", "bits", "count", "score"]
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read; the message says what is wrong and where."""
+
+
+class Record(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all parts: unknown fields are refused, defaults are not written."""
+
+
+class Packed(Record):
+    """A numeric array as base64 of little-endian values, row-major. `u1` holds lo + (hi - lo) * q / 254, with 255 for "no value"."""
+
+    dtype: Literal["u1", "u2", "i4", "f4"]
+    shape: list[Index]
+    data: str
+    lo: float = 0.0
+    hi: float = 1.0
+
+    def array(self) -> np.ndarray:
+        """The values as float32 (NaN where missing) or integers, with `shape`. Raises TraceError if the bytes do not fit the shape."""
+        try:
+            raw = base64.b64decode(self.data, validate=True)
+        except ValueError as error:
+            raise TraceError(f"a packed array holds text that is not base64: {error}") from None
+        size = {"u1": 1, "u2": 2, "i4": 4, "f4": 4}[self.dtype]
+        if len(raw) != size * math.prod(self.shape):
+            raise TraceError(f"a packed {self.dtype} array of shape {self.shape} needs {size * math.prod(self.shape)} bytes, got {len(raw)}")
+        values = np.frombuffer(raw, dtype="<" + self.dtype).reshape(self.shape)
+        if self.dtype != "u1":
+            return values
+        return np.where(values == MISSING, np.nan, self.lo + (self.hi - self.lo) * values.astype(np.float32) / 254)
+
+
+def pack(values: np.ndarray, lo: float | None = None, hi: float | None = None) -> Packed:
+    """Floats become u1 between `lo` and `hi` (their own range if not given; NaN = missing), integers u2 or i4."""
+    if np.issubdtype(values.dtype, np.integer):
+        dtype: Literal["u2", "i4"] = "u2" if not values.size or (values.min() >= 0 and values.max() < 65536) else "i4"
+        return Packed(dtype, list(values.shape), _b64(values.astype("<" + dtype)))
+    missing = ~np.isfinite(values)
+    some = bool((~missing).any())
+    lo = lo if lo is not None else float(values[~missing].min()) if some else 0.0
+    hi = hi if hi is not None else float(values[~missing].max()) if some else 1.0
+    scale = 254 / (hi - lo) if hi > lo else 0.0
+    quantised = np.where(missing, MISSING, np.clip(np.rint((np.where(missing, lo, values) - lo) * scale), 0, 254))
+    return Packed("u1", list(values.shape), _b64(quantised.astype(np.uint8)), lo, hi)
+
+
+def pack_raw(values: np.ndarray) -> Packed:
+    """Floats as float32, for arrays on which a law is checked."""
+    return Packed("f4", list(values.shape), _b64(values.astype("<f4")))
+
+
+def _b64(values: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
+
+
+class Piece(Record):
+    """What one token id looks like. `kind`: text, special (mask, end ...) or byte (a fragment of a character, shown as hex)."""
+
+    id: Index
+    text: str
+    kind: Literal["text", "special", "byte"] = "text"
+
+
+class Commits(Record):
+    """Tokens written in this step, one entry per position, in the order in which they were decided.
+
+    `causes`: threshold, top1, quota, factor, random, boosted, greedy, sampled, accepted, bonus, forced, remasked, withdrawn ...
+    `probabilities`: what the deciding distribution gave the token; None where there was none. A remasked position holds the mask id,
+    a withdrawn one (a causal run cut back by an edit) holds -1.
+    """
+
+    positions: list[Index]
+    tokens: list[int]
+    causes: list[str]
+    probabilities: list[float | None] = []
+
+    def __post_init__(self) -> None:
+        if not len(self.positions) == len(self.tokens) == len(self.causes) or len(self.probabilities) not in (0, len(self.tokens)):
+            raise ValueError(
+                f"commits: {len(self.positions)} positions, {len(self.tokens)} tokens, {len(self.causes)} causes and "
+                f"{len(self.probabilities)} probabilities must be equally many"
+            )
+
+
+class Lane(Record):
+    """One named score over the positions [start, start + len(values)). `threshold`: the line it was compared with, if any."""
+
+    name: str
+    unit: Unit
+    start: Index
+    values: Packed
+    threshold: float | None = None
+
+
+class Candidates(Record):
+    """The k most likely tokens at each position in focus: `tokens` and `probabilities` have shape [len(positions), k], best first."""
+
+    positions: list[Index]
+    tokens: Packed
+    probabilities: Packed
+
+    def __post_init__(self) -> None:
+        if self.tokens.shape != self.probabilities.shape or not self.tokens.shape or self.tokens.shape[0] != len(self.positions):
+            raise ValueError(f"candidates: shapes {self.tokens.shape} and {self.probabilities.shape} do not fit {len(self.positions)} positions")
+
+
+class Tree(Record):
+    """A draft tree as fed to one verification forward. Row 0 is the root (the last emitted token); parents stand before children.
+
+    `why` says what became of each row: root, accepted, mismatch (looked at and refused), unreached (its parent was not accepted).
+    `sources`: root, draft, retrieval, ngram, matrix. `ranks`: candidate rank below the parent. `emitted`: the tokens the step gained.
+    """
+
+    start: Index  # position of the root
+    parents: list[Annotated[int, Meta(ge=-1)]]
+    tokens: list[Index]
+    accepted: list[bool]
+    why: list[str]
+    emitted: list[Index]
+    sources: list[str] = []
+    ranks: list[int] = []
+    draft_logprobs: list[float | None] = []
+    target_logprobs: list[float | None] = []
+    emitted_source: str = "argmax"  # argmax, target, residual
+
+    def __post_init__(self) -> None:
+        n = len(self.parents)
+        for name in ("tokens", "accepted", "why"):
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
+        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs"):
+            if len(getattr(self, name)) not in (0, n):
+                raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
+        if any(parent >= row for row, parent in enumerate(self.parents)):
+            raise ValueError("tree: a parent must stand before its children")
+
+
+class Branch(Record):
+    """A beam or reasoning path: what it added in this step, its score and its fate (alive, pruned, finished, chosen)."""
+
+    id: Index
+    parent: int
+    tokens: list[Index]
+    score: float
+    fate: str = "alive"
+
+
+class Span(Record):
+    """A stretch [start, end) of the board: block, fed (positions really computed), window, late, neighbourhood, unit, cache ..."""
+
+    kind: str
+    start: Index
+    end: Index
+    label: str = ""
+
+
+class Interval(Record):
+    """Work on a device or worker between two times (seconds since the run began), measured or modelled."""
+
+    lane: str
+    start: Seconds
+    end: Seconds
+    label: str = ""
+    measured: bool = True
+
+
+class Routing(Record):
+    """Which experts, layers or memory slots served which position, with their weights."""
+
+    kind: Literal["expert", "layer", "memory"]
+    position: Index
+    layer: int
+    chosen: list[int]
+    weights: list[float] = []
+
+
+class Choice(Record):
+    """A decision between models, exits or modes, with the quantity that decided and the line it was held against."""
+
+    options: list[str]
+    chosen: str
+    quantity: str
+    value: float | None
+    threshold: float
+    unit: Unit = "score"
+    raw: float | None = None  # the unsmoothed reading
+    switched: bool = False
+    detail: str = ""
+
+
+class Box(Record):
+    """A rectangle on the picture, in cells."""
+
+    row: Index
+    column: Index
+    height: Count
+    width: Count
+    label: str = ""
+
+
+class Media(Record):
+    """An image token grid (`codes` has shape [rows, columns], -1 unknown), with boxes on it."""
+
+    codes: Packed
+    boxes: list[Box] = []
+
+
+class Step(Record):
+    """One turn of the loop: its cost, then the groups that the method filled."""
+
+    index: Index
+    forwards: dict[str, Count]  # by model role: target, draft, small, large, reward ...
+    tokens_fed: Count  # rows x positions computed in those forwards
+    model_seconds: Seconds
+    method_seconds: Seconds
+    commits: Commits | None = None
+    scores: list[Lane] = []
+    candidates: Candidates | None = None
+    tree: Tree | None = None
+    branches: list[Branch] = []
+    spans: list[Span] = []
+    lanes: list[Interval] = []
+    routing: list[Routing] = []
+    choice: Choice | None = None
+    media: Media | None = None
+    facts: dict[str, float] = {}
+    note: str = ""
+
+
+class ModelRecord(Record):
+    """Which weights ran, in which role, where."""
+
+    role: str
+    name: str
+    kind: str
+    sha256: str = ""
+    revision: str = ""
+    parameters: Count = 0
+    dtype: str = ""
+    device: str = "cpu"
+    threads: Count = 1
+    tokenizer: str = ""
+    licence: str = ""
+
+
+class Edit(Record):
+    """What a person changed after a step: the next step continues from the changed state.
+
+    `force`: position -> token. `remask`: positions to hide again (masked models). `forbid`: position -> tokens that may not stand there.
+    `params`: new values of declared parameters.
+    """
+
+    force: dict[int, int] = {}
+    remask: list[Index] = []
+    forbid: dict[int, list[int]] = {}
+    params: dict[str, Any] = {}
+
+
+class TimedEdit(Record):
+    """An edit and the step after which it was sent."""
+
+    after_step: Index
+    edit: Edit
+
+
+class Header(Record):
+    """Everything that is known before the first step; enough to run it again."""
+
+    schema: Index
+    method: str
+    title: str
+    family: str
+    paper: str
+    params: dict[str, Any]
+    models: list[ModelRecord]
+    prompt: str
+    prompt_ids: list[Index]
+    seed: int
+    detail: Detail
+    baseline: str | None
+    lossless: bool
+    emits: list[str]
+    departures: str
+    versions: dict[str, str]
+    machine: str
+    started_at: str
+    eos_ids: list[Index]
+    mask_id: int | None = None
+    canvas: Count | None = None  # positions of a masked board, prompt included; None for a board that grows
+    warmup_seconds: Seconds = 0.0
+    edits: list[TimedEdit] = []
+
+
+class End(Record):
+    """How the run ended: complete, stopped (by a person), budget (steps or seconds ran out), failed (message says why)."""
+
+    reason: Literal["complete", "stopped", "budget", "failed"]
+    output_ids: list[int]
+    text: str
+    wall_seconds: Seconds  # from the first step's start to the end, recording and consumer included
+    record_seconds: Seconds  # of it, spent on recording
+    message: str = ""
+
+
+class Totals(Record):
+    """Sums over the steps. Tokens are counted as ids emitted before the first end mark; end and padding stand apart."""
+
+    forwards: Count
+    forwards_by_role: dict[str, Count]
+    tokens_fed: Count
+    tokens: Count
+    end_tokens: Count
+    padding: Count
+    masks_left: Count
+    model_seconds: Seconds
+    method_seconds: Seconds
+
+
+class Trace(Record):
+    """A whole run. `pieces` is the token table: every id that occurs anywhere in the trace."""
+
+    header: Header
+    steps: list[Step]
+    pieces: list[Piece]
+    end: End
+
+    @property
+    def text(self) -> str:
+        """The generated text up to the first end mark, special tokens left out."""
+        return self.end.text
+
+    @property
+    def output_ids(self) -> list[int]:
+        """All ids after the prompt as the run left them: end marks, padding and remaining masks included."""
+        return self.end.output_ids
+
+    @property
+    def totals(self) -> Totals:
+        """Counts and times summed over the steps."""
+        return totals(self)
+
+    def to_json(self) -> str:
+        """Compact JSON; `Trace.from_json` gives an equal trace back."""
+        return msgspec.json.encode(self).decode("utf-8")
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Trace:
+        """Read and validate. Raises TraceError with the place of the first fault; never executes or trusts anything in the text."""
+        return read_trace(text)
+
+
+def totals(trace: Trace) -> Totals:
+    """The sums behind `Trace.totals`."""
+    by_role: dict[str, int] = {}
+    for step in trace.steps:
+        for role, n in step.forwards.items():
+            by_role[role] = by_role.get(role, 0) + n
+    ids, ends = trace.end.output_ids, set(trace.header.eos_ids)
+    first_end = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    masks = ids.count(trace.header.mask_id) if trace.header.mask_id is not None else 0
+    body = ids[:first_end]
+    return Totals(
+        forwards=sum(by_role.values()),
+        forwards_by_role=by_role,
+        tokens_fed=sum(s.tokens_fed for s in trace.steps),
+        tokens=len(body) - (body.count(trace.header.mask_id) if trace.header.mask_id is not None else 0),
+        end_tokens=int(first_end < len(ids)),
+        padding=sum(1 for token in ids[first_end + 1 :] if token != trace.header.mask_id),
+        masks_left=masks,
+        model_seconds=math.fsum(s.model_seconds for s in trace.steps),
+        method_seconds=math.fsum(s.method_seconds for s in trace.steps),
+    )
+
+
+def read_trace(text: str | bytes) -> Trace:
+    """Decode and validate a trace: size, version, schema, array shapes, positions and token ids. Raises TraceError."""
+    size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text)
+    if size > MAX_TRACE_BYTES:
+        raise TraceError(f"the trace has {size:,} bytes; at most {MAX_TRACE_BYTES:,} are read")
+    try:
+        probe = msgspec.json.decode(text, type=_Probe)
+        if probe.header.schema != SCHEMA_VERSION:
+            raise TraceError(f"the trace has schema version {probe.header.schema}; this program reads version {SCHEMA_VERSION}")
+        trace = msgspec.json.decode(text, type=Trace)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not a valid trace: {error}") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TraceError(f"not JSON, or cut off: {error}") from None
+    check_consistency(trace)
+    return trace
+
+
+class _ProbeHeader(msgspec.Struct):
+    schema: int
+
+
+class _Probe(msgspec.Struct):
+    header: _ProbeHeader
+
+
+def check_consistency(trace: Trace) -> None:
+    """What types cannot say: step numbers in order, every array readable, every position on the board, every token in the table."""
+    known = {piece.id for piece in trace.pieces}
+    limit = trace.header.canvas if trace.header.canvas is not None else len(trace.header.prompt_ids) + len(trace.end.output_ids) + 4096
+    _require_known(trace.header.prompt_ids, known, "the prompt")
+    _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
+    for number, step in enumerate(trace.steps):
+        where = f"step {number}"
+        if step.index != number:
+            raise TraceError(f"{where} says it is step {step.index}")
+        for positions in _positions(step):
+            if any(p >= limit for p in positions):
+                raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
+        for lane in step.scores:
+            if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
+                raise TraceError(f"{where}: lane '{lane.name}' does not fit the board")
+        _require_known(step_tokens(step), known, where)
+
+
+def _positions(step: Step) -> Iterable[Sequence[int]]:
+    if step.commits:
+        yield step.commits.positions
+    if step.candidates:
+        yield step.candidates.positions
+    yield [span.end - 1 for span in step.spans if span.end]
+
+
+def step_tokens(step: Step) -> list[int]:
+    """Every token id that a step mentions (a withdrawn position's -1 excepted)."""
+    found: list[int] = []
+    if step.commits:
+        found += [t for t in step.commits.tokens if t >= 0]
+    if step.candidates:
+        step.candidates.probabilities.array()
+        found += [int(t) for t in step.candidates.tokens.array().ravel()]
+    if step.tree:
+        found += step.tree.tokens + step.tree.emitted
+    for branch in step.branches:
+        found += branch.tokens
+    return found
+
+
+def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:
+    missing = next((t for t in tokens if t not in known), None)
+    if missing is not None:
+        raise TraceError(f"{where} uses token {missing}, which is not in the token table")

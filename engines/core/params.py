@@ -1,0 +1,130 @@
+"""Parameters as data: type, default, range, symbol and sentence stand once; slider, flag, docs and validation all come from here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import msgspec
+
+from engines.core.errors import UserError
+
+Kind = Literal["int", "float", "bool", "choice", "text"]
+
+
+class Param(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter of a method. `low` and `high` are inclusive; `sees` tells what a viewer sees when it moves.
+
+    `neutral`: the value at which the method equals its declared baseline, where there is one.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    sees: str
+    symbol: str = ""
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] = ()
+    neutral: Any = None
+    source: str = ""  # where the default comes from
+
+    def check(self, value: Any) -> Any:
+        """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is understood."""
+        try:
+            value = _coerce(self.kind, value)
+        except (TypeError, ValueError, KeyError):
+            raise UserError(f"{self.name}={_short(value)} is not {_article(self.kind)}; {self.allowed()}.") from None
+        if self.kind == "choice" and value not in self.choices:
+            raise UserError(f"{self.name}={_short(value)} is not offered; {self.allowed()}.")
+        if self.kind in ("int", "float"):
+            below = self.low is not None and value < self.low
+            above = self.high is not None and value > self.high
+            if below or above or math.isnan(value):
+                raise UserError(f"{self.name}={_short(value)} is out of range; {self.allowed()}.")
+        if self.kind == "text" and len(value) > 2000:
+            raise UserError(f"{self.name} has {len(value)} characters; at most 2000 are allowed.")
+        return value
+
+    def allowed(self) -> str:
+        """A phrase that says what may be given."""
+        if self.kind == "choice":
+            return "choose one of " + ", ".join(self.choices)
+        if self.kind == "bool":
+            return "give true or false"
+        if self.kind == "text":
+            return "give a text"
+        number = "a whole number" if self.kind == "int" else "a number"
+        return f"give {number} from {self.low:g} to {self.high:g}" if self.low is not None and self.high is not None else f"give {number}"
+
+
+def Int(name: str, default: int, low: int, high: int, *, sees: str, symbol: str = "", neutral: int | None = None, source: str = "") -> Param:
+    """A whole number in [low, high]."""
+    return Param(name=name, kind="int", default=default, low=low, high=high, step=1, sees=sees, symbol=symbol, neutral=neutral, source=source)
+
+
+def Float(
+    name: str, default: float, low: float, high: float, *, sees: str, step: float = 0.01, symbol: str = "", neutral: float | None = None, source: str = ""
+) -> Param:
+    """A number in [low, high]."""
+    return Param(name=name, kind="float", default=default, low=low, high=high, step=step, sees=sees, symbol=symbol, neutral=neutral, source=source)
+
+
+def Bool(name: str, default: bool, *, sees: str, symbol: str = "", neutral: bool | None = None, source: str = "") -> Param:
+    """A switch."""
+    return Param(name=name, kind="bool", default=default, sees=sees, symbol=symbol, neutral=neutral, source=source)
+
+
+def Choice(name: str, default: str, choices: Sequence[str], *, sees: str, symbol: str = "", neutral: str | None = None, source: str = "") -> Param:
+    """One of several named options."""
+    return Param(name=name, kind="choice", default=default, choices=tuple(choices), sees=sees, symbol=symbol, neutral=neutral, source=source)
+
+
+def Text(name: str, default: str, *, sees: str, source: str = "") -> Param:
+    """Free text."""
+    return Param(name=name, kind="text", default=default, sees=sees, source=source)
+
+
+class Params(SimpleNamespace):
+    """The checked values of one run, read as attributes. An edit may change them while the run goes on."""
+
+
+def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None) -> Params:
+    """Defaults overlaid with `given`, each checked. Raises UserError for an unknown name or a bad value."""
+    given = dict(given or {})
+    by_name = {p.name: p for p in declared}
+    for name in given:
+        if name not in by_name:
+            raise UserError(f"unknown parameter '{_short(name)}'; this method has {', '.join(by_name) or 'no parameters'}.")
+    return Params(**{name: p.check(given[name]) if name in given else p.default for name, p in by_name.items()})
+
+
+def _coerce(kind: Kind, value: Any) -> Any:
+    if kind == "bool":
+        if isinstance(value, bool):
+            return value
+        return {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}[str(value).strip().lower()]
+    if kind in ("choice", "text"):
+        if not isinstance(value, str):
+            raise TypeError
+        return value
+    if isinstance(value, bool):
+        raise TypeError
+    number = float(value)
+    if kind == "float":
+        return number
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
+
+
+def _article(kind: Kind) -> str:
+    return {"int": "a whole number", "float": "a number", "bool": "true or false", "choice": "one of the choices", "text": "a text"}[kind]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

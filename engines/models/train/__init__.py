@@ -1,0 +1,1 @@
+"""Training of the models that ship in `assets/models`: `python -m engines.models.train NAME`."""
