@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from engines.core.events import ModelRecord, Piece
+from engines.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Tokenizer(Protocol):

@@ -88,6 +88,11 @@ def Text(name: str, default: str, *, sees: str, source: str = "") -> Param:
     return Param(name=name, kind="text", default=default, sees=sees, source=source)
 
 
+def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
+    """The length of the answer, called the same in every method."""
+    return Int("max_new_tokens", default, 1, high, symbol="G", sees="How many tokens may be written; on a masked board, how many masks it starts with.")
+
+
 class Params(SimpleNamespace):
     """The checked values of one run, read as attributes. An edit may change them while the run goes on."""
 

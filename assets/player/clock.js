@@ -1,0 +1,166 @@
+// One clock for all players of a group: steps, forward passes or measured seconds. The shorter run ends and stays at its end.
+
+export const UNITS = { steps: "Steps", forwards: "Forward passes", seconds: "Seconds" };
+export const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
+const RATES = { steps: 6, forwards: 6, seconds: 1 }; // units a second at speed 1; seconds run in real time
+const LONGEST_FRAME = 0.25;
+
+/** How many steps are done at place `x` of a rising axis that starts at 0. */
+export function cursor(axis, x) {
+  let low = 0, high = axis.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (axis[middle] <= x) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** The nearest place before or after `x` at which one of the runs completes a step; `x` itself at either end. */
+export function boundary(axes, x, direction) {
+  let best = null;
+  for (const axis of axes) {
+    const at = cursor(axis, x);
+    const next = direction > 0 ? axis[at + 1] : axis[at] < x ? axis[at] : axis[at - 1];
+    if (next !== undefined && (best === null || (direction > 0 ? next < best : next > best))) best = next;
+  }
+  return best ?? x;
+}
+
+export class Group {
+  constructor() {
+    Object.assign(this, { members: new Set(), listeners: new Set(), unit: "steps", x: 0, speed: 1, playing: false, follow: false });
+  }
+
+  axes() {
+    return [...this.members].map((member) => member.axis(this.unit)).filter((axis) => axis.length > 1);
+  }
+
+  get end() {
+    return Math.max(0, ...this.axes().map((axis) => axis[axis.length - 1]));
+  }
+
+  add(member) {
+    this.members.add(member);
+    this.refresh();
+  }
+
+  remove(member) {
+    this.members.delete(member);
+    if (!this.members.size) this.pause();
+    this.refresh();
+  }
+
+  /** Moves every player; a person who goes to the end of a live run follows it again. */
+  seek(x) {
+    this.x = Math.min(Math.max(0, x), this.end);
+    this.follow = this.x >= this.end;
+    this.refresh();
+  }
+
+  move(direction) {
+    this.pause();
+    this.seek(boundary(this.axes(), this.x, direction));
+  }
+
+  restart() {
+    this.seek(0);
+  }
+
+  /** New steps arrived in a member. */
+  grown() {
+    if (this.follow) this.x = this.end;
+    this.refresh();
+  }
+
+  setUnit(unit) {
+    const lead = [...this.members].sort((a, b) => b.axis(this.unit).length - a.axis(this.unit).length)[0];
+    const step = lead ? cursor(lead.axis(this.unit), this.x) : 0;
+    this.unit = unit;
+    this.x = lead ? lead.axis(unit)[step] : 0;
+    this.refresh();
+  }
+
+  setSpeed(speed) {
+    this.speed = speed;
+    this.refresh();
+  }
+
+  shiftSpeed(direction) {
+    const at = SPEEDS.indexOf(this.speed);
+    this.setSpeed(SPEEDS[Math.min(Math.max(at + direction, 0), SPEEDS.length - 1)]);
+  }
+
+  play() {
+    if (this.x >= this.end) this.x = 0;
+    this.playing = this.end > 0;
+    this.follow = false;
+    start(this);
+    this.refresh();
+  }
+
+  pause() {
+    if (!this.playing) return;
+    this.playing = false;
+    this.refresh();
+  }
+
+  toggle() {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
+  tick(elapsed) {
+    this.x += elapsed * RATES[this.unit] * this.speed;
+    if (this.x >= this.end) {
+      this.x = this.end;
+      this.playing = false;
+      this.follow = true;
+    }
+    this.refresh();
+  }
+
+  refresh() {
+    for (const member of this.members) member.at(cursor(member.axis(this.unit), this.x), this.playing);
+    for (const listener of this.listeners) listener(this);
+  }
+
+  key(event) {
+    const tag = event.target.tagName;
+    if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(tag)) return;
+    if (event.key === " " && ["BUTTON", "SUMMARY", "A"].includes(tag)) return;
+    const actions = { " ": () => this.toggle(), ArrowLeft: () => this.move(-1), ArrowRight: () => this.move(1), Home: () => this.seek(0),
+      End: () => this.seek(this.end), "[": () => this.shiftSpeed(-1), "]": () => this.shiftSpeed(1) };
+    if (!Object.hasOwn(actions, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    actions[event.key]();
+  }
+}
+
+const groups = new Map();
+const running = new Set();
+let last = 0;
+
+export function groupNamed(name) {
+  if (!groups.has(name)) groups.set(name, new Group());
+  return groups.get(name);
+}
+
+function start(group) {
+  running.add(group);
+  if (running.size === 1) {
+    last = performance.now();
+    requestAnimationFrame(frame);
+  }
+}
+
+function frame(now) {
+  const elapsed = Math.min(Math.max(0, now - last) / 1000, LONGEST_FRAME);
+  last = now;
+  for (const group of running) {
+    if (group.playing) group.tick(elapsed);
+    if (!group.playing) running.delete(group);
+  }
+  if (running.size) requestAnimationFrame(frame);
+}

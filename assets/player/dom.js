@@ -1,0 +1,65 @@
+// Small helpers for elements. Data becomes text or an attribute, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children) if (child !== null) node.append(child);
+  return node;
+}
+
+export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function set(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+}
+
+/** A canvas of w x h CSS pixels, sharp on dense screens. */
+export function sizeCanvas(canvas, w, h) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(w * ratio));
+  canvas.height = Math.max(1, Math.round(h * ratio));
+  canvas.style.width = `${w}px`;
+  canvas.style.height = `${h}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+
+/** Keeps exactly `n` children made by `make` in `parent` visible and returns them; spare ones are hidden, not removed. */
+export function pool(parent, n, make) {
+  while (parent.childNodes.length < n) parent.append(make());
+  const nodes = [...parent.childNodes];
+  nodes.forEach((node, i) => (node.style.display = i < n ? "" : "none"));
+  return nodes.slice(0, n);
+}
+
+/** A labelled select; `choose` gets the chosen value. */
+export function select(label, options, value, choose) {
+  const box = el("select", { onchange: () => choose(box.value) }, ...options.map(([key, text]) => el("option", { value: key }, text)));
+  box.value = value;
+  return el("label", { class: "dx-select" }, el("span", {}, label), box);
+}
+
+/** The part of a timeline that has not been played yet is covered by a veil which only moves. */
+export function timeline(seek, ...drawing) {
+  const veil = el("div", { class: "dx-veil" }), hand = el("div", { class: "dx-hand" });
+  const node = el("div", { class: "dx-timeline", onclick: (event) => seek(place(event)) }, ...drawing, veil, hand);
+  const place = (event) => {
+    const box = node.getBoundingClientRect();
+    return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+  };
+  const show = (part) => {
+    veil.style.transform = `translateX(${part * 100}%)`;
+    hand.style.transform = `translateX(${part * 100}%)`;
+  };
+  return { node, show, place };
+}

@@ -1,0 +1,260 @@
+// A panel: one run, the views that its groups ask for, on the clock of its group. And the toolbar of a group.
+
+import { number, seconds } from "./codec.js";
+import { groupNamed, SPEEDS, UNITS } from "./clock.js";
+import { el, select, setText } from "./dom.js";
+import { order, parseTrace, Run } from "./store.js";
+import { installTheme, modeOf } from "./theme.js";
+import { Branches } from "./views/branches.js";
+import { Counters } from "./views/counters.js";
+import { Facts } from "./views/facts.js";
+import { Gantt } from "./views/gantt.js";
+import { Lanes } from "./views/lanes.js";
+import { Media } from "./views/media.js";
+import { Ribbon } from "./views/ribbon.js";
+import { Routing } from "./views/routing.js";
+import { Text } from "./views/text.js";
+import { Tokens } from "./views/tokens.js";
+import { DraftTree } from "./views/tree.js";
+
+const VIEWS = [Counters, Text, Tokens, DraftTree, Ribbon, Lanes, Facts, Branches, Media, Routing, Gantt];
+const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
+const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: "ready", playing: "playing", done: "done", stopped: "stopped", failed: "failed", error: "cannot show" };
+let ids = 0;
+
+class Player {
+  constructor(element, { group = "main", slot = 0, theme, title = "" }) {
+    installTheme(theme);
+    Object.assign(this, { element, slot, title, group: groupNamed(group), run: null, views: [], t: 0, last: null, message: "", spoken: 0 });
+    this.name = el("h2", {});
+    this.sub = el("p", { class: "dx-sub" });
+    this.pill = el("span", { class: "dx-pill" });
+    this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
+    this.note = el("p", { class: "dx-note" });
+    this.body = el("div", { class: "dx-body" });
+    this.say = el("output", { class: "dx-say", "aria-live": "polite" });
+    this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.group.key(event) },
+      el("header", {}, el("div", {}, this.name, this.sub), this.pill), this.alert, this.body, this.say);
+    element.replaceChildren(this.root);
+    this.context = { theme, id: ids++, lane: null, peek: false, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
+      setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
+    this.sizes = new ResizeObserver(() => this.#resize());
+    this.sizes.observe(this.body);
+    this.modes = new MutationObserver(() => this.#recolour());
+    for (const node of [document.documentElement, document.body]) this.modes.observe(node, { attributeFilter: ["class"] });
+    this.media = matchMedia("(prefers-color-scheme: dark)");
+    this.recolour = () => this.#recolour();
+    this.media.addEventListener("change", this.recolour);
+    this.group.add(this);
+    this.#state("empty");
+  }
+
+  /** Shows a whole trace, an object or JSON text, at its beginning or its end. */
+  load(trace, { at = "start" } = {}) {
+    this.#guarded(() => {
+      this.#open(Run.from(parseTrace(trace)));
+      this.#state(this.run.end?.reason === "failed" ? "failed" : "ready", this.run.end?.message);
+      if (at === "end") this.seek(this.run.length);
+      else this.group.seek(0);
+    });
+  }
+
+  begin(header, pieces = []) {
+    this.#guarded(() => {
+      this.#open(new Run(header, pieces));
+      this.group.follow = true;
+      this.#state("live");
+    });
+  }
+
+  /** One numbered batch {run, seq, header?, pieces?, steps?, end?, state?, message?}; a batch seen before is ignored. */
+  push(batch) {
+    const what = order(this.last, batch);
+    if (what === "old" || (this.root.dataset.state === "error" && what !== "start")) return;
+    if (what === "gap") return this.#state("error", `Part of this run did not arrive (batch ${batch.seq} after ${this.last?.seq ?? "none"}). Load the finished trace to see all of it.`);
+    if (what === "start") this.clear();
+    this.last = { run: batch.run, seq: batch.seq };
+    if (batch.header) this.begin(batch.header, batch.pieces);
+    this.#guarded(() => {
+      if (this.run) {
+        this.run.addPieces(batch.pieces);
+        this.run.addSteps(batch.steps);
+        if (batch.end) this.run.end = batch.end;
+        if (batch.steps?.length || batch.end) this.#grown();
+      }
+      const end = { complete: "done", budget: "done", stopped: "stopped", failed: "failed" }[batch.end?.reason];
+      const state = { running: "live" }[batch.state] ?? batch.state ?? end;
+      if (state) this.#state(state, batch.message ?? batch.end?.message);
+    });
+  }
+
+  /** Goes to the state after `step` steps; the other players of the group come along. */
+  seek(step) {
+    if (!this.run) return;
+    const axis = this.axis(this.group.unit);
+    this.group.pause();
+    this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)]);
+  }
+
+  clear() {
+    for (const { view } of this.views) view.destroy();
+    Object.assign(this, { views: [], run: null, last: null, t: 0 });
+    this.body.replaceChildren();
+    this.#state("empty");
+    this.group.grown();
+  }
+
+  destroy() {
+    this.clear();
+    this.sizes.disconnect();
+    this.modes.disconnect();
+    this.media.removeEventListener("change", this.recolour);
+    this.group.remove(this);
+    this.root.remove();
+  }
+
+  /** What is drawn, for tests. */
+  debug() {
+    const { run, t } = this;
+    return { state: this.root.dataset.state, step: t, unit: this.group.unit, x: this.group.x, message: this.message, views: this.views.map(({ View }) => View.name), steps: run?.length ?? 0,
+      board: run?.board(t).map(({ position, token, state }) => ({ position, token, state, text: token === null ? null : run.piece(token).text })) ?? [],
+      text: run?.text(t) ?? [], note: this.note.textContent, sums: run && { ...run.sums[t], tokens: run.tokens(t) }, describe: this.#sentence() };
+  }
+
+  axis(unit) {
+    return this.run?.axes[unit] ?? [0];
+  }
+
+  /** Called by the clock with the number of finished steps. */
+  at(t, playing) {
+    const moved = t !== this.t;
+    this.t = t;
+    this.root.dataset.step = t;
+    if (this.base === "ready" || this.base === "done") this.root.dataset.state = playing ? "playing" : t === this.run?.length ? "done" : "ready";
+    setText(this.pill, `${WORDS[this.root.dataset.state] ?? this.root.dataset.state}${this.run ? ` · step ${t} of ${this.run.length}` : ""}`);
+    if (!this.run || !moved) return;
+    this.#show();
+    const now = performance.now();
+    clearTimeout(this.later);
+    if (!playing && now - this.spoken > SPEAK_EVERY) this.#speak();
+    else this.later = setTimeout(() => this.#speak(), SPEAK_EVERY);
+  }
+
+  #show() {
+    setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : "Before the first step."));
+    for (const { view } of this.views) view.show(this.t);
+  }
+
+  #sentence() {
+    return this.run ? [`Step ${this.t} of ${this.run.length}.`, ...this.views.map(({ view }) => view.describe(this.t)), this.note.textContent].filter(Boolean).join(" ") : "";
+  }
+
+  #speak() {
+    this.spoken = performance.now();
+    setText(this.say, this.#sentence());
+  }
+
+  #open(run) {
+    const { last } = this;
+    this.clear();
+    Object.assign(this, { run, last });
+    const { header } = run;
+    setText(this.name, this.title || header.title || header.method);
+    setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? "lossless by design" : "", header.departures ? `departs from the paper: ${header.departures}` : ""].filter(Boolean).join(" · "));
+    this.#grown();
+  }
+
+  #grown() {
+    const { run } = this;
+    this.context.lane = this.context.lane !== "" && !run.lanes.has(this.context.lane) ? (run.lanes.has("confidence") ? "confidence" : ([...run.lanes.keys()][0] ?? null)) : this.context.lane;
+    for (const { view } of this.views) view.grow?.();
+    VIEWS.forEach((View, place) => {
+      if (this.views.some((v) => v.View === View) || !View.wants(run)) return;
+      const dom = el("div", { class: "dx-content" }), view = new View();
+      const frame = View.title ? el("details", { class: "dx-view", open: true, "data-view": View.name }, el("summary", {}, View.title), dom) : dom;
+      const after = this.views.find((v) => v.place > place);
+      this.body.insertBefore(frame, after?.frame ?? null);
+      this.views.push({ View, view, frame, dom, place });
+      this.views.sort((a, b) => a.place - b.place);
+      view.load(run, dom, this.context);
+      view.resize?.(dom.clientWidth);
+      if (View === Counters) dom.append(this.note);
+    });
+    this.group.grown();
+    this.#show();
+  }
+
+  #relook(change) {
+    Object.assign(this.context, change);
+    for (const { view } of this.views) view.relook?.();
+  }
+
+  #resize() {
+    for (const { view, dom } of this.views) if (dom.clientWidth) view.resize?.(dom.clientWidth);
+  }
+
+  #recolour() {
+    const mode = modeOf(this.root);
+    if (mode === this.mode || !this.run) return void (this.mode = mode);
+    this.mode = mode;
+    this.#resize();
+    this.#relook({});
+    this.#show();
+  }
+
+  #state(state, message = "") {
+    this.base = state;
+    this.message = message;
+    this.root.dataset.state = state;
+    this.alert.hidden = !message;
+    setText(this.alert, message);
+    this.at(this.t, this.group.playing);
+  }
+
+  #guarded(act) {
+    try {
+      act();
+    } catch (error) {
+      this.#state("error", error.message);
+    }
+  }
+}
+
+export function mount(element, options) {
+  return new Player(element, options);
+}
+
+/** The controls of a group: one for all of its players. */
+export function mountToolbar(element, { group: name = "main", theme } = {}) {
+  if (theme) installTheme(theme);
+  const group = groupNamed(name);
+  const button = (label, text, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+  const play = button("Play", "▶", () => group.toggle()), slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
+  const place = el("span", { class: "dx-place" });
+  const units = Object.entries(UNITS).map(([unit, text]) => el("button", { type: "button", "data-unit": unit, onclick: () => group.setUnit(unit) }, text));
+  const speed = select("Speed", SPEEDS.map((s) => [s, `${s}×`]), 1, (s) => group.setSpeed(Number(s)));
+  const root = el("div", { class: "dx dx-toolbar", role: "toolbar", "aria-label": "Playback of all players", onkeydown: (event) => group.key(event) },
+    el("div", { class: "dx-buttons" }, button("Restart", "⏮", () => group.restart()), button("Step back", "◁", () => group.move(-1)), play, button("Step forward", "▷", () => group.move(1))),
+    slider, place, el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units), speed);
+  const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
+  slider.addEventListener("input", () => {
+    group.pause();
+    group.seek(group.unit === "steps" ? Number(slider.value) : (slider.value / GRAIN) * group.end);
+  });
+  const update = () => {
+    const { unit, x, end, playing } = group, whole = unit === "steps", say = (v) => (unit === "seconds" ? seconds(v) : number(Math.floor(v + 1e-6)));
+    slider.max = whole ? end : GRAIN;
+    slider.value = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
+    slider.setAttribute("aria-valuetext", `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}`);
+    setText(place, `${say(x)} / ${say(end)}`);
+    setText(play, playing ? "⏸" : "▶");
+    play.setAttribute("aria-label", playing ? "Pause" : "Play");
+    play.title = `${playing ? "Pause" : "Play"} (space)`;
+    for (const node of units) node.setAttribute("aria-pressed", String(node.dataset.unit === unit));
+    speed.lastChild.value = group.speed;
+  };
+  group.listeners.add(update);
+  element.replaceChildren(root);
+  update();
+  return { group, root, destroy: () => (group.listeners.delete(update), root.remove()) };
+}

@@ -1,0 +1,226 @@
+// One run as the views read it: checked header, running sums, the board after any number of steps. No DOM, no metric beyond sums.
+
+import { unpack } from "./codec.js";
+
+const SCHEMA = 1;
+const STATES = new Map([["accepted", "accepted"], ["bonus", "bonus"], ["forced", "forced"]]);
+const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought
+
+export function checkHeader(header) {
+  if (!header || typeof header !== "object") throw new Error("This is not a trace: it has no header.");
+  if (header.schema !== SCHEMA) throw new Error(`This trace has schema version ${header.schema ?? "(none)"}; this player reads version ${SCHEMA}.`);
+}
+
+export function parseTrace(trace) {
+  if (typeof trace !== "string") return trace;
+  try {
+    return JSON.parse(trace);
+  } catch (error) {
+    throw new Error(`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
+  }
+}
+
+/** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a "gap". */
+export function order(last, batch) {
+  if (!last || last.run !== batch.run) return batch.header || batch.state === "queued" || batch.seq === 0 ? "start" : "gap";
+  if (batch.seq <= last.seq) return "old";
+  return batch.seq === last.seq + 1 ? "next" : "gap";
+}
+
+/** A run. Its cursor t counts finished steps: 0 is the prompt alone, t shows the state after `steps[t - 1]`. */
+export class Run {
+  constructor(header, pieces = []) {
+    checkHeader(header);
+    this.header = header;
+    this.prompt = header.prompt_ids ?? [];
+    this.mask = header.mask_id ?? null;
+    this.canvas = header.canvas ?? null;
+    this.eos = new Set(header.eos_ids ?? []);
+    this.pieces = new Map();
+    this.steps = [];
+    this.end = null;
+    this.axes = { steps: [0], forwards: [0], seconds: [0] };
+    this.sums = [{ forwards: 0, roles: {}, fed: 0, model: 0, method: 0 }];
+    this.widths = [this.canvas ?? this.prompt.length];
+    this.widest = this.widths[0];
+    this.history = [];
+    this.lanes = new Map();
+    this.groups = new Set();
+    this.spanKinds = [];
+    this.states = new Set(["prompt", ...(this.canvas ? ["masked"] : []), "new", "old"]);
+    this.addPieces(pieces);
+  }
+
+  static from(trace) {
+    const { header, pieces, steps = [], end = null } = parseTrace(trace) ?? {};
+    const run = new Run(header, pieces);
+    run.addSteps(steps);
+    run.end = end;
+    return run;
+  }
+
+  get length() {
+    return this.steps.length;
+  }
+
+  addPieces(pieces = []) {
+    for (const piece of pieces) this.pieces.set(piece.id, { text: String(piece.text), kind: piece.kind ?? "text" });
+  }
+
+  addSteps(steps = []) {
+    for (const step of steps) {
+      if (step.index !== this.length) throw new Error(`Step ${this.length} is missing: step ${step.index} came instead.`);
+      this.steps.push(step);
+      this.#sum(step);
+      this.#commit(step);
+      this.#scores(step);
+      for (const [name, group] of Object.entries(step)) if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
+      for (const { kind } of step.spans ?? []) if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
+    }
+  }
+
+  #sum(step) {
+    const { forwards, roles, fed, model, method } = this.sums[this.length - 1];
+    const next = { forwards, roles: { ...roles }, fed: fed + step.tokens_fed, model: model + step.model_seconds, method: method + step.method_seconds };
+    for (const [role, n] of Object.entries(step.forwards)) {
+      next.roles[role] = (next.roles[role] ?? 0) + n;
+      next.forwards += n;
+    }
+    this.sums.push(next);
+    this.axes.steps.push(this.length);
+    this.axes.forwards.push(next.forwards + this.length * TIE);
+    this.axes.seconds.push(next.model + next.method + this.length * TIE);
+  }
+
+  #commit({ index, commits }) {
+    let width = this.widths[index];
+    const write = (position, entry) => (this.history[position] ??= []).push(entry);
+    commits?.positions.forEach((position, i) => {
+      const token = commits.tokens[i];
+      const entry = { step: index, token, cause: commits.causes[i], probability: commits.probabilities?.[i] ?? null };
+      if (token < 0 && this.canvas === null) {
+        for (let behind = position; behind < width; behind++) write(behind, entry);
+        width = Math.min(width, position);
+      } else {
+        write(position, entry);
+        width = Math.max(width, position + 1);
+      }
+      if (token < 0 || token === this.mask) this.states.add("remasked");
+      else if (STATES.has(entry.cause)) this.states.add(entry.cause);
+      if (this.eos.has(token)) this.states.add("eos");
+    });
+    this.widths.push(width);
+    this.widest = Math.max(this.widest, width);
+  }
+
+  #scores(step) {
+    for (const lane of step.scores ?? []) {
+      const fixed = lane.unit === "probability";
+      let seen = this.lanes.get(lane.name);
+      if (!seen) this.lanes.set(lane.name, (seen = { unit: lane.unit, lo: fixed ? 0 : Infinity, hi: fixed ? 1 : -Infinity, threshold: null }));
+      if (lane.threshold !== undefined && lane.threshold !== null) seen.threshold = lane.threshold;
+      if (fixed) continue;
+      let { lo = 0, hi = 1, dtype } = lane.values;
+      if (dtype !== "u1") for (const value of (lo = Infinity, hi = -Infinity, unpack(lane.values).values)) (lo = Math.min(lo, value)), (hi = Math.max(hi, value));
+      seen.lo = Math.min(seen.lo, lo);
+      seen.hi = Math.max(seen.hi, hi);
+    }
+  }
+
+  piece(id) {
+    return this.pieces.get(id) ?? { text: `‹token ${id}›`, kind: "special" };
+  }
+
+  /** The last write to a position before cursor t, or null. */
+  written(position, t) {
+    const entries = this.history[position];
+    if (!entries) return null;
+    let low = 0, high = entries.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (entries[middle].step < t) low = middle + 1;
+      else high = middle;
+    }
+    return low ? entries[low - 1] : null;
+  }
+
+  /** All cells at cursor t: {position, token (null: none yet), state, entry}. */
+  board(t) {
+    const cells = new Array(this.widths[t]);
+    let ended = false;
+    for (let position = 0; position < cells.length; position++) {
+      const entry = this.written(position, t);
+      const raw = entry ? entry.token : (this.prompt[position] ?? this.mask);
+      const open = raw === null || raw < 0 || raw === this.mask;
+      if (position >= this.prompt.length && this.eos.has(raw)) ended = true;
+      cells[position] = { position, token: open ? null : raw, state: this.#state(open, entry, t, ended), entry };
+    }
+    return cells;
+  }
+
+  #state(open, entry, t, ended) {
+    const now = entry?.step === t - 1;
+    if (open) return now ? "remasked" : "masked";
+    if (!entry) return "prompt";
+    if (now) return STATES.get(entry.cause) ?? "new";
+    return entry.cause === "forced" ? "forced" : ended ? "eos" : "old";
+  }
+
+  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end"}, up to the first end mark. */
+  text(t) {
+    const parts = [];
+    for (const { token, state } of this.board(t).slice(this.prompt.length)) {
+      const end = this.eos.has(token);
+      const kind = end ? "end" : token === null ? "hole" : state === "old" || state === "eos" || state === "prompt" ? "old" : "new";
+      const piece = token === null ? null : this.piece(token);
+      const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
+      const last = parts[parts.length - 1];
+      if (last?.kind === kind) last.text += text;
+      else parts.push({ text, kind });
+      if (end) break;
+    }
+    return parts;
+  }
+
+  /** Tokens gained at cursor t: ids after the prompt and before the first end mark, masks not counted. */
+  tokens(t) {
+    const done = this.end && t === this.length;
+    const ids = done ? this.end.output_ids : this.board(t).slice(this.prompt.length).map((cell) => cell.token);
+    let n = 0;
+    for (const id of ids) {
+      if (this.eos.has(id)) break;
+      if (id !== null && id >= 0 && id !== this.mask) n++;
+    }
+    return n;
+  }
+
+  lane(index, name) {
+    return this.steps[index]?.scores?.find((lane) => lane.name === name) ?? null;
+  }
+
+  /** The value of a score lane at a position in a step; NaN if it has none. */
+  score(index, name, position) {
+    const lane = this.lane(index, name);
+    return lane ? (unpack(lane.values).values[position - lane.start] ?? NaN) : NaN;
+  }
+
+  /** The value of a lane as 0..1 of its range, for colour. */
+  level(name, value) {
+    const { lo, hi } = this.lanes.get(name);
+    return Number.isNaN(value) ? NaN : hi > lo ? Math.min(Math.max((value - lo) / (hi - lo), 0), 1) : 0.5;
+  }
+
+  /** Top-k candidates [{token, probability}] of a position in a step, or null if none were recorded. */
+  candidates(index, position) {
+    const group = this.steps[index]?.candidates;
+    const row = group ? group.positions.indexOf(position) : -1;
+    if (row < 0) return null;
+    const tokens = unpack(group.tokens), probabilities = unpack(group.probabilities).values, k = tokens.shape[1] ?? 1;
+    return Array.from({ length: k }, (_, i) => ({ token: tokens.values[row * k + i], probability: probabilities[row * k + i] }));
+  }
+
+  /** True if any step so far fills the group `name`. */
+  has(name) {
+    return this.groups.has(name);
+  }
+}

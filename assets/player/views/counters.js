@@ -1,0 +1,68 @@
+// What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and how, on click.
+
+import { number, seconds } from "../codec.js";
+import { el, setText } from "../dom.js";
+
+const rate = (above, below) => (below > 0 ? number(above / below) : "–");
+
+const FIGURES = [
+  ["Tokens", "measured", (c) => number(c.tokens), () => "Ids after the prompt and before the first end mark, as the method wrote them; masks are not counted and text is never re-encoded."],
+  ["Forward passes", "measured", (c) => number(c.forwards), (c) => `Model calls, counted at the call${c.roles ? `: ${c.roles}` : ""}.`],
+  ["Tokens / forward", "derived", (c) => rate(c.tokens, c.forwards), (c) => `Tokens / forward passes of all roles = ${number(c.tokens)} / ${number(c.forwards)}. Bonus tokens are included.`],
+  ["Tokens / s", "derived", (c) => rate(c.tokens, c.model + c.method), (c) => `Tokens / (model time + method time) = ${number(c.tokens)} / (${seconds(c.model)} + ${seconds(c.method)}). Drawing and warm-up are not in it.`],
+  ["Model time", "measured", (c) => seconds(c.model), () => "Seconds inside model calls, summed over the steps so far."],
+  ["Method time", "measured", (c) => seconds(c.method), () => "Seconds of the method's own work between model calls; recording and drawing are excluded."],
+  ["Tokens fed", "measured", (c) => number(c.fed), () => "Rows times positions computed in those forward passes."],
+];
+
+export class Counters {
+  static wants() {
+    return true;
+  }
+
+  load(run, dom) {
+    Object.assign(this, { run, dom, open: null });
+    this.note = el("p", { class: "dx-formula", hidden: true });
+    this.items = FIGURES.map(([name, origin], i) => {
+      const value = el("strong", {}, "–");
+      const button = el("button", { type: "button", class: "dx-figure", "aria-expanded": "false", onclick: () => this.#toggle(i) },
+        el("span", { class: "dx-name" }, name), value, el("small", { "data-origin": origin }, origin));
+      return { button, value };
+    });
+    const { header } = run;
+    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${number(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
+    this.machine = el("p", { class: "dx-machine" }, [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", `seed ${header.seed}`].filter(Boolean).join(" · "));
+    dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), this.note, this.machine);
+  }
+
+  #toggle(i) {
+    this.open = this.open === i ? null : i;
+    this.items.forEach(({ button }, k) => button.setAttribute("aria-expanded", String(k === this.open)));
+    this.note.hidden = this.open === null;
+    this.#explain();
+  }
+
+  #explain() {
+    if (this.open === null) return;
+    const [name, origin, , formula] = FIGURES[this.open];
+    setText(this.note, `${name} (${origin}). ${formula(this.values)}`);
+  }
+
+  show(t) {
+    const sums = this.run.sums[t], roles = Object.entries(sums.roles).map(([role, n]) => `${n} ${role}`).join(", ");
+    this.values = { ...sums, roles, tokens: this.run.tokens(t) };
+    FIGURES.forEach(([name, origin, figure, formula], i) => {
+      setText(this.items[i].value, figure(this.values));
+      this.items[i].button.title = `${name} (${origin}). ${formula(this.values)}`;
+    });
+    this.#explain();
+  }
+
+  describe() {
+    return `${this.values.tokens} tokens after ${this.values.forwards} forward passes.`;
+  }
+
+  destroy() {
+    this.dom.replaceChildren();
+  }
+}

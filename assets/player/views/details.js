@@ -1,0 +1,45 @@
+// What is known about one position at one step: its token, why it was written, what the model would rather have said, every score.
+
+import { glyphs, number } from "../codec.js";
+import { el } from "../dom.js";
+
+const WHOLE = 20000; // characters of a token that are shown in full
+
+function bars(run, candidates, chosen) {
+  const list = el("ol", { class: "dx-bars", "aria-label": "Most likely tokens" });
+  for (const { token, probability } of candidates) {
+    const bar = el("span", { class: "dx-bar" });
+    bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
+    list.append(el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, el("code", {}, glyphs(run.piece(token).text)), el("span", {}, number(probability))));
+  }
+  return list;
+}
+
+function scores(run, index, position) {
+  const rows = [...run.lanes].flatMap(([name, { unit }]) => {
+    const value = run.score(index, name, position), line = run.lane(index, name)?.threshold;
+    return Number.isNaN(value) ? [] : [el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, number(value, unit)), el("td", {}, line == null ? "" : `line ${number(line)}`))];
+  });
+  return rows.length ? el("table", {}, ...rows) : null;
+}
+
+/** The elements of a details box for a cell of the board at cursor t. */
+export function details(run, { position, token, state, entry }, t, theme) {
+  const piece = token === null ? null : run.piece(token);
+  const index = token !== null && entry ? entry.step : t - 1;
+  const candidates = index >= 0 ? run.candidates(index, position) : null;
+  const facts = [`position ${position}`, theme.states[state].label];
+  if (token !== null) facts.push(`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
+  if (entry) facts.push(`step ${entry.step + 1}`, `cause: ${entry.cause}`);
+  if (entry?.probability != null) facts.push(`probability ${number(entry.probability)}`);
+  const out = [el("code", { class: "dx-whole" }, piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph), el("p", {}, facts.join(" · "))];
+  if (index < 0) out.push(el("p", { class: "dx-none" }, entry || token === null ? "The run has not begun." : "Part of the prompt."));
+  else if (token !== null && !entry) out.push(el("p", { class: "dx-none" }, "Part of the prompt."));
+  if (index >= 0 && (token === null || entry)) {
+    const table = scores(run, index, position);
+    out.push(el("h4", {}, `Candidates in step ${index + 1}`));
+    out.push(candidates ? bars(run, candidates, token) : el("p", { class: "dx-none" }, "No candidates recorded at this step."));
+    if (table) out.push(el("h4", {}, `Scores in step ${index + 1}`), table);
+  }
+  return out;
+}

@@ -1,0 +1,58 @@
+// Named numbers of the method, one small curve each, with the value at the cursor.
+
+import { number } from "../codec.js";
+import { el, pool, set, setText, svg, timeline } from "../dom.js";
+
+const H = 36;
+
+export class Facts {
+  static title = "Numbers of the method";
+
+  static wants(run) {
+    return run.has("facts");
+  }
+
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, lines: [] });
+    this.box = el("div", { class: "dx-multiples" });
+    this.make = () => {
+      const path = svg("path", { class: "dx-smooth", "vector-effect": "non-scaling-stroke" }), picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, path);
+      const line = timeline((part) => context.seek(Math.floor(part * run.length) + 1), picture), name = el("span"), value = el("strong"), range = el("small");
+      this.lines.push({ path, picture, line, name, value, range });
+      return el("div", { class: "dx-fact" }, name, value, line.node, range);
+    };
+    dom.append(this.box);
+    this.grow();
+  }
+
+  grow() {
+    const { run } = this;
+    this.names = [...new Set(run.steps.flatMap((step) => Object.keys(step.facts ?? {})))];
+    pool(this.box, this.names.length, this.make);
+    this.names.forEach((name, i) => {
+      const values = run.steps.map((step) => step.facts?.[name] ?? null), some = values.filter((v) => v !== null);
+      const lo = Math.min(...some), hi = Math.max(...some), y = (v) => (H - 3 - ((v - lo) / (hi - lo || 1)) * (H - 6)).toFixed(2);
+      let open = false;
+      const d = values.map((v, k) => (v === null ? ((open = false), "") : `${open ? "L" : ((open = true), "M")}${k + 0.5},${y(v)}h0.01`)).join("");
+      set(this.lines[i].picture, { viewBox: `0 0 ${run.length} ${H}` });
+      set(this.lines[i].path, { d });
+      setText(this.lines[i].name, name.replaceAll("_", " "));
+      setText(this.lines[i].range, `${number(lo)} to ${number(hi)}`);
+    });
+  }
+
+  show(t) {
+    this.names.forEach((name, i) => {
+      this.lines[i].line.show(t / this.run.length);
+      setText(this.lines[i].value, number(this.run.steps[t - 1]?.facts?.[name]));
+    });
+  }
+
+  describe() {
+    return "";
+  }
+
+  destroy() {
+    this.dom.replaceChildren();
+  }
+}

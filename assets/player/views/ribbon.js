@@ -1,0 +1,76 @@
+// Which option ran at each step, and the quantity that decided, with the line it was held against.
+
+import { number } from "../codec.js";
+import { el, set, setText, svg, timeline } from "../dom.js";
+
+const H = 110, BAND = 18; // units of the drawing; x runs over steps
+
+export class Ribbon {
+  static title = "Choice of model or mode";
+
+  static wants(run) {
+    return run.has("choice");
+  }
+
+  load(run, dom, context) {
+    Object.assign(this, { run, dom });
+    this.picture = svg("svg", { class: "dx-ribbon", preserveAspectRatio: "none", role: "img", "aria-label": "Choices over steps" });
+    this.line = timeline((part) => context.seek(Math.floor(part * run.length) + 1), this.picture);
+    this.say = el("p", { class: "dx-readout" });
+    this.legend = el("div", { class: "dx-legend" });
+    dom.append(this.say, this.line.node, this.legend);
+    this.grow();
+  }
+
+  grow() {
+    const { run, picture } = this, choices = run.steps.map((step) => step.choice ?? null), known = choices.filter(Boolean);
+    this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
+    const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
+    const lo = Math.min(...numbers), hi = Math.max(...numbers), y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - BAND - 20);
+    const stretches = [];
+    choices.forEach((choice, i) => {
+      if (!choice) return;
+      const last = stretches.at(-1);
+      if (last?.chosen === choice.chosen && last.end === i) last.end = i + 1;
+      else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
+    });
+    const curve = (pick) => {
+      let open = false;
+      return choices.map((c, i) => {
+        const v = c && pick(c);
+        if (v === null || v === undefined) return (open = false), "";
+        const command = open ? "L" : "M";
+        open = true;
+        return `${command}${i + 0.5},${y(v).toFixed(2)}`;
+      }).join("");
+    };
+    const stroke = (kind, d) => svg("path", { class: kind, d, "vector-effect": "non-scaling-stroke" });
+    set(picture, { viewBox: `0 0 ${run.length} ${H}` });
+    picture.replaceChildren(
+      ...stretches.map(({ chosen, start, end }) => svg("rect", { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` }, svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`))),
+      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i},0V${H}`, "vector-effect": "non-scaling-stroke" }, svg("title", {}, `step ${i + 1}: to ${c.chosen} ${c.detail ?? ""}`))] : [])),
+      stroke("dx-threshold", curve((c) => c.threshold)), stroke("dx-raw", curve((c) => c.raw)), stroke("dx-smooth", curve((c) => c.value)));
+    this.legend.replaceChildren(
+      ...this.options.map((option, i) => el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option)),
+      ...[["dx-smooth", known[0]?.quantity ?? "value"], ["dx-raw", "raw reading"], ["dx-threshold", "threshold"], ["dx-switch", "switch"]].map(([kind, name]) =>
+        el("span", {}, svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, svg("path", { class: kind, d: "M0,4H22" })), name)));
+  }
+
+  #colour(option) {
+    return `var(--option${this.options.indexOf(option) % 4}-fill)`;
+  }
+
+  show(t) {
+    this.line.show(t / this.run.length);
+    setText(this.say, this.describe(t) || "No choice at this step.");
+  }
+
+  describe(t) {
+    const c = this.run.steps[t - 1]?.choice;
+    return c ? `${c.chosen} runs; ${c.quantity} ${number(c.value)} against ${number(c.threshold)}${c.raw == null ? "" : ` (raw ${number(c.raw)})`}${c.switched ? ", switched here" : ""}${c.detail ? `: ${c.detail}` : ""}.` : "";
+  }
+
+  destroy() {
+    this.dom.replaceChildren();
+  }
+}

@@ -1,0 +1,251 @@
+// The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and windows.
+
+import { glyphs, number } from "../codec.js";
+import { el, pool, select, setText, sizeCanvas } from "../dom.js";
+import { cellAt, grid, segments } from "../layout.js";
+import { levelOf, ramp, spanColour } from "../theme.js";
+import { details } from "./details.js";
+
+const DOM_LIMIT = 256;
+const TRACK = 8; // pixels of one row of brackets
+const LINES = ["solid", "dashed", "dotted", "double"];
+
+export class Tokens {
+  static title = "Token board";
+
+  static wants() {
+    return true;
+  }
+
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context, t: 0, picked: -1, pinned: false });
+    this.board = el("div", { class: "dx-board", tabindex: 0, role: "group", "aria-label": "Token board: up and down choose a position, Enter keeps its details open" });
+    this.brackets = el("div", { class: "dx-brackets", "aria-hidden": "true" });
+    this.numbers = el("div", { class: "dx-numbers", "aria-hidden": "true" });
+    this.cells = el("div", { class: "dx-cells" });
+    this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": "Details of a position", hidden: true });
+    this.legend = el("div", { class: "dx-legend" });
+    this.controls = el("div", { class: "dx-controls" });
+    this.board.append(this.numbers, this.cells, this.brackets);
+    dom.append(this.controls, el("div", { class: "dx-anchor" }, this.board, this.popover), this.legend);
+    this.#listen();
+    this.grow();
+  }
+
+  /** New steps arrived: lanes, span kinds or positions may be new. */
+  grow() {
+    const { run } = this;
+    const key = [run.widest, run.spanKinds.length, run.lanes.size, run.states.size, run.pieces.size > 0].join();
+    if (key === this.known) return;
+    this.known = key;
+    this.#controls();
+    this.#legend();
+    if (this.width) this.resize(this.width);
+  }
+
+  resize(width) {
+    const { run } = this;
+    if (!width) return;
+    this.width = width;
+    this.mode = this.context.mode();
+    this.ramp = ramp(this.context.theme, this.mode);
+    const large = run.widest > DOM_LIMIT;
+    const lengths = [...run.pieces.values()].filter((p) => p.kind === "text").map((p) => Math.min(glyphs(p.text).length, 11)).sort((a, b) => a - b);
+    const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
+    const under = 4 + TRACK * run.spanKinds.length;
+    const cell = large ? { w: Math.round(Math.min(typical, 6) * 6.3 + 6), h: 20, under } : { w: Math.round(typical * 7.9 + 12), h: 30, under };
+    this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
+    this.board.style.height = `${this.grid.height}px`;
+    if (large !== this.large) this.cells.replaceChildren();
+    this.large = large;
+    this.drawn = [];
+    if (large) this.#canvas();
+    else this.#spans();
+    const { rowHeight, columns, rows } = this.grid;
+    pool(this.numbers, this.grid.gutter && rows > 1 ? rows : 0, () => el("span")).forEach((node, row) => {
+      node.style.cssText = `top:${row * rowHeight}px;line-height:${this.grid.h}px`;
+      setText(node, String(row * columns));
+    });
+    this.show(this.t);
+  }
+
+  #spans() {
+    const { columns, w, h, gap, gutter, rowHeight } = this.grid;
+    this.cells.className = "dx-cells";
+    this.cells.style.cssText = `margin-left:${gutter}px;grid-template-columns:repeat(${columns},${w}px);grid-auto-rows:${h}px;column-gap:${gap}px;row-gap:${rowHeight - h}px`;
+    this.nodes = pool(this.cells, this.run.widest, () => el("span", { class: "dx-cell" }));
+  }
+
+  #canvas() {
+    this.cells.style.cssText = "";
+    this.surface = this.cells.firstChild ?? this.cells.appendChild(el("canvas", { role: "img", "aria-label": "Token board" }));
+    this.pen = sizeCanvas(this.surface, this.grid.gutter + this.grid.columns * (this.grid.w + this.grid.gap), this.grid.height);
+    this.pen.font = `11px ${getComputedStyle(this.board).fontFamily}`;
+    this.pen.textBaseline = "middle";
+    this.fits = Math.max(1, Math.floor((this.grid.w - 5) / this.pen.measureText("m").width));
+  }
+
+  show(t) {
+    this.t = t;
+    if (!this.grid) return;
+    const cells = this.run.board(t);
+    for (let position = 0; position < this.run.widest; position++) {
+      const look = this.#look(cells[position], t);
+      const key = look ? `${look.text}\n${look.state}${look.level}${look.kind}` : "";
+      if (this.drawn[position] === key) continue;
+      this.drawn[position] = key;
+      if (this.large) this.#paint(position, look);
+      else this.#dress(this.nodes[position], look);
+    }
+    this.shown = cells;
+    this.#bracket(this.run.steps[t - 1]?.spans ?? []);
+    if (this.picked >= 0) this.#popover();
+  }
+
+  #look(cell, t) {
+    if (!cell) return null;
+    const { run, context } = this;
+    if (cell.token !== null) {
+      const piece = run.piece(cell.token);
+      return { text: glyphs(piece.text, 24), state: cell.state, level: -1, kind: piece.kind };
+    }
+    const name = context.lane;
+    const level = cell.state === "masked" && name ? levelOf(run.level(name, run.score(t - 1, name, cell.position))) : -1;
+    const best = context.peek ? run.candidates(t - 1, cell.position)?.[0] : null;
+    return { text: best ? glyphs(run.piece(best.token).text, 24) : context.theme.states[cell.state].glyph, state: cell.state, level, kind: best ? "peek" : "mark" };
+  }
+
+  #dress(node, look) {
+    node.style.visibility = look ? "" : "hidden";
+    if (!look) return void setText(node, "");
+    node.dataset.s = look.state;
+    node.dataset.k = look.kind;
+    const heat = this.ramp[look.level];
+    node.style.background = heat?.fill ?? "";
+    node.style.color = heat?.text ?? "";
+    const space = /^[␠⏎⇥]+(?=.)/.exec(look.text)?.[0];
+    if (space) node.replaceChildren(el("i", {}, space), look.text.slice(space.length));
+    else setText(node, look.text);
+  }
+
+  #paint(position, look) {
+    const { columns, w, h, gap, gutter, rowHeight } = this.grid, pen = this.pen;
+    const x = gutter + (position % columns) * (w + gap), y = Math.floor(position / columns) * rowHeight;
+    pen.clearRect(x - 1, y - 1, w + 2, h + 2);
+    if (!look) return;
+    const colours = this.context.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level];
+    pen.fillStyle = heat?.fill ?? fill;
+    pen.fillRect(x, y, w, h);
+    pen.strokeStyle = line;
+    pen.lineWidth = look.state === "new" ? 2 : 1;
+    pen.setLineDash(colours.border === "dashed" ? [3, 2] : colours.border === "dotted" ? [1, 2] : []);
+    if (colours.border !== "none") pen.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
+    pen.fillStyle = heat?.text ?? text;
+    pen.globalAlpha = look.kind === "peek" ? 0.75 : 1;
+    const shown = look.text.length > this.fits ? `${look.text.slice(0, this.fits - 1)}…` : look.text;
+    pen.fillText(shown, look.kind === "mark" ? x + w / 2 - 4 : x + 3, y + h / 2 + 0.5, w - 4);
+    pen.globalAlpha = 1;
+  }
+
+  #bracket(spans) {
+    const { theme } = this.context, g = this.grid;
+    const pieces = spans.flatMap((span) => segments(g, span.start, Math.min(span.end, this.run.widest)).map((part) => ({ ...part, span })));
+    pool(this.brackets, pieces.length, () => el("b")).forEach((node, i) => {
+      const { span, row, column, cells, first, last } = pieces[i], track = this.run.spanKinds.indexOf(span.kind);
+      const style = LINES[track % LINES.length];
+      node.title = `${span.kind} ${span.start}–${span.end - 1}${span.label ? `: ${span.label}` : ""}`;
+      node.style.cssText = `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * TRACK}px;`
+        + `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, this.mode, span.kind)};border-bottom-style:${style};`
+        + `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`;
+    });
+  }
+
+  #controls() {
+    const { run, context } = this;
+    const lanes = [...run.lanes.keys()];
+    this.controls.replaceChildren(
+      ...(lanes.length ? [select("Colour masked cells by", [...lanes.map((name) => [name, name]), ["", "nothing"]], context.lane ?? "", (name) => context.setLane(name))] : []),
+      ...(run.has("candidates") && run.canvas !== null ? [el("button", { type: "button", class: "dx-toggle", "aria-pressed": String(context.peek), onclick: () => context.setPeek(!context.peek) }, "Peek at best guesses")] : []),
+    );
+  }
+
+  relook() {
+    this.drawn = [];
+    this.#controls();
+    this.#legend();
+    this.show(this.t);
+  }
+
+  #legend() {
+    const { run, context } = this, { states } = context.theme;
+    const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
+    this.legend.replaceChildren(
+      ...Object.keys(states).filter((state) => run.states.has(state)).map((state) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), states[state].label)),
+      ...(lane ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", { class: "dx-ramp" }), number(lane.hi, lane.unit))] : []),
+      ...run.spanKinds.map((kind, i) => el("span", {}, el("i", { class: "dx-line", style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}` }), kind)),
+    );
+  }
+
+  #listen() {
+    const { board } = this;
+    const hit = (event) => {
+      const box = board.getBoundingClientRect();
+      const position = cellAt(this.grid, event.clientX - box.left, event.clientY - box.top, this.run.widest);
+      return this.shown?.[position] ? position : -1;
+    };
+    board.addEventListener("pointermove", (event) => !this.pinned && event.pointerType !== "touch" && this.pick(hit(event)));
+    board.addEventListener("pointerleave", () => !this.pinned && this.pick(-1));
+    board.addEventListener("click", (event) => {
+      const position = hit(event);
+      this.pinned = position >= 0 && !(this.pinned && position === this.picked);
+      this.pick(this.pinned ? position : -1);
+    });
+    board.addEventListener("focus", () => !this.pinned && this.picked < 0 && board.matches(":focus-visible") && this.pick(0));
+    board.addEventListener("blur", () => !this.pinned && this.pick(-1));
+    this.dom.addEventListener("keydown", (event) => {
+      const last = (this.shown?.length ?? 0) - 1;
+      if (event.key === "Escape") (this.pinned = false), this.pick(-1);
+      else if (event.target !== board) return;
+      else if (event.key === "Enter") this.pinned = this.picked >= 0 && !this.pinned;
+      else if (event.key === "ArrowDown") this.pick(Math.min(this.picked + 1, last));
+      else if (event.key === "ArrowUp") this.pick(Math.max(this.picked - 1, 0));
+      else return;
+      event.preventDefault();
+      this.popover.classList.toggle("dx-pinned", this.pinned);
+    });
+  }
+
+  pick(position) {
+    if (position === this.picked && this.popover.classList.contains("dx-pinned") === this.pinned) return;
+    this.nodes?.[this.picked]?.classList.remove("dx-picked");
+    this.picked = position;
+    this.popover.hidden = position < 0;
+    this.popover.classList.toggle("dx-pinned", this.pinned);
+    if (position < 0) return;
+    this.nodes?.[position]?.classList.add("dx-picked");
+    this.#popover();
+  }
+
+  #popover() {
+    const cell = this.shown[this.picked];
+    if (!cell) return this.pick(-1);
+    this.popover.replaceChildren(...details(this.run, cell, this.t, this.context.theme));
+    const { columns, w, gap, gutter, rowHeight, h } = this.grid;
+    const x = gutter + (this.picked % columns) * (w + gap), row = Math.floor(this.picked / columns);
+    const wide = Math.min(300, this.width);
+    this.popover.style.width = `${wide}px`;
+    this.popover.style.left = `${Math.max(0, Math.min(x, this.width - wide))}px`;
+    this.popover.style.top = `${row * rowHeight + h + 6}px`;
+  }
+
+  describe(t) {
+    const { run } = this, commits = run.steps[t - 1]?.commits;
+    const open = run.canvas === null ? "" : ` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
+    const say = commits?.positions.slice(0, 6).map((p, i) => (commits.tokens[i] < 0 ? `position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20))).join(", ");
+    return say ? `${commits.positions.length} written: ${say}${commits.positions.length > 6 ? " and more" : ""}.${open}` : `Nothing written.${open}`;
+  }
+
+  destroy() {
+    this.dom.replaceChildren();
+  }
+}

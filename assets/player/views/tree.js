@@ -1,0 +1,100 @@
+// The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step gained.
+
+import { glyphs, number } from "../codec.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { fold, tidy } from "../layout.js";
+
+const NODE = { w: 92, h: 24, x: 128, y: 31 };
+const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
+
+/** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
+export function rowsOf(tree) {
+  const rows = tree.tokens.map((token, i) => ({ token, parent: tree.parents[i], why: tree.why[i], source: tree.sources?.[i], rank: tree.ranks?.[i],
+    draft: tree.draft_logprobs?.[i] ?? null, target: tree.target_logprobs?.[i] ?? null, state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted") }));
+  const path = rows.map((row, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
+  let parent = path.at(-1) ?? 0;
+  for (const token of tree.emitted.slice(path.length)) {
+    rows.push({ token, parent, why: "bonus", source: tree.emitted_source ?? "argmax", draft: null, target: null, state: "bonus" });
+    parent = rows.length - 1;
+  }
+  return { rows, accepted: path.length };
+}
+
+function edgeWidth({ draft, target, rank }) {
+  const logprob = draft ?? target;
+  return logprob !== null ? 1 + 5 * Math.exp(Math.min(0, logprob)) : rank === undefined ? 2 : 1 + 4 / (1 + rank);
+}
+
+function tell(row) {
+  const probability = (name, logprob) => (logprob === null ? "" : `${name} probability ${number(Math.exp(logprob))}`);
+  return [row.why, row.source && `source: ${row.source}`, row.rank !== undefined && `rank ${row.rank}`, probability("draft", row.draft), probability("target", row.target),
+    row.folded && `${row.folded} nodes below are folded`].filter(Boolean).join(", ");
+}
+
+export class DraftTree {
+  static title = "Draft tree";
+
+  static wants(run) {
+    return run.has("tree");
+  }
+
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context });
+    this.say = el("p", { class: "dx-readout" });
+    this.edges = svg("g");
+    this.nodes = svg("g");
+    const hatch = svg("pattern", { id: `dx-hatch-${context.id}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }), svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }));
+    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Draft tree" }, svg("defs", {}, hatch), this.edges, this.nodes);
+    this.scroll = el("div", { class: "dx-scroll" }, this.picture);
+    const states = ["accepted", "rejected", "unreached", "bonus"];
+    dom.append(this.say, this.scroll, el("div", { class: "dx-legend" }, ...states.map((s) => el("span", {}, el("i", { class: "dx-cell", "data-s": s }, context.theme.states[s].glyph), context.theme.states[s].label)),
+      el("span", {}, "edge width: draft probability or rank")));
+  }
+
+  show(t) {
+    const tree = this.run.steps[t - 1]?.tree;
+    this.scroll.hidden = !tree;
+    setText(this.say, this.describe(t));
+    if (!tree) return;
+    const { rows } = rowsOf(tree), shown = fold(rows.map((r) => r.parent), rows.map((r) => r.why));
+    const kept = rows.map((_, i) => i).filter((i) => shown[i]), number = new Map(kept.map((row, i) => [row, i]));
+    rows.forEach((row, i) => {
+      if (shown[i]) return;
+      let above = row.parent;
+      while (!shown[above]) above = rows[above].parent;
+      rows[above].folded = (rows[above].folded ?? 0) + 1;
+    });
+    const { places, rows: height, columns } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
+    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
+    const w = (columns - 1) * NODE.x + NODE.w + 8, h = (height - 1) * NODE.y + NODE.h + 8;
+    set(this.picture, { viewBox: `0 0 ${w} ${h}`, width: w, height: h });
+    const edges = kept.filter((i) => rows[i].parent >= 0);
+    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
+      const row = rows[edges[i]], a = at[number.get(row.parent)], b = at[number.get(edges[i])], x1 = a.x + NODE.w, y1 = a.y + NODE.h / 2, y2 = b.y + NODE.h / 2, middle = (x1 + b.x) / 2;
+      set(path, { d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${b.x},${y2}`, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
+    });
+    pool(this.nodes, kept.length, () => svg("g", {}, svg("title"), svg("rect", { width: NODE.w, height: NODE.h, rx: 6 }), svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }), svg("text", { x: 8, y: 16.5 }), svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" })))
+      .forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
+  }
+
+  #node(group, row, { x, y }) {
+    const [title, box, , text, mark] = group.childNodes, whole = glyphs(this.run.piece(row.token).text), room = row.folded ? 7 : 9;
+    set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
+    box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
+    setText(title, `${whole}: ${tell(row)}`);
+    setText(text, whole.length > room ? `${whole.slice(0, room - 1)}…` : whole);
+    setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
+  }
+
+  describe(t) {
+    const tree = this.run.steps[t - 1]?.tree;
+    if (!tree) return t ? `No draft tree in step ${t}.` : "Before the first step.";
+    const { rows, accepted } = rowsOf(tree), bonus = rows.length - tree.tokens.length, drafted = tree.why.filter((why) => why !== "root").length;
+    return `${drafted} drafted, ${accepted} accepted${bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : ""}.`;
+  }
+
+  destroy() {
+    this.dom.replaceChildren();
+  }
+}

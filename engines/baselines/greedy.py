@@ -1,0 +1,61 @@
+"""Greedy autoregressive decoding: one forward per token, always the most likely one. The control of the causal side.
+
+No paper; the loop every speculative method must reproduce token by token. The first forward reads the whole prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from engines.core.events import Edit, Step
+from engines.core.method import LaneInfo, method
+from engines.core.models import CausalLM
+from engines.core.params import Params, max_new_tokens
+from engines.core.recorder import Recorder
+from engines.core.sampling import entropy, token_probability
+
+
+@method(
+    "greedy",
+    title="Greedy autoregressive",
+    family="baselines",
+    paper="",
+    summary="One token per forward pass, always the most likely one. What every lossless method of the causal side must reproduce.",
+    needs="causal",
+    params=[max_new_tokens()],
+    emits={"commits", "scores", "candidates", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the law it was taken from."),
+    },
+    lossless=True,
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
+    """Invariant after every step: the cache holds all ids but the last."""
+    ids = prompt
+    cache = model.new_cache(len(ids) + p.max_new_tokens)
+    while len(ids) < len(prompt) + p.max_new_tokens and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+        fed = ids[cache.length :]
+        z = model.extend(fed, cache, last_only=True).logits  # [1, V]
+        token, at = int(z[0].argmax()), [len(ids)]
+        chance = token_probability(z, z.argmax(-1))  # [1]
+        note = f"Read {len(fed)} tokens and wrote the first." if len(fed) > 1 else "One forward, one token."
+        ids = [*ids, token]
+        ids = run.steer(
+            (
+                yield run.step(
+                    commits=(at, [token], "greedy", chance),
+                    scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
+                    candidates=lambda: (at, z),
+                    note=note,
+                )
+            ),
+            ids,
+            cache,
+        )
+
+
+if __name__ == "__main__":
+    from engines.core.show import show
+
+    show("greedy", "tiny-ar-m", "sort: Mia, Leo, Ada")

@@ -1,0 +1,34 @@
+"""Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.core.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def mask_positions(x: Tensor, mask_id: int) -> Tensor:
+    """Positions of the masks, rising, [m]."""
+    return (x == mask_id).nonzero()[:, 0]
+
+
+def block_of(position: int, start: int, length: int, end: int) -> tuple[int, int]:
+    """The block [a, b) that holds a position, blocks of `length` counted from `start`, the last one cut at `end`."""
+    a = start + (position - start) // length * length
+    return a, min(a + length, end)
+
+
+def transfer_schedule(masks: int, steps: int) -> list[int]:
+    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the remainder to the first (LLaDA, linear schedule)."""
+    return [masks // steps + (i < masks % steps) for i in range(steps)]
+
+
+def require_divisor(small_name: str, small: int, large_name: str, large: int) -> None:
+    """Raise UserError unless `small` divides `large`; the message proposes values that do."""
+    if large % small:
+        fitting = [d for d in range(1, large + 1) if large % d == 0]
+        near = sorted(sorted(fitting, key=lambda d: abs(d - small))[:3])
+        raise UserError(f"{small_name}={small} must divide {large_name}={large}; try {', '.join(map(str, near))}.")

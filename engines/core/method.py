@@ -1,0 +1,113 @@
+"""What a method declares. One decorated generator per paper; the registry finds it, the driver runs it, the page reads its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from engines.core.events import Edit, Step, Unit
+from engines.core.params import Param, Params
+
+ModelKind = Literal["causal", "masked"]
+GROUPS = frozenset({"commits", "scores", "candidates", "tree", "branches", "spans", "lanes", "routing", "choice", "media", "facts", "note"})
+Decode = Callable[..., Generator[Step, Edit | None, None]]
+
+
+class LaneInfo(msgspec.Struct, frozen=True):
+    """A score lane a method may fill: its unit and one sentence on what it is."""
+
+    unit: Unit
+    meaning: str
+
+
+class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The declaration: everything the page, the command line and the docs say about a method.
+
+    `needs` maps model roles to kinds; the first role is the model a person picks, the others come from its companions.
+    `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
+    """
+
+    slug: str
+    title: str
+    family: str
+    paper: str
+    summary: str
+    needs: dict[str, ModelKind]
+    params: tuple[Param, ...]
+    emits: frozenset[str]
+    lanes: dict[str, LaneInfo] = {}
+    baseline: str | None = None
+    lossless: bool = False
+    code: str = ""
+    departures: str = "none"
+
+    @property
+    def role(self) -> str:
+        """The role of the model that a person picks."""
+        return next(iter(self.needs))
+
+    @property
+    def kind(self) -> ModelKind:
+        """The kind of that model."""
+        return self.needs[self.role]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A declaration with its generator `decode(model, prompt, p, run)`; several roles arrive as `models.<role>`."""
+
+    info: MethodInfo
+    decode: Decode
+    check: Callable[[Params], None] | None = None  # raises UserError where parameters do not fit each other
+
+
+def method(
+    slug: str,
+    *,
+    title: str,
+    family: str,
+    paper: str,
+    summary: str,
+    needs: ModelKind | Mapping[str, ModelKind],
+    params: Sequence[Param],
+    emits: set[str],
+    lanes: Mapping[str, LaneInfo] | None = None,
+    baseline: str | None = None,
+    lossless: bool = False,
+    code: str = "",
+    departures: str = "none",
+    check: Callable[[Params], None] | None = None,
+) -> Callable[[Decode], Method]:
+    """Declare the decorated generator as a method. Raises ValueError where the declaration contradicts itself."""
+    if unknown := emits - GROUPS:
+        raise ValueError(f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}")
+    if len({p.name for p in params}) != len(params):
+        raise ValueError(f"method '{slug}' declares a parameter twice")
+    for p in params:
+        p.check(p.default)
+    roles: dict[str, ModelKind] = {"target" if needs == "causal" else "model": needs} if isinstance(needs, str) else dict(needs)  # type: ignore[dict-item]
+    info = MethodInfo(
+        slug=slug,
+        title=title,
+        family=family,
+        paper=paper,
+        summary=summary,
+        needs=roles,
+        params=tuple(params),
+        emits=frozenset(emits),
+        lanes=dict(lanes or {}),
+        baseline=baseline,
+        lossless=lossless,
+        code=code,
+        departures=departures,
+    )
+    return lambda decode: Method(info, decode, check)
+
+
+def arguments(info: MethodInfo, **values: Any) -> dict[str, Any]:
+    """The given values that this method declares; used where one setting goes to several methods (the page's length, the contract tests)."""
+    names = {p.name for p in info.params}
+    return {name: value for name, value in values.items() if name in names}

@@ -1,0 +1,229 @@
+"""What a method is handed as `run`: its randomness, its board, and `step`, which turns facts into a recorded step at the chosen detail.
+
+Recording is timed apart from the model and from the method's own work, so that looking closely does not change what is reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.core.errors import UserError
+from engines.core.events import (
+    Branch,
+    Candidates,
+    Choice,
+    Commits,
+    Detail,
+    Edit,
+    Interval,
+    Lane,
+    Media,
+    Piece,
+    Routing,
+    Span,
+    Step,
+    Tree,
+    pack,
+    step_tokens,
+)
+from engines.core.lazy import torch
+from engines.core.method import MethodInfo
+from engines.core.models import KVCache, Meter, Tokenizer
+from engines.core.params import Params
+from engines.core.sampling import top_ids
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TOP_K = 5  # candidates kept per position in focus
+FOCUS_LIMIT = 128  # positions in focus kept per step
+
+CommitFacts = tuple[Any, Any, str | Sequence[str]] | tuple[Any, Any, str | Sequence[str], Any]
+
+
+class Recorder:
+    """The run as a method sees it. `rng` is the only randomness; `x = run.steer((yield run.step(...)), x)` ends every turn."""
+
+    def __init__(
+        self, info: MethodInfo, params: Params, prompt: list[int], *, seed: int, detail: Detail, meter: Meter, tokenizer: Tokenizer, mask_id: int | None
+    ) -> None:
+        self.rng = torch.Generator().manual_seed(seed)
+        self.params = params
+        self.detail: Detail = detail
+        self.full = detail == "full"
+        self.board = list(prompt)
+        self.prompt_length = len(prompt)
+        self.pieces: dict[int, Piece] = {}
+        self.record_seconds = 0.0
+        self._info, self._meter, self._tokenizer, self._mask_id = info, meter, tokenizer, mask_id
+        self._index = 0
+        self._resumed = 0.0
+        self._pending: list[tuple[int, int, str]] = []
+        self.know(prompt if mask_id is None else [*prompt, mask_id])
+
+    def canvas(self, length: int, device: str = "cpu") -> Tensor:
+        """The starting board of a masked run: the prompt and `length` masks, [L]."""
+        assert self._mask_id is not None
+        self.board = self.board[: self.prompt_length] + [self._mask_id] * length
+        return torch.tensor(self.board, device=device)
+
+    def resume(self) -> None:
+        """Called by the driver when the method gets control."""
+        self._resumed = time.perf_counter()
+
+    def step(
+        self,
+        *,
+        commits: CommitFacts | None = None,
+        scores: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None,
+        thresholds: Mapping[str, float] | None = None,
+        candidates: Callable[[], tuple[Any, Any]] | None = None,
+        tree: Callable[[], Tree] | None = None,
+        spans: Iterable[Span] = (),
+        choice: Choice | None = None,
+        facts: Mapping[str, float] | None = None,
+        note: str = "",
+        branches: Iterable[Branch] = (),
+        lanes: Iterable[Interval] = (),
+        routing: Iterable[Routing] = (),
+        media: Media | None = None,
+    ) -> Step:
+        """Record one turn and return it for yielding.
+
+        commits: (positions, tokens, causes[, probabilities]) as tensors or lists; one cause may serve all.
+        scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
+        candidates: (positions [n], logits [n, V]), of which the top k are kept.
+        scores, candidates and tree are functions, so that nothing is computed where nothing is recorded, and on the recording's clock.
+        """
+        now = time.perf_counter()
+        meter = self._meter
+        step = Step(
+            index=self._index,
+            forwards=dict(meter.forwards),
+            tokens_fed=meter.tokens_fed,
+            model_seconds=meter.seconds,
+            method_seconds=max(0.0, now - self._resumed - meter.seconds),
+        )
+        self._index += 1
+        written = self._commits(commits)
+        self._apply(written)
+        if self.detail != "none":
+            step.commits = written
+            step.spans, step.choice, step.facts, step.note = list(spans), choice, {k: float(v) for k, v in (facts or {}).items()}, note
+            step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
+            step.tree = tree() if tree else None
+            if self.full:
+                step.scores = self._lanes(scores(), thresholds or {}) if scores else []
+                step.candidates = self._candidates(*candidates()) if candidates else None
+            self.know(step_tokens(step))
+        meter.reset()
+        self.record_seconds += time.perf_counter() - now
+        return step
+
+    def know(self, tokens: Iterable[int]) -> None:
+        """Put tokens into the token table."""
+        for token in tokens:
+            if token not in self.pieces:
+                self.pieces[token] = self._tokenizer.piece(token)
+
+    def _commits(self, facts: CommitFacts | None) -> Commits | None:
+        forced, self._pending = self._pending, []
+        if facts is None and not forced:
+            return None
+        positions, tokens, causes, chances = (*facts, None)[:4] if facts is not None else ([], [], [], None)
+        at, ids = _ints(positions), _ints(tokens)
+        why = [causes] * len(at) if isinstance(causes, str) else list(causes)
+        p = [] if chances is None else [None if c is None else round(float(c), 6) for c in (chances.tolist() if hasattr(chances, "tolist") else chances)]
+        if not at and not forced:
+            return None
+        if forced:
+            p = [None] * len(forced) + (p or [None] * len(at))
+        return Commits([f[0] for f in forced] + at, [f[1] for f in forced] + ids, [f[2] for f in forced] + why, p)
+
+    def _apply(self, commits: Commits | None) -> None:
+        for position, token in zip(commits.positions, commits.tokens, strict=True) if commits else ():
+            if token < 0:
+                del self.board[position:]
+            elif position < len(self.board):
+                self.board[position] = token
+            else:
+                assert position == len(self.board), f"commit at {position} leaves a gap behind {len(self.board)}"
+                self.board.append(token)
+
+    def _lanes(self, scores: Mapping[str, tuple[Any, Any]], thresholds: Mapping[str, float]) -> list[Lane]:
+        lanes = []
+        for name, (positions, values) in scores.items():
+            at = np.asarray(_ints(positions), dtype=np.int64)
+            if not at.size:
+                continue
+            start, end = int(at.min()), int(at.max()) + 1
+            row = np.full(end - start, np.nan, dtype=np.float32)
+            row[at - start] = _floats(values)
+            unit = self._info.lanes[name].unit
+            low, high = (0.0, 1.0) if unit == "probability" else (0.0, None) if unit in ("nats", "bits", "count") else (None, None)
+            threshold = thresholds.get(name)
+            lanes.append(Lane(name, unit, start, pack(row, low, high), None if threshold is None else float(threshold)))
+        return lanes
+
+    def _candidates(self, positions: Any, logits: Tensor) -> Candidates | None:
+        at = _ints(positions)[:FOCUS_LIMIT]
+        if not at:
+            return None
+        z = logits[: len(at)].float()
+        ids = top_ids(z, TOP_K)
+        p = (z.gather(-1, ids) - z.logsumexp(-1, keepdim=True)).exp()
+        return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
+
+    def steer(self, edit: Edit | None, state: Any, *caches: KVCache) -> Any:
+        """The state after an edit: a masked board [L], or a causal run's list of ids (its caches are cropped to match)."""
+        if edit is None:
+            return state
+        for name, value in edit.params.items():
+            declared = next((p for p in self._info.params if p.name == name), None)
+            if declared is None:
+                raise UserError(f"unknown parameter '{name}'; this method has {', '.join(p.name for p in self._info.params)}.")
+            setattr(self.params, name, declared.check(value))
+        for position, tokens in edit.forbid.items():
+            self._meter.forbidden.setdefault(position, set()).update(tokens)
+        return self._steer_board(edit, state) if hasattr(state, "clone") else self._steer_ids(edit, state, caches)
+
+    def _steer_board(self, edit: Edit, x: Tensor) -> Tensor:
+        changes = [(p, t, "forced") for p, t in edit.force.items()] + [(p, self._mask_id, "remasked") for p in edit.remask]
+        for position, token, cause in changes:
+            if not self.prompt_length <= position < len(x):
+                raise UserError(f"position {position} cannot be edited; the answer has positions {self.prompt_length} to {len(x) - 1}.")
+            x[position] = token
+            self._pending.append((position, int(token or 0), cause))
+        return x
+
+    def _steer_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
+        if edit.remask:
+            raise UserError("this model writes left to right and has no masks; force or forbid a token instead.")
+        first = min(edit.force, default=len(ids))
+        if not self.prompt_length <= first <= len(ids):
+            raise UserError(f"position {first} cannot be forced; give one from {self.prompt_length} to {len(ids)}.")
+        if not edit.force:
+            return ids
+        if first < len(ids):
+            self._pending.append((first, -1, "withdrawn"))
+        ids = ids[:first]
+        for position in sorted(edit.force):
+            if position != len(ids):
+                raise UserError(f"forced positions must follow each other; {position} leaves a gap behind {len(ids) - 1}.")
+            ids.append(edit.force[position])
+            self._pending.append((position, edit.force[position], "forced"))
+        for cache in caches:
+            cache.crop(min(cache.length, first))
+        return ids
+
+
+def _ints(values: Any) -> list[int]:
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _floats(values: Any) -> np.ndarray:
+    return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values, dtype=np.float32)

@@ -1,0 +1,82 @@
+"""Finds the methods: walks the family folders, imports each file, and reports a broken one instead of hiding it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import traceback
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engines.core.errors import UserError
+from engines.core.method import Method, MethodInfo
+
+ENGINES = Path(__file__).resolve().parents[1]
+NOT_FAMILIES = frozenset({"core", "models"})
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A method file that could not be imported or declares nothing, with the reason."""
+
+    module: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All methods by slug, in the order of families and declarations, and the broken ones."""
+
+    methods: dict[str, Method]
+    broken: tuple[Broken, ...]
+
+
+@lru_cache(maxsize=1)
+def registry() -> Registry:
+    """Walk `engines/<family>/*.py` once per process."""
+    methods: dict[str, Method] = {}
+    broken: list[Broken] = []
+    families = sorted(p for p in ENGINES.iterdir() if p.is_dir() and p.name not in NOT_FAMILIES and (p / "__init__.py").exists())
+    for family in families:
+        for found in pkgutil.iter_modules([str(family)]):
+            if found.name.startswith("_"):
+                continue
+            name = f"engines.{family.name}.{found.name}"
+            try:
+                _collect(name, family.name, methods)
+            except Exception as error:  # a broken file must show, whatever is wrong with it
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
+    return Registry(methods, tuple(broken))
+
+
+def _collect(name: str, family: str, methods: dict[str, Method]) -> None:
+    module = importlib.import_module(name)
+    declared = [value for value in vars(module).values() if isinstance(value, Method)]
+    if not declared:
+        raise ValueError("declares no method")
+    for one in declared:
+        if one.info.family != family:
+            raise ValueError(f"'{one.info.slug}' says family '{one.info.family}' but stands in '{family}'")
+        if one.info.slug in methods:
+            raise ValueError(f"slug '{one.info.slug}' is taken")
+        methods[one.info.slug] = one
+
+
+def get_method(slug: str) -> Method:
+    """The method of that slug. Raises UserError with the known slugs."""
+    methods = registry().methods
+    if slug not in methods:
+        raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")
+    return methods[slug]
+
+
+def list_methods() -> list[MethodInfo]:
+    """The declarations of all working methods."""
+    return [m.info for m in registry().methods.values()]
+
+
+def broken_methods() -> list[Broken]:
+    """Method files that do not load, with the reason."""
+    return list(registry().broken)

@@ -1,0 +1,122 @@
+"""Shared mathematics of choosing tokens: confidences, entropy, Gumbel noise, rejection. Each function is small and tested alone.
+
+Letters: L positions, n rows, V vocabulary; z logits, p and q laws (p the target's, q the drafter's).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from engines.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+def token_probability(z: Tensor, tokens: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """softmax(z)[token] per row, z [n, V], tokens [n] -> [n], in `dtype` (default float64), without building the softmax."""
+    z = z.to(dtype or torch.float64)
+    return (z.gather(-1, tokens[:, None]).squeeze(-1) - z.logsumexp(-1)).exp()
+
+
+def entropy(z: Tensor, base: float = math.e) -> Tensor:
+    """Entropy of softmax(z) per row, z [n, V] -> [n]; nats, or bits with base 2. Entries of -inf count nothing."""
+    log_p = z.log_softmax(-1)
+    return -(log_p.exp() * log_p.clamp(min=-1e4)).sum(-1) / math.log(base)
+
+
+def gumbel_argmax(z: Tensor, temperature: float, rng: Generator) -> Tensor:
+    """One token per row drawn from softmax(z / temperature), z [..., V] -> [...]; argmax at 0.
+
+    LLaDA's form of Gumbel-max, exp(z) / (-ln U)^T in float64 (float32 noise is known to hurt): one uniform tensor of z's shape.
+    """
+    if temperature == 0:
+        return z.argmax(-1)
+    z = z.double()
+    u = torch.rand(z.shape, dtype=torch.float64, generator=rng).to(z.device)
+    return (z.exp() / (-u.log()) ** temperature).argmax(-1)
+
+
+def draw(p: Tensor, rng: Generator) -> int:
+    """One token from the law p [V] by inverse CDF in token order."""
+    v = torch.rand((), dtype=torch.float64, generator=rng).item()
+    return inverse_cdf(p, v)
+
+
+def inverse_cdf(p: Tensor, v: float) -> int:
+    """The smallest index whose cumulative sum is strictly above v * sum(p)."""
+    cumulative = p.double().cumsum(-1)
+    index = int(torch.searchsorted(cumulative, v * cumulative[-1], right=True))
+    return min(index, int(p.nonzero()[-1]))
+
+
+def law(z: Tensor, temperature: float) -> Tensor:
+    """What sampling at `temperature` would use: softmax(z / T) [.., V]; one-hot at the first maximum for T = 0."""
+    if temperature == 0:
+        return torch.nn.functional.one_hot(z.argmax(-1), z.shape[-1]).to(torch.float32)
+    return (z.float() / temperature).softmax(-1)
+
+
+def accept_probability(p: Tensor, q: Tensor, token: int) -> float:
+    """min(1, p(x)/q(x)): the chance that a token drawn from q is kept (Leviathan et al. 2023, algorithm 1)."""
+    return 1.0 if q[token] <= 0 else min(1.0, float(p[token] / q[token]))
+
+
+def residual(p: Tensor, q: Tensor) -> Tensor | None:
+    """norm(max(p - q, 0)) [V], the law after a rejection; None where p = q (then nothing is ever rejected)."""
+    left = (p - q).clamp(min=0)
+    total = left.sum()
+    return left / total if total > 1e-12 else None
+
+
+def without(q: Tensor, token: int) -> Tensor | None:
+    """q [V] with one token struck out and renormalised; None if nothing is left."""
+    rest = q.clone()
+    rest[token] = 0
+    total = rest.sum()
+    return rest / total if total > 1e-12 else None
+
+
+def recursive_rejection(p: Tensor, q: Tensor, candidates: list[int], *, replacement: bool = False) -> tuple[list[float], Tensor | None]:
+    """Accept probability of each candidate in draw order, given that those before it were refused, and the residual law after all.
+
+    Without replacement the draft law loses each refused token, with replacement it stays q (SpecInfer). RSD (2402.14160), algorithm 2.
+    """
+    r: Tensor | None = p
+    d: Tensor | None = q
+    chances: list[float] = []
+    for token in candidates:
+        if r is None or d is None:
+            chances.append(1.0)
+            continue
+        chances.append(accept_probability(r, d, token))
+        r, d = residual(r, d), d if replacement else without(d, token)
+    return chances, r
+
+
+def point_rejection(p: Tensor, candidates: list[int]) -> list[float]:
+    """Accept probability of each *deterministic* candidate in order: r(x), then r(x) <- 0 and renormalise."""
+    r: Tensor | None = p
+    chances: list[float] = []
+    for token in candidates:
+        chances.append(float(r[token]) if r is not None else 0.0)
+        r = without(r, token) if r is not None else None
+    return chances
+
+
+def expected_tokens(alpha: float, gamma: int) -> float:
+    """E[tokens per step] of a chain of gamma drafts with constant accept rate alpha: (1 - alpha^(gamma+1)) / (1 - alpha)."""
+    return float(gamma + 1) if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def top_ids(z: Tensor, k: int) -> Tensor:
+    """Ids of the k largest logits per row, best first, equal logits by rising id: z [n, V] -> [n, k].
+
+    torch.topk alone gives ties in no fixed order, which makes bf16 runs differ from machine to machine.
+    """
+    k = min(k, z.shape[-1])
+    values, ids = z.topk(k, dim=-1)
+    by_id = ids.argsort(-1)
+    order = by_id.gather(-1, values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True))
+    return ids.gather(-1, order)

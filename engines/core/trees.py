@@ -1,0 +1,64 @@
+"""Draft trees: masks, paths and the walk that verifies them. A tree is a list of parents, row 0 the root with parent -1, parents first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.core.lazy import torch
+from engines.core.models import row_depths
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["row_depths", "ancestor_mask", "children", "leaf_paths", "from_child_counts", "longest_match"]
+
+
+def ancestor_mask(parents: Sequence[int]) -> Tensor:
+    """Boolean [n, n]: row i sees row j iff j is i or an ancestor of i."""
+    n = len(parents)
+    mask = torch.zeros((n, n), dtype=torch.bool)
+    for row, parent in enumerate(parents):
+        if parent >= 0:
+            mask[row] = mask[parent]
+        mask[row, row] = True
+    return mask
+
+
+def children(parents: Sequence[int]) -> list[list[int]]:
+    """Rows below each row, in order."""
+    below: list[list[int]] = [[] for _ in parents]
+    for row, parent in enumerate(parents):
+        if parent >= 0:
+            below[parent].append(row)
+    return below
+
+
+def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
+    """The rows from the root to each leaf, leaves in depth-first order."""
+    below = children(parents)
+
+    def walk(row: int, path: list[int]) -> list[list[int]]:
+        path = [*path, row]
+        return [path] if not below[row] else [p for child in below[row] for p in walk(child, path)]
+
+    return walk(0, []) if parents else []
+
+
+def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children."""
+    parents, ranks = [-1], [-1]
+    for row, count in enumerate(counts):
+        parents += [row] * count
+        ranks += range(count)
+    if len(parents) != len(counts):
+        raise ValueError(f"child counts for {len(counts)} rows describe a tree of {len(parents)} rows")
+    return parents, ranks
+
+
+def longest_match(parents: Sequence[int], tokens: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Rows accepted by a greedy walk: from the root to the first child whose token is what the target wants there (`wanted[row]`)."""
+    below, path = children(parents), [0]
+    while (step := next((c for c in below[path[-1]] if tokens[c] == wanted[path[-1]]), None)) is not None:
+        path.append(step)
+    return path

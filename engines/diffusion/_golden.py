@@ -1,0 +1,92 @@
+"""Golden traces of the diffusion family: the official loops' decisions, forward by forward, on small trained stubs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engines.core.events import Trace
+from engines.core.golden import Case, NotCovered, checks, differ
+from engines.core.run import run
+from engines.models.zoo import load_model
+
+# official parameter name -> ours; the official number of tokens is called differently from file to file
+NAMES = {
+    "gen_length": "max_new_tokens",
+    "block_length": "block_length",
+    "init_block_length": "block_length",
+    "steps": "steps",
+    "cfg_scale": "cfg_scale",
+    "temperature": "temperature",
+    "remasking": "remasking",
+    "threshold": "threshold",
+    "factor": "factor",
+    "credit_alpha": "credit_alpha",
+    "boost_gamma": "boost_gamma",
+    "decay_beta": "decay_beta",
+    "early_stop": "early_stop",
+    "delimiter_threshold": "delimiter_threshold",
+}
+
+
+def decoded(slug: str, case: Case, data: Mapping[str, Any], folder: Path, drop: tuple[str, ...] = (), **extra: Any) -> Trace:
+    """Run a case on its stub with the official parameters under our names."""
+    stub = folder / "stubs" / case["stub"]
+    model = load_model(str(stub), kind="masked", mask_id=data["mask_id"], shift=case["stub"] == "s")
+    params = {NAMES[k]: v for k, v in case["params"].items() if k in NAMES and k not in drop}
+    return run(slug, model, case["prompt"], params={**params, **extra}, seed=case.get("rng_seed", 0), detail="light")
+
+
+def mismatch(trace: Trace, case: Case) -> str | None:
+    """Compare forwards, every step's commits, the block (where given) and the final board."""
+    expected = case["expected"]
+    if fault := differ("nfe", trace.totals.forwards, expected["nfe"]):
+        return fault
+    for i, (step, want) in enumerate(zip(trace.steps, expected["steps"], strict=True)):
+        pairs = sorted(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
+        if fault := differ(f"forward {i} commits", [list(pair) for pair in pairs], [[q, token] for q, token, _ in want["set"]]):
+            return fault
+        block = next(([s.start, s.end] for s in step.spans if s.kind == "block"), None)
+        if want.get("block") and (fault := differ(f"forward {i} block", block, want["block"])):
+            return fault
+    return differ("final", trace.header.prompt_ids + trace.output_ids, expected["final"])
+
+
+@checks("llada")
+def llada(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """LLaDA's generate: low-confidence and random remasking, guidance, Gumbel noise."""
+    return mismatch(decoded("llada", case, data, folder), case)
+
+
+@checks("fast_dllm_v1", "fast_dllm_v1_cache")
+def fast_dllm_v1(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Threshold and factor; the fixed schedule too where neither is given. Cached loops are not installed."""
+    if case["params"].get("cache", "none") != "none":
+        raise NotCovered
+    slug = "threshold" if "threshold" in case["params"] else "factor" if "factor" in case["params"] else "llada"
+    return mismatch(decoded(slug, case, data, folder, drop=() if slug == "llada" else ("steps",)), case)
+
+
+@checks("credit", "dinfer_threshold")
+def credit(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """dInfer's credit decoder, and its plain threshold decoder, which is the same without credit."""
+    plain = {} if "credit_alpha" in case["params"] else {"credit_alpha": 0.0}
+    return mismatch(decoded("creditdecoding", case, data, folder, **plain), case)
+
+
+@checks("adablock")
+def adablock(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """AdaBlock's loop without cache, and the block lengths it reports."""
+    never = case["params"]["delimiter_threshold"] > 1
+    ids = ",".join(str(i) for i in case["params"]["delimiter_ids"])
+    extra = {"delimiter_ids": ids, **({"delimiter_threshold": 1.01} if never else {})}
+    trace = decoded("adablock", case, data, folder, drop=("delimiter_threshold",) if never else (), **extra)
+    blocks = [(s.start, s.end) for step in trace.steps for s in step.spans if s.kind == "block"]
+    starts = sorted(set(blocks))
+    want = case["expected"].get("extra", {})
+    return (
+        mismatch(trace, case)
+        or differ("block_lengths", [b - a for a, b in starts], want.get("block_lengths", [b - a for a, b in starts]))
+        or differ("nfe_per_block", [blocks.count(s) for s in starts], want.get("nfe_per_block", [blocks.count(s) for s in starts]))
+    )

@@ -1,0 +1,101 @@
+"""Any Llama-like left-to-right transformer behind `CausalLM`: chains and draft trees on a preallocated cache.
+
+Shapes: L cached positions, n rows fed, V vocabulary, d hidden size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.events import ModelRecord
+from engines.core.models import Extended, KVCache, Tokenizer, row_depths
+from engines.models.slots import SlotCache, check_room
+
+
+class HFCausalLM:
+    """A transformers causal model with its tokenizer. `eos_ids`: the ids that end an answer."""
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()) -> None:
+        config = model.config.get_text_config()
+        self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
+        self.vocab_size, self.num_layers = config.vocab_size, config.num_hidden_layers
+        self.max_positions, self.eos_ids = config.max_position_embeddings, eos_ids
+        self._layer_types = layer_types(config)
+        self._warm = False
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids have to be."""
+        return self.model.get_input_embeddings().weight.device
+
+    def warm_up(self) -> float:
+        """One untimed prefill and one single-row step, the first time only; the seconds they took, 0.0 later."""
+        if self._warm:
+            return 0.0
+        began = time.perf_counter()
+        cache = self.new_cache(4)
+        self.extend([0, 0, 0], cache)
+        self.extend([0], cache)
+        self._warm = True
+        return time.perf_counter() - began
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        """An empty cache for up to `capacity` positions. Raises UserError for models whose layers keep a state instead of keys and values."""
+        other = self._layer_types - {"full_attention", "sliding_attention"}
+        if other:
+            raise UserError(f"{self.record.name} has {', '.join(sorted(other))} layers, which have no key-value cache to lay a draft on; choose a Llama- or Qwen-like model.")
+        return SlotCache(self.num_layers, capacity)
+
+    def extend(
+        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, parents: Sequence[int] | None = None, hidden: Sequence[int] = (), last_only: bool = False
+    ) -> Extended:
+        """See `CausalLM`. Logits [n, V] (or [1, V]) in float32. Raises UserError if rows do not fit the cache or the model's positions.
+
+        hidden: numbers of layers; i gives the stream [n, d] behind i layers, 0 the embeddings, `num_layers` the stream behind the final norm,
+        which is what the output head reads (transformers' `hidden_states`).
+        """
+        assert isinstance(cache, SlotCache)
+        ids = torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)
+        n, past = ids.shape[1], cache.length
+        depths = list(range(n)) if parents is None else row_depths(parents)
+        self._check(past, n, depths, parents)
+        chain = parents is None or all(parent == row - 1 for row, parent in enumerate(parents))
+        with torch.inference_mode():
+            out = self.model(
+                input_ids=ids,
+                position_ids=torch.tensor([depths], device=self.device) + past,
+                attention_mask=None if chain else tree_mask(parents or (), past, self.model.dtype, self.device),
+                past_key_values=cache,
+                use_cache=True,
+                output_hidden_states=bool(hidden),
+                logits_to_keep=1 if last_only else 0,
+            )
+        return Extended(plain(out.logits[0]), {i: plain(out.hidden_states[i][0]) for i in hidden})
+
+    def _check(self, past: int, n: int, depths: list[int], parents: Sequence[int] | None) -> None:
+        pass
+
+
+def tree_mask(parents: Sequence[int], past: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    n = len(parents)
+    sees = torch.eye(n, dtype=torch.bool)
+    for row, parent in enumerate(parents):
+        if parent >= 0:
+            sees[row] |= sees[parent]
+    mask = torch.zeros(1, 1, n, past + n, dtype=dtype)
+    mask[0, 0, :, past:].masked_fill_(~sees, torch.finfo(dtype).min)
+    return mask.to(device)
+
+
+def layer_types(config: Any) -> set[str]:
+    return {"full_attention"}
+
+
+def plain(x: Tensor) -> Tensor:
+    return x.float()

@@ -1,0 +1,114 @@
+"""A preallocated key-value cache: rows are written where they belong, never concatenated.
+
+It is a transformers `Cache`, so stock models take it as `past_key_values`, and the `KVCache` of our protocol. Shapes: h key-value heads,
+d head size, n new rows. A later mode that writes rows at chosen positions (a board) only needs another `SlotLayer.update`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from engines.core.errors import UserError
+
+
+class SlotLayer(CacheLayerMixin):
+    """Keys and values of one layer in two buffers [1, h, capacity, d], of which the first `length` rows are in use."""
+
+    is_sliding = False
+    is_croppable = True
+    supports_early_init = False
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.capacity, self.length = capacity, 0
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Allocate the buffers in the shape, dtype and device of the first rows [1, h, n, d] that arrive."""
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.keys = key_states.new_zeros(*key_states.shape[:2], self.capacity, key_states.shape[-1])
+        self.values = value_states.new_zeros(*value_states.shape[:2], self.capacity, value_states.shape[-1])
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write rows [1, h, n, d] behind the used ones; return views [1, h, length, d]. Raises UserError if they do not fit."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        begin, end = self.length, self.length + key_states.shape[-2]
+        check_room(begin, end - begin, self.capacity)
+        self.keys[:, :, begin:end] = key_states
+        self.values[:, :, begin:end] = value_states
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def keep(self, base: int, rows: Tensor) -> None:
+        """Move the rows `base + rows` [k] behind the first `base` ones, in place."""
+        end = base + len(rows)
+        if self.is_initialized:
+            rows = base + rows.to(self.keys.device)
+            self.keys[:, :, base:end] = self.keys.index_select(2, rows)
+            self.values[:, :, base:end] = self.values.index_select(2, rows)
+        self.length = end
+
+    def reset(self) -> None:
+        """Forget all rows; the buffers stay."""
+        self.length = 0
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """(columns of the attention mask, first column), as transformers asks for it."""
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Rows in use."""
+        return self.length
+
+    def get_max_length(self) -> int:
+        """Rows that fit."""
+        return self.capacity
+
+
+class SlotCache(Cache):
+    """One `SlotLayer` per layer of the model, for one sequence of at most `capacity` positions."""
+
+    layers: list[SlotLayer]
+
+    def __init__(self, num_layers: int, capacity: int) -> None:
+        if capacity < 1:
+            raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
+        super().__init__(layers=[SlotLayer(capacity) for _ in range(num_layers)])
+        self.capacity = capacity
+
+    @property
+    def length(self) -> int:
+        """Positions that the cache holds."""
+        return self.layers[0].length
+
+    def crop(self, length: int) -> None:
+        """Forget everything from position `length` on (transformers' own caches take a negative count here). Raises ValueError if there is less."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        for layer in self.layers:
+            layer.length = min(layer.length, length)
+
+    @torch.no_grad()
+    def keep(self, base: int, rows: Sequence[int]) -> None:
+        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending). Raises ValueError for rows it does not hold."""
+        ordered = all(a < b for a, b in zip(rows, rows[1:], strict=False))
+        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= self.length)) or base > self.length:
+            raise ValueError(f"the cache holds {self.length} positions; cannot keep {base} and then the rows {list(rows)} behind them")
+        same = next((i for i, row in enumerate(rows) if i != row), len(rows))  # a leading 0, 1, 2 ... stays where it is
+        if same == len(rows):
+            return self.crop(base + same)
+        moved = torch.tensor([row - same for row in rows[same:]])
+        for layer in self.layers:
+            layer.keep(base + same, moved)
+
+
+def check_room(used: int, new: int, capacity: int) -> None:
+    """Raise UserError if `new` rows do not fit behind `used` ones."""
+    if used + new > capacity:
+        raise UserError(f"the cache has room for {capacity} positions; {used} are used and {new} more were fed. Give new_cache a larger capacity.")

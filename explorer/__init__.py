@@ -1,0 +1,27 @@
+"""Everything about traces: figures, stores, exports, the page and the command line. Knows no method.
+
+`import explorer` is cheap: it loads neither Gradio nor torch. `explorer.launch()` starts the page.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+
+__all__ = ["ASSETS", "launch", "main"]
+
+
+def launch(**options: Any) -> Any:
+    """Build the page and start its server; see `explorer.page.server.launch`."""
+    from explorer.page.server import launch as start
+
+    return start(**options)
+
+
+def main() -> None:
+    """Start the page and stay until interrupted."""
+    from explorer.page.server import main as serve
+
+    serve()

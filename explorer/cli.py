@@ -1,0 +1,162 @@
+"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | serve`.
+
+Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`); 2 bad input, with one line on standard error that says what is allowed.
+Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+import engines
+from engines import MethodInfo, UserError
+from explorer import cli_run, cli_trace
+from explorer.cli_io import Parser, print_json, print_table, printable
+
+BAD_INPUT = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character gets its escape
+    try:
+        args = parser().parse_args(argv)
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        return complain(str(error))
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        return cli_run.INTERRUPTED
+
+
+def complain(message: str) -> int:
+    """One line on standard error, whatever the message holds."""
+    print("decoding-explorer:", printable(" ".join(message.split())), file=sys.stderr)
+    return BAD_INPUT
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    top = Parser(prog="decoding-explorer", description="Watch a text being decoded, by the methods of many papers, run for real.")
+    top.add_argument("--version", action="version", version=version())
+    commands = top.add_subparsers(metavar="COMMAND", required=True, dest="command_name")
+
+    methods = commands.add_parser("methods", help="list the decoding methods, or one with its parameters")
+    methods.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
+    methods.add_argument("--json", action="store_true", help="print JSON")
+    methods.set_defaults(command=methods_command)
+
+    models = commands.add_parser("models", help="list the models, or fetch one that is not in the repository")
+    models.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
+    models.add_argument("--json", action="store_true", help="print JSON")
+    models.set_defaults(command=models_command)
+
+    run = commands.add_parser("run", help="decode a prompt with one method")
+    compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
+    cli_run.add_arguments(run, compare)
+    replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
+    export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
+    cli_trace.add_arguments(replay, export)
+
+    verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
+    verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
+    verify.add_argument("--json", action="store_true", help="print JSON")
+    verify.set_defaults(command=verify_command)
+
+    serve = commands.add_parser("serve", help="start the page")
+    serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
+    serve.set_defaults(command=serve_command)
+    return top
+
+
+def version() -> str:
+    """The installed version; from a bare checkout there is none."""
+    try:
+        return f"decoding-explorer {metadata.version('decoding-explorer')}"
+    except metadata.PackageNotFoundError:
+        return "decoding-explorer (not installed)"
+
+
+def methods_command(args: argparse.Namespace) -> int:
+    """List the declarations; a method file that does not load is named with its reason."""
+    if args.slug:
+        return show_method(engines.get_method(args.slug).info, args.json)
+    infos, broken = engines.list_methods(), engines.broken_methods()
+    if args.json:
+        print_json({"methods": infos, "broken": broken})
+        return 0
+    print_table(
+        ("method", "family", "needs", "baseline", "title", "paper"),
+        [(i.slug, i.family, "+".join(i.needs.values()), i.baseline, i.title, i.paper) for i in infos],
+    )
+    for one in broken:
+        print(f"broken: {one.module}: {printable(one.reason)}")
+    return 0
+
+
+def show_method(info: MethodInfo, as_json: bool) -> int:
+    """One method: what it is and what can be set."""
+    if as_json:
+        print_json(info)
+        return 0
+    print(f"{info.title} ({info.slug}), {info.paper}\n{info.summary}")
+    print(f"needs: {', '.join(f'{role} ({kind})' for role, kind in info.needs.items())}")
+    print(f"baseline: {info.baseline or 'none'}{', lossless' if info.lossless else ''}\ndeparts from the paper: {info.departures}\n")
+    print_table(("parameter", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.sees) for p in info.params])
+    return 0
+
+
+def models_command(args: argparse.Namespace) -> int:
+    """List the models, or make one ready to run without a network."""
+    if args.fetch:
+        model = engines.load_model(args.fetch)
+        print(f"{model.record.name} is ready: {model.record.kind}, {model.record.parameters:,} parameters, sha256 {model.record.sha256[:16] or 'unknown'}")
+        return 0
+    models = engines.list_models()
+    if args.json:
+        print_json(models)
+        return 0
+    print_table(("model", "kind", "about"), [(m.name, m.kind, getattr(m, "title", "")) for m in models])
+    return 0
+
+
+def verify_command(args: argparse.Namespace) -> int:
+    """A line per file of golden cases and a total; exit 1 if any case fails."""
+    reports = engines.verify(args.folder)
+    failed = sum(r.state == "failed" for r in reports)
+    if args.json:
+        print_json(reports)
+        return int(failed > 0)
+    print_table(("file", "state", "cases", "run"), [(r.file, r.state, r.cases, r.covered) for r in reports])
+    for r in reports:
+        if r.mismatch:
+            print(f"{printable(r.file)}: {printable(r.mismatch)}")
+    passed, open_ = sum(r.state == "passed" for r in reports), sum(r.state == "not covered" for r in reports)
+    print(f"{passed} passed, {failed} failed, {open_} not covered; {sum(r.covered for r in reports)} of {sum(r.cases for r in reports)} cases were run")
+    return int(failed > 0)
+
+
+def serve_command(args: argparse.Namespace) -> int:
+    """Start the page and stay until Ctrl-C."""
+    import explorer
+
+    options = {"server_name": args.host, "server_port": args.port}
+    explorer.launch(**{name: value for name, value in options.items() if value is not None})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What the commands share: files in and out, tables, text that is safe in a terminal, and the parser that never shows a usage wall."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from engines import Trace, TraceError, UserError
+
+MAX_FILE_BYTES = 65 * 2**20  # a little more than the largest trace that is read, so that the reader can say how large it is
+MAX_PROMPT_BYTES = 2**20
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one `UserError` instead of a usage text and an exit."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UserError."""
+        raise UserError(f"{message}; see `{self.prog} --help`.")
+
+
+def read_bytes(name: str, limit: int) -> bytes:
+    """At most `limit` + 1 bytes of a file; '-' is standard input. Raises UserError where there is nothing to read."""
+    if name == "-":
+        return sys.stdin.buffer.read(limit + 1)
+    path = Path(name)
+    if path.is_dir():
+        raise UserError(f"'{name}' is a folder; give a file.")
+    if not path.exists():
+        raise UserError(f"there is no file '{name}'.")
+    with path.open("rb") as file:
+        return file.read(limit + 1)
+
+
+def read_traces(names: Sequence[str]) -> list[Trace]:
+    """The traces in these files. Raises UserError that names the file and says what is wrong with it."""
+    traces = []
+    for name in names:
+        try:
+            traces.append(Trace.from_json(read_bytes(name, MAX_FILE_BYTES)))
+        except TraceError as error:
+            raise UserError(f"'{name}' cannot be read: {error}.") from None
+    return traces
+
+
+def check_target(name: str | None) -> None:
+    """Refuse a path that cannot be written before the work begins. Raises UserError."""
+    if name is None or name == "-":
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise UserError(f"'{name}' is a folder; give the name of a file to write.")
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
+
+
+def write(name: str, text: str) -> None:
+    """Text to a file, or to standard output for '-'."""
+    if name == "-":
+        print(text)
+    else:
+        Path(name).write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON of structs, dataclasses and plain values; sets are sorted."""
+    print(json.dumps(msgspec.to_builtins(value, order="deterministic"), indent=2, ensure_ascii=False))
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their content; numbers to the right."""
+    rows = [[cell(value) for value in row] for row in rows]
+    kinds = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+    widths = [max(len(head), *(len(row[i]) for row in rows)) if rows else len(head) for i, head in enumerate(heads)]
+    for row in [list(heads), *rows]:
+        print("  ".join(text.rjust(w) if right else text.ljust(w) for text, w, right in zip(row, widths, kinds, strict=True)).rstrip())
+
+
+def cell(value: Any) -> str:
+    """A value as a short word: nothing for None, three significant digits for a float."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else printable(str(value))
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
+
+
+def printable(text: str) -> str:
+    """The text with control characters shown as escapes, so that a trace from elsewhere cannot drive the terminal."""
+    return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def key_values(given: Sequence[str], option: str) -> dict[str, str]:
+    """`name=value` arguments as a dict. Raises UserError for one without '=' or given twice."""
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {one} is not understood; write {option} name=value.")
+        if name in found:
+            raise UserError(f"{option} {name} is given twice.")
+        found[name] = value
+    return found

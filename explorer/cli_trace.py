@@ -1,0 +1,217 @@
+"""The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page, JSON, table)."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import engines
+from engines import Step, Trace, UserError
+from explorer.cli_io import cell, check_target, print_json, printable, read_traces, write
+from explorer.cli_run import split_role
+
+Fields = dict[str, Any]
+
+
+def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentParser) -> None:
+    """Declare the options of both commands."""
+    replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
+    replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
+    replay.add_argument("--rerun", action="store_true", help="decode again from the header and say whether the trace repeats (exit 1 if not)")
+    replay.add_argument("--model", action="append", default=[], metavar="[ROLE=]NAME", help="with --rerun: use this model instead of the recorded one")
+    replay.add_argument("--json", action="store_true", help="print JSON")
+    replay.set_defaults(command=replay_command)
+    export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
+    kind = export.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
+    kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
+    kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
+    export.add_argument("--title", default="", help="the page's title")
+    export.set_defaults(command=export_command)
+
+
+def replay_command(args: argparse.Namespace) -> int:
+    """Print a trace step by step, or run it again."""
+    trace = read_traces([args.file])[0]
+    if args.rerun:
+        return rerun_command(trace, args)
+    if args.step is not None and not 0 <= args.step < len(trace.steps):
+        raise UserError(f"--step {args.step} is not in the trace; it has steps 0 to {len(trace.steps) - 1}." if trace.steps else "the trace has no steps.")
+    steps = trace.steps if args.step is None else [trace.steps[args.step]]
+    if args.json:
+        print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
+        return 0
+    if args.step is None:
+        for line in heading(trace):
+            print(line)
+    for step in steps:
+        for line in step_lines(trace, step, detailed=args.step is not None):
+            print(line)
+    if args.step is None:
+        print(f"ended: {trace.end.reason}{' - ' + printable(trace.end.message) if trace.end.message else ''}")
+        print(f"text: {printable(trace.text)}")
+    return 0
+
+
+def heading(trace: Trace) -> Iterator[str]:
+    """Who decoded what, and the sums."""
+    h, t = trace.header, trace.totals
+    yield printable(f"{h.title} ({h.method}) with {', '.join(f'{m.role} {m.name}' for m in h.models)}, seed {h.seed}")
+    yield "prompt: " + printable(h.prompt)
+    yield "params: " + printable(", ".join(f"{name}={value}" for name, value in h.params.items()))
+    seconds = f"{t.model_seconds:.3f} s model, {t.method_seconds:.3f} s method"
+    yield f"{len(trace.steps)} steps, {t.forwards} forward passes, {t.tokens} tokens, {seconds}"
+
+
+def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str]:
+    """One step as a person reads it: its cost, what it wrote, what decided, the method's own sentence."""
+    fields = step_fields(trace, step, detailed)
+    passes = ", ".join(f"{role} {n}" for role, n in step.forwards.items()) or "none"
+    yield f"step {step.index}: forwards {printable(passes)}; {step.tokens_fed} positions fed; {1000 * step.model_seconds:.1f} ms"
+    for commit in fields.get("commits", ()):
+        chance = "" if commit["probability"] is None else f" p={commit['probability']:.3f}"
+        yield f"  {commit['position']:>4} {printable(json.dumps(commit['text'], ensure_ascii=False))} {printable(commit['cause'])}{chance}"
+    if tree := fields.get("tree"):
+        emitted = printable(json.dumps(tree["emitted"], ensure_ascii=False))
+        yield f"  tree: {tree['drafted']} drafted, {tree['accepted']} accepted, emitted {emitted}"
+    if choice := fields.get("choice"):
+        yield printable(f"  chose {choice['chosen']}: {choice['quantity']} {cell(choice['value'])} against {choice['threshold']:g}")
+    for name, value in step.facts.items():
+        yield printable(f"  {name} = {value:g}")
+    for lane in fields.get("scores", ()):
+        values = " ".join("." if v is None else f"{v:.2f}" for v in lane["values"])
+        yield printable(f"  {lane['name']} [{lane['unit']}] from {lane['start']}: {values}")
+    for row in fields.get("candidates", ()):
+        likely = ", ".join(f"{json.dumps(text, ensure_ascii=False)} {p:.2f}" for text, p in row["likely"])
+        yield printable(f"  {row['position']:>4} likely: {likely}")
+    if step.note:
+        yield f"  {printable(step.note)}"
+
+
+def step_fields(trace: Trace, step: Step, detailed: bool = False) -> Fields:
+    """One step as plain values with token texts; the packed arrays only where `detailed`."""
+    text = {piece.id: piece.text for piece in trace.pieces}
+    fields: Fields = {"step": step.index, "forwards": step.forwards, "tokens_fed": step.tokens_fed}
+    fields |= {"model_seconds": step.model_seconds, "method_seconds": step.method_seconds}
+    if c := step.commits:
+        chances = c.probabilities or [None] * len(c.tokens)
+        rows = zip(c.positions, c.tokens, c.causes, chances, strict=True)
+        fields["commits"] = [{"position": at, "token": t, "text": text.get(t, ""), "cause": cause, "probability": p} for at, t, cause, p in rows]
+    if step.tree:
+        emitted = [text[t] for t in step.tree.emitted]
+        fields["tree"] = {"drafted": len(step.tree.parents) - 1, "accepted": step.tree.why.count("accepted"), "emitted": emitted}
+    if step.choice:
+        fields["choice"] = {name: getattr(step.choice, name) for name in ("chosen", "quantity", "value", "threshold")}
+    if detailed and step.scores:
+        fields["scores"] = [
+            {"name": s.name, "unit": s.unit, "start": s.start, "values": [None if v != v else round(v, 4) for v in s.values.array().tolist()]}
+            for s in step.scores
+        ]
+    if detailed and (focus := step.candidates):
+        likely = zip(focus.positions, focus.tokens.array().tolist(), focus.probabilities.array().tolist(), strict=True)
+        fields["candidates"] = [{"position": at, "likely": [(text[t], round(p, 4)) for t, p in zip(ts, ps, strict=True)]} for at, ts, ps in likely]
+    return fields | {"facts": step.facts, "note": step.note}
+
+
+def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
+    """Decode again from the header; exit 1 where the new run differs."""
+    again = rerun(trace, args.model)
+    difference = first_difference(trace, again)
+    if args.json:
+        print_json({"repeats": difference is None, "difference": difference, "steps": len(again.steps), "tokens": again.totals.tokens})
+    elif difference is None:
+        print(f"the trace repeats: {len(again.steps)} steps and {again.totals.tokens} tokens are equal")
+    else:
+        print(printable(f"the trace does not repeat: {difference}"))
+    return 0 if difference is None else 1
+
+
+def rerun(trace: Trace, models: list[str]) -> Trace:
+    """The same run again: method, parameters, seed and edits of the header, models by their names. Raises UserError if one is not known."""
+    h = trace.header
+    info = engines.get_method(h.method).info
+    given = {role or info.role: name for role, name in (split_role(one, [info]) for one in models)}
+    known = {m.name for m in engines.list_models()}
+    roles: Fields = {}
+    for record in h.models:
+        name = given.get(record.role, record.name)
+        if record.role not in given and name not in known:
+            raise UserError(f"the trace was made with the model '{name[:80]}', which is not built in; name it with --model {record.role}=NAME.")
+        roles[record.role] = engines.load_model(name, device=record.device, dtype=record.dtype) if name in known else engines.load_model(name)
+    edits = [(one.after_step, one.edit) for one in h.edits]
+    options: Fields = {} if trace.end.reason == "complete" else {"max_steps": max(1, len(trace.steps))}
+    run = engines.stream(h.method, roles, h.prompt_ids, params=h.params, seed=h.seed, detail=h.detail, edits=edits, **options)
+    try:
+        for _ in run:
+            pass
+    except UserError:
+        if trace.end.reason != "failed":
+            raise
+    return run.trace()
+
+
+def first_difference(a: Trace, b: Trace) -> str | None:
+    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None if they do not. Times may differ."""
+    for record, other in zip(a.header.models, b.header.models, strict=False):
+        if record.sha256 and other.sha256 and record.sha256 != other.sha256:
+            return f"the weights of {record.name} are others (sha256 {record.sha256[:12]} then, {other.sha256[:12]} now)"
+    for one, two in zip(a.steps, b.steps, strict=False):
+        if one.forwards != two.forwards:
+            return f"step {one.index} took the forwards {one.forwards} then and {two.forwards} now"
+        for (x, y), now in zip(written(one), written(two), strict=False):
+            if (x, y) != now:
+                return f"step {one.index} wrote token {y} at position {x} then and token {now[1]} at position {now[0]} now"
+        if len(written(one)) != len(written(two)):
+            return f"step {one.index} wrote {len(written(one))} tokens then and {len(written(two))} now"
+    if len(a.steps) != len(b.steps):
+        return f"{len(a.steps)} steps then and {len(b.steps)} now"
+    return None if a.output_ids == b.output_ids else "the output tokens differ"
+
+
+def written(step: Step) -> list[tuple[int, int]]:
+    """Positions and tokens of a step, in the order in which they were decided."""
+    return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
+
+
+def export_command(args: argparse.Namespace) -> int:
+    """Write traces in another form."""
+    target = args.html or args.json or args.csv
+    check_target(target)
+    traces = read_traces(args.file)
+    if args.html:
+        from explorer.export.html import export_html
+
+        write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
+    elif args.json:
+        write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
+    else:
+        write(target, table(traces).removesuffix("\n"))
+    return 0
+
+
+def table(traces: list[Trace]) -> str:
+    """CSV with one line per step: which run, its cost, what it wrote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow("run,method,models,seed,step,forwards,tokens_fed,model_seconds,method_seconds,positions,tokens,causes,text,note".split(","))
+    for number, trace in enumerate(traces):
+        text = {piece.id: piece.text for piece in trace.pieces}
+        models = " ".join(m.name for m in trace.header.models)
+        for step in trace.steps:
+            at = written(step)
+            cost = [sum(step.forwards.values()), step.tokens_fed, step.model_seconds, step.method_seconds]
+            causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
+            words = ["".join(text.get(t, "") for _, t in at), step.note]
+            which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
+            ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
+            writer.writerow([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
+    return out.getvalue()
+
+
+def inert(text: str) -> str:
+    """A text that a spreadsheet will not take for a formula."""
+    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

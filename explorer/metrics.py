@@ -1,0 +1,223 @@
+"""Every displayed number: a pure function of a trace with its unit, its formula and how it was obtained. A step records facts; this is the only
+place where they become figures.
+
+    for metric in measure(trace):
+        print(metric.label, metric.shown, metric.kind, metric.formula)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from engines import Trace
+
+Kind = Literal["measured", "derived", "modelled", "published"]
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """One number. `value` is None where the run did nothing it could be computed from; `conditions` say under which the number holds."""
+
+    name: str
+    label: str
+    value: float | None
+    unit: str
+    kind: Kind
+    formula: str
+    conditions: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The value as a person reads it, unit included."""
+        return "–" if self.value is None else f"{_number(self.value, self.unit)}{_SUFFIX.get(self.unit, '')}"
+
+
+_SUFFIX = {"seconds": " s", "share": "", "times": "×"}
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if unit == "seconds":
+        return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+    return f"{int(value):,}" if float(value).is_integer() and unit == "count" else f"{value:,.2f}"
+
+
+def measure(trace: Trace) -> list[Metric]:
+    """All metrics that apply to this trace: counts, times, then what its trees and choices allow."""
+    return [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace)]
+
+
+def counts(trace: Trace) -> list[Metric]:
+    """Steps, forwards, tokens and their ratios."""
+    sums = trace.totals
+    roles = sums.forwards_by_role
+    by_role = [_count(f"forwards_{role}", f"Forwards, {role}", n, f"calls of the model in the role '{role}'") for role, n in roles.items() if len(roles) > 1]
+    return [
+        _count("steps", "Steps", len(trace.steps), "turns of the decoding loop"),
+        _count("forwards", "Forwards", sums.forwards, "calls of any model; a batch of alternatives in one call is one forward"),
+        *by_role,
+        _count("tokens_fed", "Positions computed", sums.tokens_fed, "rows × positions of all forwards, cached positions not counted"),
+        _count("tokens", "Tokens", sums.tokens, "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted"),
+        _count("end_tokens", "End marks and padding", sums.end_tokens + sums.padding, "ids from the first end mark on"),
+        _count("masks_left", "Masks left", sums.masks_left, "positions that the run left open"),
+        Metric(
+            name="tokens_per_forward",
+            label="Tokens per forward",
+            value=ratio(sums.tokens, sums.forwards),
+            unit="ratio",
+            kind="derived",
+            formula="tokens ÷ forwards of all roles",
+            conditions="end marks and padding do not count as tokens, although a masked model spends forwards on them",
+        ),
+    ]
+
+
+def times(trace: Trace) -> list[Metric]:
+    """Seconds of the model, of the method, of recording, and what follows from them."""
+    sums, end = trace.totals, trace.end
+    busy, where = sums.model_seconds + sums.method_seconds, conditions(trace)
+    return [
+        _seconds("model_seconds", "Model time", sums.model_seconds, "clock around every model call, summed; warm-up excluded", where),
+        _seconds("method_seconds", "Method time", sums.method_seconds, "the method's own work between model calls; recording and drawing excluded", where),
+        Metric(
+            name="tokens_per_second",
+            label="Tokens per second",
+            value=ratio(sums.tokens, busy),
+            unit="per second",
+            kind="derived",
+            formula="tokens ÷ (model time + method time)",
+            conditions=where,
+        ),
+        _seconds("record_seconds", "Recording time", end.record_seconds, "time spent on writing down the steps, not part of model or method time", where),
+        Metric(
+            name="recording_overhead",
+            label="Recording overhead",
+            value=ratio(end.record_seconds, busy),
+            unit="share",
+            kind="derived",
+            formula="recording time ÷ (model time + method time)",
+            conditions=where,
+        ),
+        _seconds("warmup_seconds", "Warm-up", trace.header.warmup_seconds, "one untimed forward when a model runs for the first time", where),
+        _seconds("wall_seconds", "Wall time", end.wall_seconds, "from the first step's start to the end; recording and sending included", where),
+    ]
+
+
+def tree_metrics(trace: Trace) -> list[Metric]:
+    """Acceptance figures of a run that verifies draft trees; empty for any other."""
+    trees = [step.tree for step in trace.steps if step.tree]
+    if not trees:
+        return []
+    accepted = [tree.why.count("accepted") for tree in trees]
+    nodes = [len(tree.parents) - 1 for tree in trees]
+    about = "over the steps that verified a draft tree; the root row is no drafted node"
+    target = next(iter(trace.totals.forwards_by_role), "")
+    drafts = [sum(n for role, n in step.forwards.items() if role != target) for step in trace.steps if step.tree]
+    sizes = {record.role: record.parameters for record in trace.header.models}
+    size_ratio = ratio(sizes.get("draft", 0), sizes.get(target, 0)) or 0.0
+    shown = [
+        _derived("block_efficiency", "Block efficiency τ", block_efficiency(accepted), "tokens", "mean of (accepted + 1) over verification steps", about),
+        _derived(
+            "mean_accepted_excluding_bonus", "Accepted per step", mean_accepted(accepted), "tokens", "mean accepted nodes; the emitted token is not one", about
+        ),
+        _derived("acceptance_rate_of_drafted", "Acceptance rate", acceptance_rate(accepted, nodes), "share", "Σ accepted ÷ Σ drafted nodes", about),
+        _derived("wasted_nodes", "Wasted nodes", wasted_nodes(accepted, nodes), "count", "Σ drafted nodes − Σ accepted nodes", about),
+        _derived("verified_rows_per_emitted_token", "Rows per token", rows_per_token(accepted, nodes), "ratio", "Σ drafted nodes ÷ Σ (accepted + 1)", about),
+    ]
+    if size_ratio:
+        bound = "a model of cost, not a time: only reading the weights counts"
+        formula = "τ ÷ (1 + c · draft forwards per step), c = draft parameters ÷ target parameters"
+        value = memory_bound_speedup(accepted, drafts, size_ratio)
+        shown.append(Metric(name="mbsu", label="Memory-bound speed-up", value=value, unit="times", kind="modelled", formula=formula, conditions=bound))
+    return shown
+
+
+def choice_metrics(trace: Trace) -> list[Metric]:
+    """Share of each option, number of switches and parameter-weighted cost of a run that chooses; empty for any other."""
+    choices = [step.choice for step in trace.steps if step.choice]
+    if not choices:
+        return []
+    seen = Counter(choice.chosen for choice in choices)
+    shown = [
+        _derived(f"share_{option}", f"Share of {option}", seen[option] / len(choices), "share", f"steps that chose '{option}' ÷ steps with a choice")
+        for option in dict.fromkeys(option for choice in choices for option in choice.options)
+    ]
+    shown.append(_count("switches", "Switches", sum(choice.switched for choice in choices), "steps at which the choice changed"))
+    cost = weighted_cost(trace)
+    if cost is not None:
+        formula = "Σ over roles (forwards × parameters) ÷ (tokens × parameters of the largest model)"
+        note = "1 is the largest model alone, one token per forward; the cost of reading the context again after a switch counts as one forward"
+        shown.append(Metric(name="weighted_cost", label="Parameter-weighted cost", value=cost, unit="ratio", kind="modelled", formula=formula, conditions=note))
+    return shown
+
+
+def weighted_cost(trace: Trace) -> float | None:
+    """Forwards weighted by parameters, against the largest model alone; None where sizes are unknown or there is one model."""
+    sizes = {record.role: record.parameters for record in trace.header.models}
+    if len(sizes) < 2 or not all(sizes.values()):
+        return None
+    sums = trace.totals
+    return ratio(sum(n * sizes.get(role, 0) for role, n in sums.forwards_by_role.items()), sums.tokens * max(sizes.values()))
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """part ÷ whole; None where there is nothing to divide by."""
+    return part / whole if whole else None
+
+
+def mean_accepted(accepted: Sequence[int]) -> float | None:
+    """Mean of accepted drafts per verification step, the emitted token left out."""
+    return ratio(sum(accepted), len(accepted))
+
+
+def block_efficiency(accepted: Sequence[int]) -> float | None:
+    """τ: mean of accepted + 1, the tokens per target forward; 1 is plain decoding."""
+    return ratio(sum(accepted) + len(accepted), len(accepted))
+
+
+def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | None:
+    """Σ accepted ÷ Σ drafted."""
+    return ratio(sum(accepted), sum(drafted))
+
+
+def memory_bound_speedup(accepted: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
+    """τ ÷ (1 + c · draft forwards per step) with c = draft size ÷ target size."""
+    tau = block_efficiency(accepted)
+    return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
+
+
+def forwards_per_token(accepted: Sequence[int]) -> float | None:
+    """Target forwards per emitted token, 1 ÷ τ."""
+    return ratio(len(accepted), sum(accepted) + len(accepted))
+
+
+def rows_per_token(accepted: Sequence[int], nodes: Sequence[int]) -> float | None:
+    """Verified nodes per emitted token."""
+    return ratio(sum(nodes), sum(accepted) + len(accepted))
+
+
+def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:
+    """Verified nodes that were not accepted."""
+    return sum(nodes) - sum(accepted)
+
+
+def conditions(trace: Trace) -> str:
+    """The machine and the models behind a time."""
+    models = "; ".join(f"{m.name} {m.dtype} on {m.device}, {m.threads} threads" for m in trace.header.models)
+    return f"{trace.header.machine}; {models}; batch 1, recorded at detail '{trace.header.detail}'"
+
+
+def _count(name: str, label: str, value: int, formula: str) -> Metric:
+    return Metric(name=name, label=label, value=value, unit="count", kind="measured", formula=formula)
+
+
+def _seconds(name: str, label: str, value: float, formula: str, where: str) -> Metric:
+    return Metric(name=name, label=label, value=value, unit="seconds", kind="measured", formula=formula, conditions=where)
+
+
+def _derived(name: str, label: str, value: float | None, unit: str, formula: str, about: str = "") -> Metric:
+    return Metric(name=name, label=label, value=value, unit=unit, kind="derived", formula=formula, conditions=about)

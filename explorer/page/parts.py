@@ -1,0 +1,84 @@
+"""The page's own components: factories of `gr.HTML` with a constant template. Data travels as a JSON string in `value` and is set with
+`textContent`; nothing from a model or a person ever passes through a template."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from explorer import ASSETS
+from explorer.store import MAX_TRACE_CHARACTERS
+
+HERE = Path(__file__).resolve().parent
+PLAYER = ASSETS / "player"
+
+_numbers = itertools.count(1)
+
+
+def fresh(**data: Any) -> str:
+    """JSON with a running number, so that sending the same thing twice is a change."""
+    return json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False)
+
+
+def bus(value: str) -> gr.HTML:
+    """The hidden, always mounted inbox of the players."""
+    return _player("bus(element, props, watch)", value=value, visible="hidden", elem_id="bus")
+
+
+def toolbar() -> gr.HTML:
+    """Play, scrub, clock and speed for all slots."""
+    return _player("mountToolbar(element, props)", elem_id="toolbar")
+
+
+def panel(slot: int) -> gr.HTML:
+    """One player; shows itself once its slot has a trace."""
+    return _player("mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
+
+
+def table(value: str, **options: Any) -> gr.HTML:
+    """A table from `tables.*`."""
+    return gr.HTML(value, html_template='<div class="facts"></div>', js_on_load=_script("table.js"), apply_default_css=False, **options)
+
+
+def status(value: str) -> gr.HTML:
+    """The line that says what goes on."""
+    template = '<p class="status" aria-live="polite"></p>'
+    return gr.HTML(value, html_template=template, js_on_load=_script("status.js"), apply_default_css=False, elem_id="status", min_height=24)
+
+
+def downloader() -> gr.HTML:
+    """Hidden; saves what it is sent as a file."""
+    return gr.HTML("", html_template="<div></div>", js_on_load=_script("download.js"), visible="hidden", elem_id="download")
+
+
+def picker() -> gr.HTML:
+    """A file field whose text arrives as the component's value with a `submit` event."""
+    template = (
+        '<div class="picker"><label for="trace-file">Trace file (.json or .json.gz); it is read in your browser</label>'
+        '<input id="trace-file" type="file" accept=".json,.gz,application/json"><output></output></div>'
+    )
+    return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=MAX_TRACE_CHARACTERS, elem_id="picker")
+
+
+def _script(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
+    script = f"import(new URL({json.dumps(_address())}, document.baseURI)).then((player) => player.{call});"
+    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, **options)
+
+
+def _address() -> str:
+    return f"gradio_api/file={(PLAYER / 'gradio.js').as_posix()}?v={_version()}"
+
+
+def _version() -> str:
+    """Changes with any file of the player; modules that it imports are revalidated by their ETag."""
+    files = sorted(PLAYER.rglob("*.js"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]

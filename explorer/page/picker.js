@@ -1,0 +1,25 @@
+// Reads a trace file in the browser (plain or gzipped JSON) and hands its text over; the file itself is never uploaded.
+const input = element.querySelector("input");
+const limit = Number(props.limit);
+const report = (text) => { element.querySelector("output").textContent = text; };
+const read = async (file) => {
+  if (!file) return;
+  try {
+    if (file.size > limit) throw new Error(`it has ${file.size.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are taken here`);
+    const packed = file.name.endsWith(".gz");
+    const stream = packed ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
+    const text = await new Response(stream).text();
+    report(`${file.name}: ${text.length.toLocaleString("en")} characters read.`);
+    props.value = text;
+    trigger("submit");
+  } catch (error) {
+    report(`${file.name} could not be read: ${error.message}.`);
+  }
+  input.value = "";
+};
+input.addEventListener("change", () => read(input.files[0]));
+element.addEventListener("dragover", (event) => event.preventDefault());
+element.addEventListener("drop", (event) => {
+  event.preventDefault();
+  read(event.dataTransfer.files[0]);
+});

@@ -1,0 +1,150 @@
+"""Recorded traces on disk: the gallery that ships with the program, and reading a trace that a person brings."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from engines import Trace, TraceError, read_trace
+from explorer import ASSETS
+
+GALLERY = ASSETS / "traces"
+MAX_TRACE_CHARACTERS = 8_000_000  # of a trace that a visitor brings
+
+
+class _StepCost(msgspec.Struct):
+    forwards: dict[str, int]
+
+
+class _Model(msgspec.Struct):
+    name: str
+
+
+class _Head(msgspec.Struct):
+    method: str
+    title: str
+    family: str
+    models: list[_Model]
+    prompt: str
+    eos_ids: list[int]
+    mask_id: int | None = None
+
+
+class _Tail(msgspec.Struct):
+    output_ids: list[int]
+    text: str
+
+
+class _Probe(msgspec.Struct):
+    header: _Head
+    steps: list[_StepCost]
+    end: _Tail
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the gallery shows of a recorded trace without reading it whole."""
+
+    id: str
+    method: str
+    title: str
+    family: str
+    models: tuple[str, ...]
+    prompt: str
+    text: str
+    steps: int
+    forwards: int
+    tokens: int
+
+
+class Gallery:
+    """The traces of a folder: `*.json` and `*.json.gz`. A file that cannot be read is left out and named in `broken`."""
+
+    def __init__(self, folder: Path = GALLERY) -> None:
+        self.broken: dict[str, str] = {}
+        self._paths: dict[str, Path] = {}
+        self.cards: list[Card] = []
+        for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")]):
+            name = path.name.removesuffix(".gz").removesuffix(".json")
+            try:
+                self.cards.append(_card(name, read_bytes(path)))
+                self._paths[name] = path
+            except (TraceError, msgspec.DecodeError) as error:
+                self.broken[name] = str(error)
+        self._read: dict[str, Trace] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> Trace:
+        """The validated trace of a card. Raises TraceError if there is none of that name."""
+        if name not in self._paths:
+            raise TraceError(f"there is no recorded trace '{str(name)[:60]}'.")
+        with self._lock:
+            if name not in self._read:
+                self._read[name] = read_trace(read_bytes(self._paths[name]))
+            return self._read[name]
+
+    def opening(self) -> list[Trace]:
+        """The traces a page opens with: the first two cards on one prompt (by different methods), else the first card, else none."""
+        for i, first in enumerate(self.cards):
+            second = next((c for c in self.cards[i + 1 :] if c.prompt == first.prompt and c.method != first.method), None)
+            if second:
+                return [self.get(first.id), self.get(second.id)]
+        return [self.get(card.id) for card in self.cards[:1]]
+
+
+def _card(name: str, text: bytes) -> Card:
+    probe = msgspec.json.decode(text, type=_Probe)
+    ids, ends = probe.end.output_ids, set(probe.header.eos_ids)
+    cut = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    return Card(
+        id=name,
+        method=probe.header.method,
+        title=probe.header.title,
+        family=probe.header.family,
+        models=tuple(m.name for m in probe.header.models),
+        prompt=probe.header.prompt,
+        text=probe.end.text,
+        steps=len(probe.steps),
+        forwards=sum(n for step in probe.steps for n in step.forwards.values()),
+        tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
+    )
+
+
+def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
+    """The bytes of a file, unpacked if gzipped. Raises TraceError if it is damaged or unpacks to more than `limit`."""
+    try:
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            text = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path.name} cannot be unpacked: {error}") from None
+    if len(text) > limit:
+        raise TraceError(f"{path.name} unpacks to more than {limit // 2**20} MB.")
+    return text
+
+
+def read_pasted(text: str) -> Trace:
+    """A trace that a visitor pasted or picked. Raises TraceError with a sentence that says what is wrong."""
+    if not isinstance(text, str) or not text.strip():
+        raise TraceError("there is nothing to read; choose a trace file or paste its JSON.")
+    if len(text) > MAX_TRACE_CHARACTERS:
+        raise TraceError(f"the trace has {len(text):,} characters; at most {MAX_TRACE_CHARACTERS:,} are taken here.")
+    try:
+        return read_trace(text)
+    except TraceError:
+        raise
+    except (RecursionError, OverflowError, MemoryError):
+        raise TraceError("the file is nested too deeply or holds numbers that are too large to be a trace.") from None
+
+
+@lru_cache(maxsize=1)
+def gallery() -> Gallery:
+    """The gallery that ships with the program."""
+    return Gallery()
