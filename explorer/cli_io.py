@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import sys
 import unicodedata
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,13 +19,14 @@ from engines import Trace, TraceError, UserError
 
 MAX_FILE_BYTES = 65 * 2**20  # a little more than the largest trace that is read, so that the reader can say how large it is
 MAX_PROMPT_BYTES = 2**20
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one `UserError` instead of a usage text and an exit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError."""
@@ -44,13 +48,24 @@ def read_bytes(name: str, limit: int) -> bytes:
 
 def read_traces(names: Sequence[str]) -> list[Trace]:
     """The traces in these files. Raises UserError that names the file and says what is wrong with it."""
-    traces = []
-    for name in names:
-        try:
-            traces.append(Trace.from_json(read_bytes(name, MAX_FILE_BYTES)))
-        except TraceError as error:
-            raise UserError(f"'{name}' cannot be read: {error}.") from None
-    return traces
+    return [read_trace_file(name) for name in names]
+
+
+def read_trace_file(name: str) -> Trace:
+    """One trace, plain or gzipped. Raises UserError."""
+    data = read_bytes(name, MAX_FILE_BYTES)
+    try:
+        return Trace.from_json(unpacked(data) if data[:2] == GZIP_MAGIC else data)
+    except TraceError as error:
+        raise UserError(f"'{name}' cannot be read: {error}.") from None
+    except (ValueError, RecursionError, OverflowError, EOFError, zlib.error) as error:
+        raise UserError(f"'{name}' is damaged and cannot be read as a trace: {error}.") from None
+
+
+def unpacked(data: bytes) -> bytes:
+    """A gzipped trace, unpacked as far as a trace may reach."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(MAX_FILE_BYTES)
 
 
 def check_target(name: str | None) -> None:

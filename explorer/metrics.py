@@ -221,3 +221,32 @@ def _seconds(name: str, label: str, value: float, formula: str, where: str) -> M
 
 def _derived(name: str, label: str, value: float | None, unit: str, formula: str, about: str = "") -> Metric:
     return Metric(name=name, label=label, value=value, unit=unit, kind="derived", formula=formula, conditions=about)
+
+
+def growth(trace: Trace) -> list[tuple[int, float]]:
+    """(forwards so far, tokens so far) after each step, tokens counted as in `Totals`: filled places before the first end mark."""
+    header = trace.header
+    first, ends, mask = len(header.prompt_ids), set(header.eos_ids), header.mask_id
+    board: dict[int, int] = {}
+    points, forwards = [(0, 0.0)], 0
+    for step in trace.steps:
+        forwards += sum(step.forwards.values())
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            if token < 0:
+                board = {at: one for at, one in board.items() if at < position}
+            else:
+                board[position] = token
+        end = min((at for at, token in board.items() if token in ends and at >= first), default=None)
+        points.append((forwards, float(sum(token != mask and at >= first and (end is None or at < end) for at, token in board.items()))))
+    return points
+
+
+def confidence_by_step(trace: Trace) -> list[tuple[int, float]]:
+    """(forwards so far, mean probability of the tokens written) for each step that recorded probabilities."""
+    points, forwards = [], 0
+    for step in trace.steps:
+        forwards += sum(step.forwards.values())
+        known = [p for p in step.commits.probabilities if p is not None] if step.commits else []
+        if known:
+            points.append((forwards, sum(known) / len(known)))
+    return points

@@ -4,12 +4,7 @@
 export function grid(width, count, cell, gutter = 34, gap = 3) {
   const room = Math.max(width - gutter, cell.w);
   let columns = Math.max(1, Math.floor((room + gap) / (cell.w + gap)));
-  for (const round of [8, 4, 2]) {
-    if (columns >= round * 2) {
-      columns -= columns % round;
-      break;
-    }
-  }
+  columns -= columns % (columns >= 24 ? 8 : columns >= 8 ? 4 : columns >= 6 ? 2 : 1);
   const w = Math.min(Math.floor((room - gap * (columns - 1)) / columns), Math.round(cell.w * 1.5));
   const rowHeight = cell.h + cell.under;
   const rows = Math.ceil(count / columns);

@@ -142,6 +142,7 @@ class Player {
 
   #show() {
     setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : "Before the first step."));
+    this.note.hidden = !this.note.textContent;
     for (const { view } of this.views) view.show(this.t);
   }
 

@@ -169,9 +169,9 @@ export class Run {
   /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end"}, up to the first end mark. */
   text(t) {
     const parts = [];
-    for (const { token, state } of this.board(t).slice(this.prompt.length)) {
+    for (const { token, entry } of this.board(t).slice(this.prompt.length)) {
       const end = this.eos.has(token);
-      const kind = end ? "end" : token === null ? "hole" : state === "old" || state === "eos" || state === "prompt" ? "old" : "new";
+      const kind = end ? "end" : token === null ? "hole" : entry?.step === t - 1 ? "new" : "old";
       const piece = token === null ? null : this.piece(token);
       const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
       const last = parts[parts.length - 1];

@@ -59,6 +59,8 @@ class Run(Iterator[Step]):
         if detail not in ("none", "light", "full"):
             raise UserError(f"detail={str(detail)[:40]} is not known; choose one of none, light, full.")
         mask_id = getattr(main, "mask_id", None) if info.kind == "masked" else None
+        if mask_id in prompt_ids:
+            raise UserError(f"the prompt holds the mask token {main.tokenizer.piece(prompt_ids[prompt_ids.index(mask_id)]).text}; take it out.")
         warmup = sum(model.warm_up() for model in models.values())
         self._meter = Meter()
         self._recorder = Recorder(info, p, prompt_ids, seed=seed, detail=detail, meter=self._meter, tokenizer=main.tokenizer, mask_id=mask_id)

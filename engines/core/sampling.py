@@ -82,16 +82,19 @@ def recursive_rejection(p: Tensor, q: Tensor, candidates: list[int], *, replacem
     """Accept probability of each candidate in draw order, given that those before it were refused, and the residual law after all.
 
     Without replacement the draft law loses each refused token, with replacement it stays q (SpecInfer). RSD (2402.14160), algorithm 2.
+    The list ends at a candidate that is certain to be accepted; then there is no residual.
     """
     r: Tensor | None = p
     d: Tensor | None = q
     chances: list[float] = []
     for token in candidates:
-        if r is None or d is None:
-            chances.append(1.0)
-            continue
-        chances.append(accept_probability(r, d, token))
+        assert r is not None
+        chances.append(1.0 if d is None else accept_probability(r, d, token))
+        if chances[-1] >= 1.0 - 1e-12 or d is None:
+            return chances, None
         r, d = residual(r, d), d if replacement else without(d, token)
+        if r is None:
+            return chances, None
     return chances, r
 
 

@@ -35,24 +35,25 @@ def children(parents: Sequence[int]) -> list[list[int]]:
 
 
 def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
-    """The rows from the root to each leaf, leaves in depth-first order."""
-    below = children(parents)
-
-    def walk(row: int, path: list[int]) -> list[list[int]]:
-        path = [*path, row]
-        return [path] if not below[row] else [p for child in below[row] for p in walk(child, path)]
-
-    return walk(0, []) if parents else []
+    """The rows from the root to each leaf, leaves by rising row."""
+    inner = set(parents)
+    paths = []
+    for leaf in (row for row in range(len(parents)) if row not in inner):
+        path = [leaf]
+        while parents[path[0]] >= 0:
+            path.insert(0, parents[path[0]])
+        paths.append(path)
+    return paths
 
 
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children."""
+    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows beyond the list have none."""
     parents, ranks = [-1], [-1]
     for row, count in enumerate(counts):
+        if row >= len(parents):
+            raise ValueError(f"child counts for {len(counts)} rows describe a tree of only {len(parents)} rows")
         parents += [row] * count
         ranks += range(count)
-    if len(parents) != len(counts):
-        raise ValueError(f"child counts for {len(counts)} rows describe a tree of {len(parents)} rows")
     return parents, ranks
 
 

@@ -133,7 +133,7 @@ def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tu
             continue
         accept, rest = recursive_rejection(p, q, list(drawn), replacement=replacement)
         alive = chance
-        for j, token in enumerate(drawn):
+        for j, token in enumerate(drawn[: len(accept)]):
             accepted[j] += alive * accept[j]
             emitted[token] += alive * accept[j]
             alive *= 1 - accept[j]
@@ -245,9 +245,10 @@ def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def episode(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole decoding from an all-zero table against a target that ranks by the last two tokens."""
+    """A whole decoding from an all-zero table against a target that ranks by the last two tokens; the prompt's forward gives the first token."""
     M = np.zeros((given["vocab"], given["K"]), dtype=np.int64)
-    ids, lengths, trees = list(given["prompt"]), [], []
+    first = given["target_top_by_last_two"][",".join(map(str, given["prompt"][-2:]))][0]
+    ids, lengths, trees = [*given["prompt"], first], [], []
     while len(ids) < len(given["prompt"]) + given["max_new"]:
         context = ids[:-1]
 

@@ -6,6 +6,8 @@ import { el, set, svg } from "../dom.js";
 const COLUMNS = 16, W = 108, X = 140, H = 34, Y = 42;
 const FATES = { alive: ["drafted", ""], pruned: ["unreached", "✕"], finished: ["old", "■"], chosen: ["accepted", "★"] };
 
+const SHRINK = 0.75; // smallest scale before the picture scrolls
+
 export class Branches {
   static title = "Branches";
 
@@ -36,7 +38,8 @@ export class Branches {
       for (const [id, place] of fresh) latest.set(id, place);
     });
     const w = Math.max(1, steps.length) * X, h = tall * Y + 4;
-    set(this.picture, { viewBox: `0 0 ${w} ${h}`, width: w, height: h });
+    set(this.picture, { viewBox: `0 0 ${w} ${h}` });
+    this.picture.style.cssText = `max-width:${w}px;min-width:${w * SHRINK}px`;
     this.picture.replaceChildren(...edges, ...nodes);
     this.scroll.scrollLeft = w;
   }

@@ -3,9 +3,11 @@
 import { number, seconds } from "../codec.js";
 import { el, setText } from "../dom.js";
 
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
 const FIGURES = [
+  ["Steps", "measured", (c) => `${c.t} / ${c.steps}`, () => "Turns of the method's loop up to the cursor, and in the whole run so far."],
   ["Tokens", "measured", (c) => number(c.tokens), () => "Ids after the prompt and before the first end mark, as the method wrote them; masks are not counted and text is never re-encoded."],
   ["Forward passes", "measured", (c) => number(c.forwards), (c) => `Model calls, counted at the call${c.roles ? `: ${c.roles}` : ""}.`],
   ["Tokens / forward", "derived", (c) => rate(c.tokens, c.forwards), (c) => `Tokens / forward passes of all roles = ${number(c.tokens)} / ${number(c.forwards)}. Bonus tokens are included.`],
@@ -30,7 +32,7 @@ export class Counters {
       return { button, value };
     });
     const { header } = run;
-    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${number(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
+    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${COMPACT.format(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
     this.machine = el("p", { class: "dx-machine" }, [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", `seed ${header.seed}`].filter(Boolean).join(" · "));
     dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), this.note, this.machine);
   }
@@ -50,7 +52,7 @@ export class Counters {
 
   show(t) {
     const sums = this.run.sums[t], roles = Object.entries(sums.roles).map(([role, n]) => `${n} ${role}`).join(", ");
-    this.values = { ...sums, roles, tokens: this.run.tokens(t) };
+    this.values = { ...sums, t, steps: this.run.length, roles, tokens: this.run.tokens(t) };
     FIGURES.forEach(([name, origin, figure, formula], i) => {
       setText(this.items[i].value, figure(this.values));
       this.items[i].button.title = `${name} (${origin}). ${formula(this.values)}`;

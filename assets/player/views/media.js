@@ -29,7 +29,7 @@ export class Media {
     this.canvas.hidden = !media;
     if (!media) return;
     const { values, shape: [rows, columns] } = unpack(media.codes), size = Math.max(6, Math.min(24, Math.floor(280 / columns)));
-    const pen = sizeCanvas(this.canvas, columns * size, rows * size), mode = this.context.mode(), colours = ramp(this.context.theme, mode), { line, accent } = this.context.theme.surface[mode];
+    const pen = sizeCanvas(this.canvas, columns * size, rows * size), mode = this.context.mode(), colours = ramp(this.context.theme, mode), { line, accent, panel } = this.context.theme.surface[mode];
     values.forEach((code, i) => {
       const x = (i % columns) * size, y = Math.floor(i / columns) * size;
       pen.strokeStyle = line;
@@ -43,7 +43,11 @@ export class Media {
     pen.font = "11px sans-serif";
     for (const box of media.boxes ?? []) {
       pen.strokeRect(box.column * size + 1, box.row * size + 1, box.width * size - 2, box.height * size - 2);
-      pen.fillText((box.label ?? "").slice(0, 24), box.column * size + 4, box.row * size + 13);
+      if (!box.label) continue;
+      pen.fillRect(box.column * size, box.row * size, pen.measureText(box.label.slice(0, 24)).width + 8, 16);
+      pen.fillStyle = panel;
+      pen.fillText((box.label ?? "").slice(0, 24), box.column * size + 4, box.row * size + 12);
+      pen.fillStyle = accent;
     }
   }
 

@@ -3,6 +3,8 @@
 import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
+const LONG = 12; // open positions in a row that are drawn one by one
+
 export class Text {
   static title = "Generated text";
 
@@ -22,7 +24,7 @@ export class Text {
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
       const { text, kind } = parts[i];
       node.className = `dx-${kind}`;
-      setText(node, kind === "end" ? "end of text" : prose(text));
+      setText(node, kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text));
     });
     this.box.classList.toggle("dx-empty", !parts.length);
   }

@@ -7,7 +7,7 @@ import { levelOf, ramp, spanColour } from "../theme.js";
 import { details } from "./details.js";
 
 const DOM_LIMIT = 256;
-const TRACK = 8; // pixels of one row of brackets
+const NARROW = 480;
 const LINES = ["solid", "dashed", "dotted", "double"];
 
 export class Tokens {
@@ -52,8 +52,9 @@ export class Tokens {
     const large = run.widest > DOM_LIMIT;
     const lengths = [...run.pieces.values()].filter((p) => p.kind === "text").map((p) => Math.min(glyphs(p.text).length, 11)).sort((a, b) => a - b);
     const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
-    const under = 4 + TRACK * run.spanKinds.length;
-    const cell = large ? { w: Math.round(Math.min(typical, 6) * 6.3 + 6), h: 20, under } : { w: Math.round(typical * 7.9 + 12), h: 30, under };
+    this.track = large ? 6 : 8;
+    const under = 4 + this.track * run.spanKinds.length, squeeze = width < NARROW ? 0.85 : 1;
+    const cell = large ? { w: Math.round(Math.min(typical, 5) * 6.3 + 5), h: 20, under } : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
     this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
     this.board.style.height = `${this.grid.height}px`;
     if (large !== this.large) this.cells.replaceChildren();
@@ -154,7 +155,7 @@ export class Tokens {
       const { span, row, column, cells, first, last } = pieces[i], track = this.run.spanKinds.indexOf(span.kind);
       const style = LINES[track % LINES.length];
       node.title = `${span.kind} ${span.start}–${span.end - 1}${span.label ? `: ${span.label}` : ""}`;
-      node.style.cssText = `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * TRACK}px;`
+      node.style.cssText = `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * this.track}px;`
         + `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, this.mode, span.kind)};border-bottom-style:${style};`
         + `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`;
     });

@@ -31,6 +31,8 @@ function tell(row) {
     row.folded && `${row.folded} nodes below are folded`].filter(Boolean).join(", ");
 }
 
+const SHRINK = 0.75; // smallest scale before the picture scrolls
+
 export class DraftTree {
   static title = "Draft tree";
 
@@ -68,7 +70,8 @@ export class DraftTree {
     const { places, rows: height, columns } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
     const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
     const w = (columns - 1) * NODE.x + NODE.w + 8, h = (height - 1) * NODE.y + NODE.h + 8;
-    set(this.picture, { viewBox: `0 0 ${w} ${h}`, width: w, height: h });
+    set(this.picture, { viewBox: `0 0 ${w} ${h}` });
+    this.picture.style.cssText = `max-width:${w}px;min-width:${w * SHRINK}px`;
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
       const row = rows[edges[i]], a = at[number.get(row.parent)], b = at[number.get(edges[i])], x1 = a.x + NODE.w, y1 = a.y + NODE.h / 2, y2 = b.y + NODE.h / 2, middle = (x1 + b.x) / 2;

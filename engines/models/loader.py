@@ -1,0 +1,161 @@
+"""From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.core.events import ModelRecord
+from engines.models.hub import check_folder, count_parameters, read_json, sha256, shards
+from engines.models.mapping import Plan, plan
+
+if TYPE_CHECKING:
+    from engines.models.causal import HFCausalLM
+    from engines.models.masked import HFMaskedLM
+    from engines.models.tokens import HFTokenizer, IdTokenizer
+
+KINDS = ("causal", "masked")
+SMALL = 100e6  # bytes of weights up to which float32 is the default
+TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
+
+
+def load_folder(
+    folder: Path, name: str, *, kind: str | None = None, device: str = "cpu", dtype: Any = None, revision: str = "", licence: str = "", **options: Any
+) -> HFCausalLM | HFMaskedLM:
+    """Load a model. options: mask_id, shift, device_map, quantization. Raises UserError if the folder or a wish does not fit."""
+    from engines.models.causal import HFCausalLM
+    from engines.models.masked import HFMaskedLM
+
+    check_folder(folder, name)
+    raw = read_json(folder / "config.json")
+    how = plan(raw, name)
+    require_kind(name, how.kind, kind)
+    network = _network(folder, name, how, device, _dtype(dtype, folder), options)
+    core = _tokenizer(folder, how)
+    eos_ids = _eos_ids(network, core)
+    mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind == "masked" else None
+    tokenizer = _wrap(core, network.config, eos_ids, mask_id)
+    record = _record(folder, name, how.kind, network, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
+    if mask_id is None:
+        return HFCausalLM(network, tokenizer, record, eos_ids)
+    shift = options.get("shift")
+    return HFMaskedLM(network, tokenizer, record, mask_id, how.shift if shift is None else bool(shift), eos_ids)
+
+
+def require_kind(name: str, has: str, wanted: str | None) -> None:
+    """Raise UserError if a kind was asked for and the model has another one, or if there is no such kind."""
+    if wanted is not None and wanted not in KINDS:
+        raise UserError(f"kind '{wanted}' is unknown; choose one of {', '.join(KINDS)}.")
+    if wanted is not None and wanted != has:
+        raise UserError(f"a {wanted} model is needed and {name} is {has}; choose a {wanted} model (`decoding-explorer models` lists them).")
+
+
+def _dtype(wanted: Any, folder: Path) -> Any:
+    import torch
+
+    if wanted is None:
+        return torch.float32 if sum(s.stat().st_size for s in shards(folder)) <= SMALL else "auto"
+    value = getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
+    if value != "auto" and not (isinstance(value, torch.dtype) and value.is_floating_point):
+        raise UserError(f"dtype '{wanted}' is unknown; choose float32, bfloat16, float16 or auto (as stored).")
+    return value
+
+
+def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
+    import transformers
+
+    config = _config(folder, name, how)
+    where = options.get("device_map") or (_device(device) if device != "cpu" else None)
+    extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
+    network, info = getattr(transformers, how.model_class).from_pretrained(
+        folder,
+        config=config,
+        key_mapping=dict(how.rename) or None,
+        dtype=dtype,
+        device_map=where,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+        **extra,
+    )
+    lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]))
+    if lost:
+        raise UserError(f"the weights of '{name}' do not fit {type(network).__name__}: {len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'.")
+    return network
+
+
+def _config(folder: Path, name: str, how: Plan) -> Any:
+    import transformers
+
+    if how.config is not None:
+        return getattr(transformers, how.config_class)(**how.config)
+    try:
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (ValueError, KeyError) as error:
+        kind = read_json(folder / "config.json").get("model_type")
+        raise UserError(f"'{name}' has the model type '{kind}', which transformers does not know without running the checkpoint's code; that is never done.") from error
+
+
+def _device(device: str) -> str:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"device '{device}' is not available here ({str(error).splitlines()[0]}); use 'cpu' or 'cuda'.") from None
+    return device
+
+
+def _tokenizer(folder: Path, how: Plan) -> Any | None:
+    import transformers
+
+    if not any((folder / file).is_file() for file in TOKENIZER_FILES):
+        return None
+    return getattr(transformers, how.tokenizer_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _eos_ids(network: Any, tokenizer: Any | None) -> frozenset[int]:
+    found: set[int] = set()
+    for source in (network.config, network.generation_config if network.can_generate() else None, tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found |= {ids} if isinstance(ids, int) else set(ids or ())
+    vocabulary = tokenizer.get_added_vocab() if tokenizer is not None else {}
+    return frozenset(found | {vocabulary[mark] for mark in TURN_ENDS if mark in vocabulary})
+
+
+def _mask_id(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> int:
+    for mask_id in (given, how.mask_id, getattr(tokenizer, "mask_token_id", None)):
+        if mask_id is not None:
+            return int(mask_id)
+    raise UserError(f"'{name}' does not say which token is its mask; give it as mask_id=...")
+
+
+def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None) -> HFTokenizer | IdTokenizer:
+    from engines.models.tokens import HFTokenizer, IdTokenizer
+
+    if tokenizer is not None:
+        return HFTokenizer(tokenizer)
+    named = {getattr(config, "bos_token_id", None): "<bos>", getattr(config, "pad_token_id", None): "<pad>", mask_id: "<mask>"}
+    return IdTokenizer(config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>"))
+
+
+def _record(folder: Path, name: str, kind: str, network: Any, licence: str, revision: str) -> ModelRecord:
+    import torch
+
+    tokenizer = next((sha256(folder / file)[:12] for file in TOKENIZER_FILES if (folder / file).is_file()), "")
+    return ModelRecord(
+        role="target",
+        name=name,
+        kind=kind,
+        sha256=sha256(shards(folder)[0]),
+        revision=revision,
+        parameters=count_parameters(folder),
+        dtype=str(network.dtype).removeprefix("torch."),
+        device=str(network.device),
+        threads=torch.get_num_threads(),
+        tokenizer=tokenizer,
+        licence=licence,
+    )

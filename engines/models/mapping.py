@@ -1,0 +1,99 @@
+"""What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA and Dream, their names in that class.
+
+LLaDA is a bias-free Llama without a causal mask, Dream a Qwen2 without one and with shifted rows, so no code from the checkpoint is ever run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engines.core.errors import UserError
+
+LLADA_NAMES = {  # published name -> name in LlamaForCausalLM; the leading patterns are tried first
+    r"^model\.transformer\.wte\.": "model.embed_tokens.",
+    r"^model\.transformer\.ln_f\.": "model.norm.",
+    r"^model\.transformer\.ff_out\.": "lm_head.",
+    r"^model\.transformer\.blocks\.(\d+)\.(q_proj|k_proj|v_proj)\.": r"model.layers.\1.self_attn.\2.",
+    r"^model\.transformer\.blocks\.(\d+)\.attn_out\.": r"model.layers.\1.self_attn.o_proj.",
+    r"^model\.transformer\.blocks\.(\d+)\.ff_proj\.": r"model.layers.\1.mlp.gate_proj.",
+    r"^model\.transformer\.blocks\.(\d+)\.up_proj\.": r"model.layers.\1.mlp.up_proj.",
+    r"^model\.transformer\.blocks\.(\d+)\.ff_out\.": r"model.layers.\1.mlp.down_proj.",
+    r"^model\.transformer\.blocks\.(\d+)\.attn_norm\.": r"model.layers.\1.input_layernorm.",
+    r"^model\.transformer\.blocks\.(\d+)\.ff_norm\.": r"model.layers.\1.post_attention_layernorm.",
+}
+LLADA_MUST_BE: dict[str, Any] = {  # the switches of its config under which it is a Llama
+    "block_type": "llama",
+    "activation_type": "silu",
+    "layer_norm_type": "rms",
+    "rope": True,
+    "alibi": False,
+    "attention_layer_norm": False,
+    "input_emb_norm": False,
+    "scale_logits": False,
+    "include_bias": False,
+    "include_qkv_bias": False,
+}
+DREAM_FIELDS = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_act",
+    "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None: transformers reads config.json itself."""
+
+    kind: str
+    model_class: str
+    config_class: str = "AutoConfig"
+    config: dict[str, Any] | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    tokenizer_class: str = "AutoTokenizer"
+    mask_id: int | None = None
+    shift: bool = False
+
+
+def plan(raw: Mapping[str, Any], name: str) -> Plan:
+    """Read a config.json. Raises UserError for a LLaDA-like config that is not a plain Llama."""
+    model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
+    if model_type == "llada":
+        return _llada(raw, name)
+    if model_type == "Dream":
+        return _dream(raw)
+    mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", False))
+    if any(a.endswith("ForMaskedLM") for a in architectures):
+        return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
+    if raw.get("is_causal") is False:
+        return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
+    return Plan("causal", "AutoModelForCausalLM")
+
+
+def _llada(raw: Mapping[str, Any], name: str) -> Plan:
+    for key, wanted in LLADA_MUST_BE.items():
+        if raw.get(key, wanted) != wanted:
+            raise UserError(f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it maps onto Llama.")
+    config = {
+        "vocab_size": raw.get("embedding_size") or raw["vocab_size"],
+        "hidden_size": raw["d_model"],
+        "intermediate_size": raw.get("mlp_hidden_size") or raw["mlp_ratio"] * raw["d_model"],
+        "num_hidden_layers": raw["n_layers"],
+        "num_attention_heads": raw["n_heads"],
+        "num_key_value_heads": raw.get("n_kv_heads") or raw["n_heads"],
+        "max_position_embeddings": raw["max_sequence_length"],
+        "rms_norm_eps": raw.get("rms_norm_eps", 1e-5),
+        "rope_parameters": {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
+        "tie_word_embeddings": raw.get("weight_tying", False),
+        "bos_token_id": None,
+        "eos_token_id": raw.get("eos_token_id"),
+        "pad_token_id": raw.get("pad_token_id"),
+        "is_causal": False,
+    }
+    return Plan("masked", "LlamaForCausalLM", "LlamaConfig", config, LLADA_NAMES, "PreTrainedTokenizerFast", raw.get("mask_token_id", 126336))
+
+
+def _dream(raw: Mapping[str, Any]) -> Plan:
+    rope = {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)} | (raw.get("rope_scaling") or {})
+    config = {key: raw[key] for key in DREAM_FIELDS if key in raw} | {"rope_parameters": rope, "is_causal": False}
+    return Plan("masked", "Qwen2ForCausalLM", "Qwen2Config", config, {}, "Qwen2Tokenizer", raw.get("mask_token_id", 151666), True)

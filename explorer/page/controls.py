@@ -1,0 +1,157 @@
+"""Method slots: a method, a model of the kind it needs, and one control per declared parameter.
+
+A slot owns a pool of controls (as many of each sort as the most demanding method has); choosing a method relabels them from its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+import engines
+from engines import MethodInfo, Param, Trace, UserError
+from explorer.page.limits import SLOTS
+
+SORTS = {"int": "number", "float": "number", "choice": "choice", "bool": "switch", "text": "text"}  # parameter kind -> control
+ORDER = ("number", "choice", "switch", "text")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one slot is asked to run."""
+
+    method: str
+    model: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Methods and models that this page offers."""
+
+    methods: dict[str, MethodInfo]
+    models: tuple[Any, ...]
+    open: bool  # whether a model that is not listed may be named (hub id or folder)
+
+    @classmethod
+    def read(cls, public: bool) -> Catalogue:
+        """Ask `engines`; loads neither torch nor a model."""
+        return cls({info.slug: info for info in engines.list_methods()}, tuple(engines.list_models()), not public)
+
+    @property
+    def pool(self) -> list[str]:
+        """The sorts of a slot's controls, in order: enough of each for every method."""
+        need = {sort: max((sum(SORTS[p.kind] == sort for p in info.params) for info in self.methods.values()), default=0) for sort in ORDER}
+        return [sort for sort in ORDER for _ in range(need[sort])]
+
+    def placed(self, info: MethodInfo) -> list[Param | None]:
+        """For each control of the pool, the parameter it shows for this method."""
+        waiting = {sort: [p for p in info.params if SORTS[p.kind] == sort] for sort in ORDER}
+        return [waiting[sort].pop(0) if waiting[sort] else None for sort in self.pool]
+
+    def model_choices(self, kind: str) -> list[tuple[str, str]]:
+        """(label, name) of the models of a kind."""
+        return [(f"{model.name} · {model.title}", model.name) for model in self.models if model.kind == kind]
+
+    def method_choices(self) -> list[tuple[str, str]]:
+        """(label, slug), annotated with the kind of model that is needed."""
+        return [(f"{info.title} · {info.kind} model", info.slug) for info in self.methods.values()]
+
+    def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
+        """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline) first, then the rest."""
+        known = {model.name for model in self.models}
+        plans = [Plan(t.header.method, t.header.models[0].name, t.header.params) for t in opening if t.header.method in self.methods]
+        plans = [plan for plan in plans if plan.model in known]
+        used = {plan.method for plan in plans}
+        rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
+        plans += [Plan(info.slug, self.first_model(info), {}) for info in rest if info.slug not in used]
+        return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
+
+    def first_model(self, info: MethodInfo) -> str:
+        """The name of the first model that fits, or nothing."""
+        fitting = self.model_choices(info.kind)
+        return fitting[0][1] if fitting else ""
+
+    def read_slot(self, values: Sequence[Any]) -> Plan:
+        """A slot's component values as a plan. Raises UserError; ranges are checked behind the boundary, by `engines`."""
+        slug, model, *rest = values
+        if slug not in self.methods:
+            raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
+        if not isinstance(model, str) or not model.strip():
+            raise UserError(f"no model is chosen; pick a {self.methods[slug].kind} model.")
+        if not self.open and model not in {m.name for m in self.models}:
+            raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.models)}.")
+        placed = self.placed(self.methods[slug])
+        return Plan(slug, model.strip(), {p.name: value for p, value in zip(placed, rest, strict=True) if p})
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The components of one slot."""
+
+    box: gr.Accordion
+    method: gr.Dropdown
+    model: gr.Dropdown
+    about: gr.Markdown
+    pool: list[Any]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """In the order of `Catalogue.read_slot`."""
+        return [self.method, self.model, *self.pool]
+
+
+def build_slot(catalogue: Catalogue, number: int, plan: Plan, shown: bool) -> Slot:
+    """The components of a slot, wired so that a change of method relabels the rest."""
+    info = catalogue.methods[plan.method]
+    with gr.Accordion(f"Slot {number + 1}", open=True, visible=shown, elem_classes=["slot"]) as box:
+        method = gr.Dropdown(catalogue.method_choices(), value=plan.method, label="Method", elem_id=f"method-{number}")
+        model = gr.Dropdown(
+            catalogue.model_choices(info.kind), value=plan.model, label="Model", allow_custom_value=catalogue.open, elem_id=f"model-{number}"
+        )
+        about = gr.Markdown(_about(info), elem_classes=["method-about"])
+        with gr.Accordion("Parameters", open=False):
+            pool = [_control(sort, param, plan.params, f"{number}-{i}") for i, (sort, param) in enumerate(zip(catalogue.pool, catalogue.placed(info), strict=True))]
+    slot = Slot(box, method, model, about, pool)
+
+    def changed(slug: str, chosen: str) -> list[Any]:
+        return slot_updates(catalogue, catalogue.methods[slug], chosen)
+
+    method.input(changed, [method, model], [model, about, *pool], queue=False, show_progress="hidden", api_visibility="private")
+    return slot
+
+
+def slot_updates(catalogue: Catalogue, info: MethodInfo, model: str, params: dict[str, Any] | None = None) -> list[Any]:
+    """Updates for [model, about, *pool] when a slot gets this method; the model stays if it fits."""
+    choices = catalogue.model_choices(info.kind)
+    fits = model in {name for _, name in choices} or (catalogue.open and model not in {m.name for m in catalogue.models})
+    updates: list[Any] = [gr.update(choices=choices, value=model if fits else catalogue.first_model(info)), _about(info)]
+    return updates + [gr.update(**_look(sort, param, params or {})) for sort, param in zip(catalogue.pool, catalogue.placed(info), strict=True)]
+
+
+def _about(info: MethodInfo) -> str:
+    return info.summary
+
+
+def _control(sort: str, param: Param | None, params: dict[str, Any], name: str) -> Any:
+    make = {"number": gr.Slider, "choice": gr.Dropdown, "switch": gr.Checkbox, "text": gr.Textbox}[sort]
+    return make(**_look(sort, param, params), elem_id=f"control-{name}", interactive=True)
+
+
+def _look(sort: str, param: Param | None, params: dict[str, Any]) -> dict[str, Any]:
+    """Everything a control shows of a parameter."""
+    if param is None:
+        return {"visible": False}
+    look = {"visible": True, "value": params.get(param.name, param.default), "label": _label(param), "info": param.sees}
+    if sort == "number":
+        look |= {"minimum": param.low, "maximum": param.high, "step": param.step or (1 if param.kind == "int" else 0.01)}
+    if sort == "choice":
+        look |= {"choices": list(param.choices)}
+    return look
+
+
+def _label(param: Param) -> str:
+    return f"{param.name} ({param.symbol})" if param.symbol else param.name

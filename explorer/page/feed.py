@@ -1,0 +1,115 @@
+"""From an engine run to numbered batches for the bus: the header, then steps every 80 ms, then the sealed end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import Step, Trace, UserError
+from explorer.page.controls import Plan
+from explorer.page.limits import Limits
+from explorer.page.sessions import Job
+
+FLUSH_SECONDS = 0.08
+MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
+log = logging.getLogger("decoding-explorer")
+
+
+def message(*batches: dict[str, Any], clear: bool = False, play: bool = False) -> str:
+    """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up."""
+    body: dict[str, Any] = {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {})
+    return msgspec.json.encode(body).decode("utf-8").replace("<", "\\u003c")
+
+
+def whole(slot: int, trace: Trace) -> dict[str, Any]:
+    """A sealed trace as one batch."""
+    return {"slot": slot, "trace": trace}
+
+
+class Feed:
+    """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it failed."""
+
+    def __init__(self, job: Job, slot: int) -> None:
+        self.job, self.slot = job, slot
+        self.trace: Trace | None = None
+        self.failure = ""
+        self.begun = False
+        self._seq = 0
+        self._run: engines.Run | None = None
+        self._unsent: list[Step] = []
+        self._pieces_sent = 0
+
+    def queued(self) -> dict[str, Any]:
+        """The first batch: this slot waits for its turn."""
+        return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued"}
+
+    def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
+        """Decode and yield bus messages. Every failure ends in a batch with one sentence; details go to the server's log."""
+        self.begun = True
+        try:
+            try:
+                with MODEL_LOCK:
+                    self._run = engines.stream(
+                        plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
+                    )
+                yield message(self._batch(header=self._run.header, pieces=self._pieces(), state="running"))
+                yield from self._steps()
+            except UserError as error:
+                self.failure = str(error)
+            except Exception:
+                log.exception("slot %s: '%s' on '%s' failed", self.slot, plan.method, plan.model)
+                self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
+        finally:
+            last = message(self._seal())
+            self.job.last.append(last)
+        yield last
+
+    def _steps(self) -> Iterator[str]:
+        assert self._run
+        flushed = 0.0  # the first step goes out at once
+        while not self.job.stop.is_set():
+            with MODEL_LOCK:
+                step = next(self._run, None)
+            if step is None:
+                return
+            self._unsent.append(step)
+            if time.monotonic() - flushed > FLUSH_SECONDS:
+                yield message(self._batch(**self._news()))
+                flushed = time.monotonic()
+
+    def _seal(self) -> dict[str, Any]:
+        """Close the engine and compose the last batch: what was not sent yet, and how it ended."""
+        if self._run is None:
+            reason = self.failure or "stopped before it began."
+            return self._batch(state="failed" if self.failure else "stopped", message=_sentence(reason))
+        self._run.close()
+        self.trace = self._run.trace()
+        end = self.trace.end
+        state = {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
+        words = self.failure or end.message
+        news = self._news()
+        return self._batch(**news, end=end, state="failed" if self.failure else state, **({"message": _sentence(words)} if words else {}))
+
+    def _news(self) -> dict[str, Any]:
+        steps, self._unsent = self._unsent, []
+        return {"steps": steps, "pieces": self._pieces()}
+
+    def _pieces(self) -> list[Any]:
+        assert self._run
+        new = self._run.pieces(self._pieces_sent)
+        self._pieces_sent += len(new)
+        return new
+
+    def _batch(self, **parts: Any) -> dict[str, Any]:
+        self._seq += 1
+        return {"slot": self.slot, "run": self.job.id, "seq": self._seq, **parts}
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,182 @@
+"""What happens on a click. Everything here can be called by anyone who reaches the server, so every value is checked again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+import engines
+from engines import Trace, TraceError, UserError
+from explorer.page import curves, tables
+from explorer.page.controls import Catalogue, Plan
+from explorer.page.feed import MODEL_LOCK, Feed, message, whole
+from explorer.page.limits import SLOTS, Limits, check_seed
+from explorer.page.parts import fresh
+from explorer.page.sessions import Job, Session, Sessions
+from explorer.store import Gallery, read_pasted
+
+STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
+log = logging.getLogger("decoding-explorer")
+
+Outputs = tuple[Any, Any, Any]  # bus, status, results
+
+
+def say(text: str, kind: str = "info") -> str:
+    """A value of the status line."""
+    return fresh(kind=kind, text=text[:1].upper() + text[1:])
+
+
+class Handlers:
+    """The page's event handlers over one gallery, one catalogue and the sessions."""
+
+    def __init__(self, gallery: Gallery, catalogue: Catalogue, limits: Limits) -> None:
+        self.gallery, self.catalogue, self.limits = gallery, catalogue, limits
+        self.opening = dict(enumerate(gallery.opening()))
+        self.sessions = Sessions(self.opening)
+
+    def run(self, request: gr.Request, prompt: Any, seed: Any, count: Any, *values: Any) -> Iterator[Outputs]:
+        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio."""
+        session = self.sessions.of(request.session_hash)
+        try:
+            prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
+            plans = self._plans(count, values)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        job = session.begin()
+        feeds = [Feed(job, slot) for slot in range(len(plans))]
+        try:
+            session.traces = {}
+            yield message(*(feed.queued() for feed in feeds), clear=True), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
+            for feed, plan in zip(feeds, plans, strict=True):
+                if job.stop.is_set():
+                    break
+                try:
+                    for one in feed.messages(plan, prompt, seed, self.limits):
+                        yield one, gr.skip(), gr.skip()
+                finally:
+                    if feed.trace:
+                        session.traces[feed.slot] = feed.trace
+            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces)
+        finally:
+            job.last.append(self._idle(job, feeds))
+            job.sealed.set()
+
+    def _plans(self, count: Any, values: tuple[Any, ...]) -> list[Plan]:
+        width = 2 + len(self.catalogue.pool)
+        slots = int(count) if str(count).isdigit() else 0
+        if not 1 <= slots <= SLOTS or len(values) != SLOTS * width:
+            raise UserError(f"{str(count)[:20]} slots cannot be run; choose 1 to {SLOTS}.")
+        return [self.catalogue.read_slot(values[slot * width : (slot + 1) * width]) for slot in range(slots)]
+
+    @staticmethod
+    def _idle(job: Job, feeds: list[Feed]) -> str:
+        """Slots that never got their turn say so."""
+        return message(*({**feed.queued(), "seq": 1, "state": "stopped", "message": "Stopped before its turn."} for feed in feeds if not feed.begun))
+
+    def stop(self, request: gr.Request) -> Outputs:
+        """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can show nothing any more."""
+        session = self.sessions.of(request.session_hash)
+        job = session.running
+        if job is None:
+            return gr.skip(), say("Nothing is running."), gr.skip()
+        job.stop.set()
+        if not job.sealed.wait(STOP_PATIENCE):
+            return gr.skip(), say("Stopping: the forward pass under way is not finished yet.", "error"), gr.skip()
+        return _joined(job), say("Stopped; what was decoded so far stays.", "ok"), tables.results(session.traces)
+
+    def play(self, name: str, request: gr.Request) -> Outputs:
+        """Show a recorded trace alone. No model is touched."""
+        try:
+            trace = self.gallery.get(name)
+        except TraceError as error:
+            return gr.skip(), say(str(error), "error"), gr.skip()
+        return self._show(self.sessions.of(request.session_hash), {0: trace}, f"Recorded run: {trace.header.title}.", play=True)
+
+    def take_in(self, text: Any, request: gr.Request) -> Outputs:
+        """Show a trace that a person brought, beside what is shown already."""
+        session = self.sessions.of(request.session_hash)
+        try:
+            if session.running:
+                raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
+            trace = read_pasted(text)
+            shown = tables.results({0: trace})  # a trace that passes validation but cannot be measured is refused as well
+        except TraceError as error:
+            return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
+        except Exception:
+            log.exception("an imported trace could not be shown")
+            return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
+        del shown
+        slot = next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
+        session.traces[slot] = trace
+        return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
+
+    def _show(self, session: Session, traces: dict[int, Trace], text: str, play: bool = False) -> Outputs:
+        if session.running:
+            return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
+        session.traces = dict(traces)
+        return message(*(whole(slot, trace) for slot, trace in traces.items()), clear=True, play=play), say(text, "ok"), tables.results(traces)
+
+    def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
+        """Compose a file from the shown traces: `kind` is json (one player) or html (one or all). Returns (download, status)."""
+        traces = self.sessions.of(request.session_hash).traces
+        chosen = traces if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
+        if not chosen:
+            return gr.skip(), say("There is nothing to save in that player; run or open something first.", "error")
+        if kind == "json":
+            files = [{"name": _file(slot, trace, "json"), "type": "application/json", "text": trace.to_json()} for slot, trace in chosen.items()]
+        else:
+            from explorer.export.html import export_html
+
+            name = _file(min(chosen), chosen[min(chosen)], "html") if len(chosen) == 1 else "decoding-comparison.html"
+            files = [{"name": name, "type": "text/html", "text": export_html(list(chosen.values()), " and ".join(t.header.title for t in chosen.values()))}]
+        return fresh(files=files), say("Saved " + ", ".join(file["name"] for file in files) + ".", "ok")
+
+    def numbers(self, request: gr.Request) -> str:
+        """The table of all numbers."""
+        return tables.numbers(self.sessions.of(request.session_hash).traces)
+
+    def curves(self, request: gr.Request) -> tuple[Any, Any]:
+        """Both summary figures; the first call imports plotly."""
+        traces = self.sessions.of(request.session_hash).traces
+        return curves.tokens_figure(traces), curves.confidence_figure(traces)
+
+    def decode(self, method: str, model: str, prompt: str, params: dict = {}, seed: int = 0) -> dict:  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
+        """Decode a prompt and return the finished trace as JSON."""
+        try:
+            prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
+            if not self.catalogue.open and model not in {m.name for m in self.catalogue.models}:
+                raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.catalogue.models)}.")
+            with MODEL_LOCK:
+                trace = engines.run(method, model, prompt, params=params, seed=seed, max_steps=self.limits.steps, max_seconds=self.limits.seconds)
+        except UserError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        return json.loads(trace.to_json())
+
+
+def _runs(n: int) -> str:
+    return "one run" if n == 1 else f"{n} runs, one after the other"
+
+
+def _summary(job: Job, feeds: list[Feed]) -> str:
+    if job.stop.is_set():
+        return say("Stopped; what was decoded so far stays.", "ok")
+    failed = [f"slot {feed.slot + 1}: {feed.failure}" for feed in feeds if feed.failure]
+    if failed:
+        return say("; ".join(failed), "error")
+    seconds = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace)
+    return say(f"Done: {_runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.", "ok")
+
+
+def _joined(job: Job) -> str:
+    """The last messages of a job as one; batches that the page has seen are ignored there by their number."""
+    return message(*(batch for text in job.last for batch in json.loads(text)["batches"]))
+
+
+def _file(slot: int, trace: Trace, ending: str) -> str:
+    method = "".join(c for c in trace.header.method if c.isalnum() or c in "-_")[:40] or "trace"
+    return f"{method}-seed{trace.header.seed}-player{slot + 1}.{ending}"

@@ -1,0 +1,68 @@
+"""What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped when the page closes."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+
+from engines import Trace
+
+MAX_SESSIONS = 64
+
+
+class Job:
+    """One press of Run. `stop` asks it to end after the current step; `sealed` is set once nothing more will come, with the `last` bus messages."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex[:12]
+        self.stop = threading.Event()
+        self.sealed = threading.Event()
+        self.last: list[str] = []
+
+
+class Session:
+    """The traces by slot, and the job that runs or ran last."""
+
+    def __init__(self, traces: dict[int, Trace]) -> None:
+        self.traces = dict(traces)
+        self.job: Job | None = None
+
+    def begin(self) -> Job:
+        """A new job; one that still runs is told to stop."""
+        if self.job:
+            self.job.stop.set()
+        self.job = Job()
+        return self.job
+
+    @property
+    def running(self) -> Job | None:
+        """The job, while it has not ended."""
+        return self.job if self.job and not self.job.sealed.is_set() else None
+
+
+class Sessions:
+    """Sessions by Gradio's session hash, the least recently used dropped first. A new page starts with the opening traces."""
+
+    def __init__(self, opening: dict[int, Trace]) -> None:
+        self._opening = opening
+        self._all: OrderedDict[str, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, key: str | None) -> Session:
+        """The session of that hash; made at first use."""
+        with self._lock:
+            session = self._all.pop(key or "", None) or Session(self._opening)
+            self._all[key or ""] = session
+            while len(self._all) > MAX_SESSIONS:
+                _, old = self._all.popitem(last=False)
+                if old.job:
+                    old.job.stop.set()
+            return session
+
+    def drop(self, key: str | None) -> None:
+        """Forget a page that was closed; its run stops."""
+        with self._lock:
+            session = self._all.pop(key or "", None)
+        if session and session.job:
+            session.job.stop.set()

@@ -1,0 +1,89 @@
+"""What the page's tables say, as JSON for `parts.table`: results, all numbers, methods, and how numbers are obtained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engines import MethodInfo, Trace, tasks
+from explorer.metrics import Metric, measure
+from explorer.page.parts import fresh
+
+HEADLINE = ("tokens", "forwards", "tokens_per_forward", "model_seconds", "method_seconds", "tokens_per_second")
+ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
+
+
+def results(traces: Mapping[int, Trace]) -> str:
+    """One row per player: its output, the task's mark where the prompt is one of ours, and the headline numbers."""
+    rows, columns = [], ["Player", "Output", "Task check"]
+    for slot, trace in sorted(traces.items()):
+        found = {metric.name: metric for metric in measure(trace)}
+        columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE)]
+        rows.append([f"{slot + 1} · {trace.header.title}", trace.text + ENDINGS.get(trace.end.reason, ""), verdict(trace), *(found[name].shown for name in HEADLINE)])
+    return fresh(caption="Outputs and headline numbers.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
+
+
+def verdict(trace: Trace) -> dict[str, Any]:
+    """Right or wrong by the task's exact checker; nothing where the prompt is none of the tasks."""
+    example = tasks.recognise(trace.header.prompt)
+    if example is None:
+        return {"text": "not a checked task", "quiet": True}
+    mark = tasks.check(example, trace.text)
+    if mark.correct:
+        return {"text": "right", "mark": "right"}
+    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; expected: {mark.expected}", "mark": "wrong"}
+
+
+def numbers(traces: Mapping[int, Trace]) -> str:
+    """Every metric of every player side by side, with its kind, formula and conditions."""
+    by_slot = {slot: {metric.name: metric for metric in measure(trace)} for slot, trace in sorted(traces.items())}
+    every: dict[str, Metric] = {}
+    for found in by_slot.values():
+        every |= {name: metric for name, metric in found.items() if name not in every}
+    columns = ["Number", *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot), "Obtained", "Formula", "Conditions"]
+    rows = [
+        [metric.label, *(found[name].shown if name in found else "–" for found in by_slot.values()), metric.kind, metric.formula, _conditions(name, by_slot)]
+        for name, metric in every.items()
+    ]
+    return fresh(caption="All numbers of the traces in the players.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
+
+
+def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[str, Any]:
+    said = dict.fromkeys(found[name].conditions for found in by_slot.values() if name in found and found[name].conditions)
+    return {"text": "\n".join(said), "quiet": True}
+
+
+def methods(infos: Mapping[str, MethodInfo]) -> str:
+    """The working methods with their papers, needs and departures."""
+    rows = [
+        [
+            {"text": info.title},
+            info.family,
+            {"text": info.paper, "href": paper_link(info.paper)},
+            info.summary,
+            " + ".join(f"{kind} model ({role})" for role, kind in info.needs.items()),
+            f"{infos[info.baseline].title if info.baseline in infos else info.baseline or 'is a control'}" + (", same output" if info.lossless else ""),
+            info.departures,
+        ]
+        for info in infos.values()
+    ]
+    columns = ["Method", "Family", "Paper", "Idea", "Needs", "Baseline", "Departs from the paper in"]
+    return fresh(caption="Methods that run here.", columns=columns, rows=rows, empty="No method could be loaded.")
+
+
+def broken(found: list[Any], unread: Mapping[str, str]) -> str:
+    """Method files and gallery traces that do not load, with the reason; shown, never hidden."""
+    rows = [[one.module.rsplit(".", 1)[-1], one.reason] for one in found] + [[f"trace {name}", why] for name, why in unread.items()]
+    return fresh(caption="Not working in this installation.", columns=["File", "Reason"], rows=rows, empty="Every method file and every recorded trace loads.")
+
+
+def models(found: tuple[Any, ...]) -> str:
+    """The models of the zoo."""
+    rows = [[model.name, model.title, model.kind, model.note] for model in found]
+    return fresh(caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.", columns=["Name", "Model", "Kind", "Note"], rows=rows)
+
+
+def paper_link(paper: str) -> str | None:
+    """The address of an `arXiv:` reference."""
+    number = paper.removeprefix("arXiv:")
+    return f"https://arxiv.org/abs/{number}" if paper.startswith("arXiv:") and number.replace(".", "").replace("v", "").isdigit() else None

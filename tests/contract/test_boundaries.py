@@ -1,0 +1,286 @@
+"""Who may know what, measured on the source itself. The rules stand in the README's "How it is built"; here they are enforced.
+
+**Slugs.** No module outside `engines/<family>/` and the tests may name a method, so that adding one touches its own files only. A slug with a
+hyphen, a digit or an underscore, or one that is no ordinary word of this program, may not appear as a string literal anywhere else. Some slugs
+(`greedy`, `threshold`, ...) are also words of the trace's vocabulary: commit causes, lane names, parameter names. Those words are read out of
+the declarations and of `engines/core/events.py`, not listed here by hand, and for them only the *use as a method* is refused: as an argument of
+a call, or in a comparison, whose other side is about methods (`run("greedy", ...)`, `x.method == "greedy"`, `method="greedy"`, `slug in ("greedy",)`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import engines
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = {p.name for p in (ROOT / "engines").iterdir() if p.is_dir() and p.name not in ("core", "models") and (p / "__init__.py").exists()}
+PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+MAX_FUNCTION, MAX_DECODE, MAX_FILE = 70, 70, 350
+
+
+def sources(*roots: str) -> list[Path]:
+    found: list[Path] = []
+    for root in roots:
+        path = ROOT / root
+        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return [p for p in found if "__pycache__" not in p.parts]
+
+
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sources("engines", "explorer", "app.py") if path.exists()}
+
+
+def under(*roots: str) -> Iterator[tuple[str, ast.Module]]:
+    for path, tree in TREES.items():
+        name = path.relative_to(ROOT).as_posix()
+        if any(name == root or name.startswith(root + "/") for root in roots):
+            yield name, tree
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """(line, module, names) of every import, wherever in the file it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, ()
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level + (node.module or ""), tuple(alias.name for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "import_module", "__import__"):
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant):
+                    yield node.lineno, str(argument.value), ()
+
+
+def dotted(node: ast.AST) -> str:
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
+def test_engines_know_nothing_of_the_page():
+    forbidden = {"gradio", "plotly", "explorer", "app"}
+    wrong = [f"{name}:{line} imports {module}" for name, tree in under("engines") for line, module, _ in imports(tree) if module.split(".")[0] in forbidden]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_core_knows_no_family():
+    wrong = [
+        f"{name}:{line} imports {module}"
+        for name, tree in under("engines/core", "engines/models")
+        for line, module, _ in imports(tree)
+        if module.startswith("engines.") and module.split(".")[1] in FAMILIES
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_explorer_uses_only_the_public_surface_of_engines():
+    wrong = []
+    for name, tree in under("explorer"):
+        for line, module, names in imports(tree):
+            if module.split(".")[0] != "engines" or module == "engines.tasks":
+                continue
+            private = [n for n in names if n not in engines.__all__ and n != "tasks"]
+            if module != "engines" or private:
+                wrong.append(f"{name}:{line} imports {', '.join(private or names) or module} from {module}")
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "engines"
+                and node.attr not in (*engines.__all__, "tasks")
+            ):
+                wrong.append(f"{name}:{node.lineno} uses engines.{node.attr}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_public_name_of_engines_exists():
+    missing = [name for name in engines.__all__ if not hasattr(engines, name)]
+    assert not missing
+
+
+def test_app_is_a_door():
+    path = ROOT / "app.py"
+    assert len(path.read_text().splitlines()) <= 40
+    foreign = {m.split(".")[0] for _, m, _ in imports(TREES[path])} - {"explorer", "spaces", *sys.stdlib_module_names}
+    assert not foreign
+
+
+# --- slugs
+
+
+def vocabulary() -> set[str]:
+    """Words that the trace, the lanes and the parameters use for other things than methods."""
+    words: set[str] = set()
+    for info in engines.list_methods():
+        words |= {p.name for p in info.params} | {c for p in info.params for c in p.choices} | set(info.lanes) | set(info.needs) | set(info.emits)
+    words |= set(re.findall(r"\b[a-z]+\b", (ROOT / "engines/core/events.py").read_text()))
+    return words
+
+
+def is_about_methods(node: ast.AST) -> bool:
+    return bool(re.search(r"method|slug|baseline", ast.unparse(node), re.IGNORECASE))
+
+
+def used_as_method(tree: ast.Module, shared: set[str]) -> Iterator[tuple[int, str]]:
+    """Places where a literal in `shared` is passed to, or compared with, something about methods."""
+    for node in ast.walk(tree):
+        suspects: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            suspects = sides if any(is_about_methods(side) for side in sides if not isinstance(side, ast.Constant)) else []
+        elif isinstance(node, ast.Call):
+            called = dotted(node.func).split(".")[-1]
+            suspects = list(node.args[:1]) if called in ("run", "stream", "get_method", "compare") else []
+            suspects += [k.value for k in node.keywords if k.arg and is_about_methods(ast.Name(k.arg))]
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            suspects = [node.value] if any(is_about_methods(target) for target in targets) else []
+        elif isinstance(node, ast.Match) and is_about_methods(node.subject):
+            suspects = [case.pattern for case in node.cases]
+        for suspect in suspects:
+            for part in ast.walk(suspect):
+                if isinstance(part, ast.Constant) and part.value in shared:
+                    yield part.lineno, str(part.value)
+
+
+def test_no_slug_outside_its_family():
+    slugs = {info.slug for info in engines.list_methods()}
+    shared = slugs & vocabulary()
+    unmistakable = slugs - shared
+    wrong = []
+    for name, tree in under("engines", "explorer", "app.py"):
+        if name.split("/")[1:2] and name.startswith("engines/") and name.split("/")[1] in FAMILIES:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in unmistakable:
+                wrong.append(f"{name}:{node.lineno} names the method '{node.value}'")
+        wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(tree, shared)]
+    print(f"{len(slugs)} slugs; also words of the trace: {', '.join(sorted(shared)) or 'none'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_slug_rule_bites():
+    bad = 'run("greedy", model)\nif header.method == "greedy": pass\nshow(method="greedy")\nDEFAULT_METHODS = ("greedy", "x")\n'
+    assert [slug for _, slug in used_as_method(ast.parse(bad), {"greedy"})] == ["greedy"] * 4
+    fine = 'causes = ["greedy"]\nif cause == "greedy": pass\npack("greedy")\n'
+    assert not list(used_as_method(ast.parse(fine), {"greedy"}))
+
+
+# --- what an import costs
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        ("import explorer", {"torch", "transformers", "plotly", "gradio"}),
+        ("import engines; engines.list_methods(); engines.list_models()", {"torch", "transformers", "plotly", "gradio"}),
+        ("import explorer.cli; explorer.cli.parser()", {"torch", "transformers", "plotly", "gradio", "pandas"}),
+        ("import explorer.metrics, explorer.store", {"torch", "transformers", "plotly", "gradio"}),
+    ],
+)
+def test_imports_stay_light(code: str, unwanted: set[str]):
+    assert not modules_after(code) & unwanted
+
+
+def test_the_page_starts_without_torch():
+    assert not modules_after("import explorer.page.server") & {"torch", "transformers", "plotly"}
+
+
+# --- sizes
+
+
+def functions() -> Iterator[tuple[int, str, bool]]:
+    """(lines, place, is a method's decode loop); decorators are declarations and do not count."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                place = f"{path.relative_to(ROOT).as_posix()}:{node.lineno} {node.name}"
+                yield (node.end_lineno or 0) - node.lineno + 1, place, node.name == "decode"
+
+
+def percentile(values: list[int], share: float) -> int:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def test_functions_stay_short():
+    found = sorted(functions(), reverse=True)
+    others = [n for n, _, loop in found if not loop]
+    print(f"functions: {len(found)}; without the decode loops median {median(others):g}, p95 {percentile(others, 0.95)}; the longest:")
+    print(*(f"  {n:4d}  {place}" for n, place, _ in found[:5]), sep="\n")
+    long = [f"{place} has {n} lines" for n, place, loop in found if n > (MAX_DECODE if loop else MAX_FUNCTION)]
+    assert not long, "\n".join(long)
+    assert median(others) <= 12
+
+
+def test_files_stay_short():
+    # The trace schema is one list of records that is read as a whole: it alone may be longer.
+    allowed = {"engines/core/events.py": 500}
+    found = sorted(((len(p.read_text().splitlines()), p.relative_to(ROOT).as_posix()) for p in TREES), reverse=True)
+    print(f"files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
+    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
+    long = [f"{name} has {n} lines" for n, name in found if n > allowed.get(name, MAX_FILE)]
+    assert not long, "\n".join(long)
+
+
+# --- what must never be done
+
+
+def test_figures_and_views_use_no_randomness():
+    wrong = []
+    for name, tree in under("explorer"):
+        wrong += [f"{name}:{line} imports {module}" for line, module, _ in imports(tree) if module.split(".")[0] in ("random", "secrets")]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and re.search(r"(^|\.)(random|randint|rand|randn|shuffle|uniform|normal|default_rng)(\.|$)", dotted(node.func)):
+                wrong.append(f"{name}:{node.lineno} calls {dotted(node.func)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_methods_draw_only_from_the_run():
+    """In a method file every drawing call names its generator, and no module of chance is imported."""
+    wrong = []
+    for name, tree in under(*(f"engines/{family}" for family in FAMILIES)):
+        wrong += [f"{name}:{line} imports {module}" for line, module, _ in imports(tree) if module.split(".")[0] in ("random", "secrets")]
+        for node in ast.walk(tree):
+            drawing = isinstance(node, ast.Call) and dotted(node.func).startswith(("torch.", "np.random.", "numpy.random."))
+            if drawing and re.search(r"(rand|randn|randint|randperm|multinomial|normal|bernoulli|random\.\w+|_like)$", dotted(node.func)):
+                if "rand" not in dotted(node.func) and dotted(node.func).endswith("_like"):
+                    continue  # zeros_like and its kind draw nothing
+                if "generator" not in {k.arg for k in node.keywords}:
+                    wrong.append(f"{name}:{node.lineno} calls {dotted(node.func)} without a generator")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_foreign_is_executed():
+    """No eval or exec, no pickles, no code from a model's repository."""
+    wrong = []
+    for name, tree in under("engines", "explorer", "app.py"):
+        wrong += [f"{name}:{line} imports {module}" for line, module, _ in imports(tree) if module.split(".")[0] in PICKLES]
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called, given = dotted(node.func), {k.arg: k.value for k in node.keywords}
+            if called in ("eval", "exec", "compile", "os.system", "builtins.eval", "builtins.exec"):
+                wrong.append(f"{name}:{node.lineno} calls {called}")
+            trust = given.get("trust_remote_code")
+            if trust is not None and not (isinstance(trust, ast.Constant) and trust.value is False):
+                wrong.append(f"{name}:{node.lineno} may trust remote code")
+            if called == "torch.load":
+                safe = given.get("weights_only")
+                training = name.startswith("engines/models/train/")
+                if not (training and isinstance(safe, ast.Constant) and safe.value is True):
+                    wrong.append(f"{name}:{node.lineno} calls torch.load; safetensors only (training checkpoints: weights_only=True)")
+            if called.startswith("subprocess.") and isinstance(given.get("shell"), ast.Constant):
+                wrong.append(f"{name}:{node.lineno} uses a shell")
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,190 @@
+"""What every method must keep, whatever it does: run over the registry, so a method that breaks one of these cannot be listed."""
+
+import itertools
+
+import msgspec
+import pytest
+
+import engines
+from engines.core.events import check_consistency
+from engines.core.method import arguments
+
+METHODS = {info.slug: info for info in engines.list_methods()}
+SLUGS = list(METHODS)
+PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
+MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m"}
+TEXT_VALUES = ("=", "+", "12", "13,14,15")
+
+
+def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_steps=4096, **params):
+    model = engines.load_model(MODELS[METHODS[slug].kind], dtype="float32")
+    return engines.run(slug, model, prompt, params=params, seed=seed, detail=detail, edits=edits, max_steps=max_steps)
+
+
+def facts(trace):
+    """A trace without its times."""
+    steps = [msgspec.structs.replace(s, model_seconds=0.0, method_seconds=0.0) for s in trace.steps]
+    return msgspec.json.encode((steps, trace.end.output_ids))
+
+
+def board(trace):
+    """The output, replayed from the commits alone."""
+    cells = list(trace.header.prompt_ids)
+    if trace.header.canvas is not None:
+        cells += [trace.header.mask_id] * (trace.header.canvas - len(cells))
+    for step in trace.steps:
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            if token < 0:
+                del cells[position:]
+            elif position < len(cells):
+                cells[position] = token
+            else:
+                assert position == len(cells)
+                cells.append(token)
+    return cells[len(trace.header.prompt_ids) :]
+
+
+def test_no_method_file_is_broken():
+    assert engines.broken_methods() == []
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_trace_is_whole(slug):
+    trace = decode(slug)
+    check_consistency(trace)
+    assert trace.end.reason == "complete"
+    assert engines.Trace.from_json(trace.to_json()) == trace
+    assert board(trace) == trace.output_ids
+    assert all(sum(s.forwards.values()) >= 1 and s.tokens_fed >= 1 for s in trace.steps)
+    assert trace.totals.tokens > 0 and trace.text
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_it_emits_what_it_declares(slug):
+    info, trace = METHODS[slug], decode(slug)
+    filled = {group for s in trace.steps for group in (*info.emits, "tree", "choice", "routing", "branches", "media", "lanes") if getattr(s, group, None)}
+    assert filled == set(info.emits)
+    lanes = {lane.name: lane.unit for s in trace.steps for lane in s.scores}
+    assert all(info.lanes[name].unit == unit for name, unit in lanes.items())
+    assert set(trace.totals.forwards_by_role) <= set(info.needs)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_equal_seeds_give_equal_runs(slug):
+    hot = arguments(METHODS[slug], temperature=0.8)
+    assert facts(decode(slug, seed=3, **hot)) == facts(decode(slug, seed=3, **hot))
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_detail_changes_the_record_and_not_the_run(slug):
+    full, light, none = (decode(slug, detail=d) for d in ("full", "light", "none"))
+    assert full.output_ids == light.output_ids == none.output_ids
+    assert full.totals.forwards == light.totals.forwards == none.totals.forwards
+    assert not any(s.scores or s.candidates for s in light.steps)
+    assert not any(s.commits or s.tree or s.spans or s.note for s in none.steps)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_closing_stops_at_once_and_keeps_what_is_there(slug):
+    one = engines.stream(slug, engines.load_model(MODELS[METHODS[slug].kind], dtype="float32"), PROMPTS[0])
+    first = next(one)
+    one.close()
+    assert list(one) == []
+    trace = one.trace()
+    assert trace.end.reason == "stopped" and trace.steps == [first]
+    assert trace.totals.forwards == sum(first.forwards.values())
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_step_budget_holds(slug):
+    trace = decode(slug, max_steps=2)
+    assert (trace.end.reason, len(trace.steps)) == ("budget", 2)
+
+
+@pytest.mark.parametrize(("slug", "name"), [(slug, p.name) for slug in SLUGS for p in METHODS[slug].params])
+def test_every_parameter_has_an_effect(slug, name):
+    p = next(p for p in METHODS[slug].params if p.name == name)
+    if p.kind == "bool":
+        values = [not p.default]
+    elif p.kind == "choice":
+        values = [c for c in p.choices if c != p.default]
+    elif p.kind == "text":
+        values = TEXT_VALUES
+    else:
+        values = [v for v in (p.low, p.high, (p.low + p.high) / 2, 12, 24, 2) if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))]
+    values = [v for v in values if not (name == "max_new_tokens" and v > 400)]
+    for prompt, value in itertools.product(PROMPTS, values):
+        try:
+            if facts(decode(slug, prompt, **{name: value})) != facts(decode(slug, prompt)):
+                return
+        except engines.UserError:
+            continue  # a value that does not go with the other defaults
+    pytest.fail(f"no tried value of {name} ({list(values)}) changed anything")
+
+
+@pytest.mark.parametrize(("slug", "name"), [(slug, p.name) for slug in SLUGS for p in METHODS[slug].params if p.neutral is not None])
+def test_a_neutral_parameter_gives_the_baseline(slug, name):
+    info = METHODS[slug]
+    p = next(p for p in info.params if p.name == name)
+    for prompt in PROMPTS:
+        ours = decode(slug, prompt, **{name: p.neutral})
+        shared = arguments(METHODS[info.baseline], **{k: v for k, v in ours.header.params.items() if k != name})
+        assert ours.text == decode(info.baseline, prompt, **shared).text
+
+
+@pytest.mark.parametrize("slug", [s for s in SLUGS if METHODS[s].lossless and METHODS[s].baseline])
+def test_lossless_means_equal_to_the_baseline(slug):
+    for prompt in (*PROMPTS, "copy: Ada, Ada, Ada, Ada", "reverse: Tom"):
+        assert (
+            decode(slug, prompt).output_ids
+            == decode(METHODS[slug].baseline, prompt, max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"]).output_ids
+        )
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_run_can_be_forked_at_any_step(slug):
+    """Force another token at a place already written; the fork repeats the run up to the edit and goes on from the changed state."""
+    original = decode(slug)
+    at = len(original.header.prompt_ids)
+    forced = next(iter(engines.load_model(MODELS[METHODS[slug].kind], dtype="float32").tokenizer.encode_prompt("copy: Zoe")[3:4]))
+    step = next(s.index for s in original.steps if s.commits and at in s.commits.positions)
+    fork = decode(slug, edits=[(step, engines.Edit(force={at: forced}))])
+    assert fork.steps[step].commits == original.steps[step].commits
+    written = fork.steps[step + 1].commits
+    assert (at, forced, "forced") in list(zip(written.positions, written.tokens, written.causes, strict=True))
+    assert fork.output_ids[0] == forced and board(fork) == fork.output_ids
+    assert fork.header.edits[0].after_step == step
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_forbidden_token_is_not_written(slug):
+    first = decode(slug).output_ids
+    at = len(decode(slug).header.prompt_ids)
+    place = 4
+    fork = decode(slug, edits=[(0, engines.Edit(forbid={at + place: [first[place]]}, **({"remask": [at + place]} if METHODS[slug].kind == "masked" else {})))])
+    assert fork.output_ids[place] != first[place]
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"prompt": ""}, "empty"),
+        ({"prompt": "x" * 100_000}, "100,000 characters"),
+        ({"prompt": [10**9]}, "not in the vocabulary"),
+        ({"max_new_tokens": 0}, "from 1 to"),
+        ({"max_new_tokens": "many"}, "whole number"),
+        ({"no_such_parameter": 1}, "unknown parameter"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(slug, given, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        decode(slug, **given)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_model_of_the_wrong_kind_is_refused(slug):
+    wrong = MODELS["causal" if METHODS[slug].kind == "masked" else "masked"]
+    with pytest.raises(engines.UserError, match=f"needs a {METHODS[slug].kind} model.*choose one of"):
+        engines.run(slug, wrong, PROMPTS[0])

@@ -1,0 +1,299 @@
+"""The player's pure functions, run as modules in the browser, and the rules that its files keep."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import HOSTILE, drafting, everything_else, masked
+from playwright.sync_api import Browser
+
+from engines.core.events import Candidates, Commits, pack, pack_raw
+from explorer.export.html import ASSETS, bundle, export_html
+
+PLAYER = ASSETS / "player"
+THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
+MODES = ("light", "dark")
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def js(browser: Browser) -> Call:
+    """js("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name."""
+    page = browser.new_page()
+    page.evaluate(f"() => {{ {bundle('player.js')}\n window.modules = modules; }}")
+
+    def call(module: str, expression: str, **arguments: Any) -> Any:
+        names = ", ".join(arguments)
+        return page.evaluate(f"({{ {names} }}) => {{ const M = modules[{module!r}]; return {expression}; }}", arguments)
+
+    return call
+
+
+# codec
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.array([[0, 1], [2, 65535]]), np.array([-1, 70000, 3]), np.linspace(-2, 3, 7, dtype=np.float32), np.array([0.5, np.nan, 1.0], np.float32)],
+)
+def test_a_packed_array_is_read_as_python_reads_it(js: Call, values: np.ndarray) -> None:
+    packed = pack(values)
+    got = js("codec.js", "[...M.unpack(p).values].map((v) => Number.isNaN(v) ? null : v)", p={f: getattr(packed, f) for f in packed.__struct_fields__})
+    np.testing.assert_allclose(np.array(got, float), packed.array().ravel().astype(float), rtol=1e-6)
+
+
+def test_defaults_that_json_leaves_out_are_known(js: Call) -> None:
+    assert js("codec.js", "[...M.unpack({dtype: 'u1', shape: [2], data: 'AP4='}).values]") == [0, 1]
+
+
+def test_raw_floats(js: Call) -> None:
+    packed = pack_raw(np.array([1.5, -2.25], np.float32))
+    assert js("codec.js", "[...M.unpack({dtype: 'f4', shape: [2], data: d}).values]", d=packed.data) == [1.5, -2.25]
+
+
+@pytest.mark.parametrize(
+    ("packed", "said"),
+    [
+        ({"dtype": "u2", "shape": [3], "data": "AAA="}, "needs 6 bytes, got 2"),
+        ({"dtype": "u1", "shape": [1], "data": "%%"}, "not base64"),
+        ({"dtype": "i8", "shape": [1], "data": ""}, '"i8"'),
+    ],
+)
+def test_a_broken_array_says_what_is_wrong(js: Call, packed: dict[str, Any], said: str) -> None:
+    assert said in js("codec.js", "(() => { try { M.unpack(p); } catch (e) { return e.message; } })()", p=packed)
+
+
+def test_glyphs(js: Call) -> None:
+    shown = js("codec.js", "t.map((x) => M.glyphs(x))", t=[" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a" * 50])
+    assert shown == ["␠a⏎⇥", "␀", "‹202E›x", "∅", "é", "a" * 40 + "…"]
+    assert js("codec.js", r"M.glyphs('\ud800x')") == "\ufffdx"
+    assert js("codec.js", "M.prose(t)", t="a b\nc\u202e") == "a b\nc‹202E›"
+
+
+# clock
+
+
+def test_the_cursor_counts_finished_steps(js: Call) -> None:
+    assert js("clock.js", "[0, 0.9, 1, 2.5, 4, 99].map((x) => M.cursor([0, 1, 2, 4], x))") == [0, 0, 1, 2, 3, 3]
+    assert js("clock.js", "M.cursor([0], 5)") == 0
+
+
+def test_boundaries_of_two_runs_interleave(js: Call) -> None:
+    axes = [[0, 1, 2, 3], [0, 0.4, 2.5]]
+    forward = js("clock.js", "(() => { const seen = [0]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), 1)); return seen; })()", a=axes)
+    back = js("clock.js", "(() => { const seen = [3]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), -1)); return seen; })()", a=axes)
+    assert forward == [0, 0.4, 1, 2, 2.5, 3, 3] and back == [3, 2.5, 2, 1, 0.4, 0, 0]
+
+
+def test_the_shorter_run_stays_at_its_end(js: Call) -> None:
+    moved = js(
+        "clock.js",
+        """(() => { const seen = {}, group = new M.Group();
+        for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] })) group.add({ axis: () => axis, at: (t) => (seen[name] = t) });
+        group.seek(3); return [seen.short, seen.long, group.end]; })()""",
+    )
+    assert moved == [2, 3, 4]
+
+
+def test_one_second_is_one_second_at_speed_one(js: Call) -> None:
+    places = js(
+        "clock.js",
+        """[1, 0.25, 8].map((speed) => { const group = new M.Group(); group.add({ axis: () => [0, 5, 100], at() {} });
+        group.unit = "seconds"; group.speed = speed; group.tick(0.5); return group.x; })""",
+    )
+    assert places == [0.5, 0.125, 4]
+
+
+# store
+
+
+def read(js: Call, trace: Any, expression: str, **more: Any) -> Any:
+    return js("store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=trace.to_json(), **more)
+
+
+@pytest.mark.parametrize("make", [masked, drafting, everything_else])
+def test_sums_and_board_agree_with_the_trace(js: Call, make: Call) -> None:
+    trace = make()
+    got = read(js, trace, "({ sums: run.sums.at(-1), tokens: run.tokens(run.length), live: ((run.end = null), run.tokens(run.length)), ids: run.board(run.length).map((c) => c.token) })")
+    totals = trace.totals
+    assert got["tokens"] == got["live"] == totals.tokens
+    assert (got["sums"]["forwards"], got["sums"]["roles"], got["sums"]["fed"]) == (totals.forwards, totals.forwards_by_role, totals.tokens_fed)
+    assert got["sums"]["model"] == pytest.approx(totals.model_seconds) and got["sums"]["method"] == pytest.approx(totals.method_seconds)
+    assert got["ids"] == [*trace.header.prompt_ids, *trace.output_ids]
+
+
+def test_any_step_can_be_shown_in_any_order(js: Call) -> None:
+    for trace in (masked(), drafting()):
+        boards = read(js, trace, "Array.from({ length: run.length + 1 }, (_, t) => JSON.stringify(run.board(t)))")
+        backwards = read(js, trace, "Array.from({ length: run.length + 1 }, (_, t) => JSON.stringify(run.board(run.length - t))).reverse()")
+        assert boards == backwards and len(set(boards)) == len(boards)
+
+
+def test_a_withdrawn_position_takes_everything_behind_it_away(js: Call) -> None:
+    before, after = read(js, drafting(), "[run.board(4), run.board(5)]")
+    assert len(before) > len(after) and after[-1]["state"] == "forced"
+
+
+def test_states_of_a_masked_board(js: Call) -> None:
+    trace = masked(20, 4)
+    place = trace.steps[0].commits.positions[0]
+    trace.steps[2].commits = Commits([place], [0], ["remasked"])
+    states = read(js, trace, f"[0, 1, 2, 3, 4].map((t) => run.board(t)[{place}].state)")
+    assert states == ["masked", "new", "old", "remasked", "masked"]
+    assert read(js, trace, "run.board(4)[0].state") == "prompt"
+
+
+def test_strange_names_are_only_names(js: Call) -> None:
+    trace = masked(20, 2)
+    trace.steps[0].commits.causes = ["constructor", *trace.steps[0].commits.causes[1:]]
+    assert read(js, trace, "run.board(1).map((c) => c.state)").count("new") == len(trace.steps[0].commits.causes)
+
+
+def test_candidates_are_found_by_position(js: Call) -> None:
+    trace = masked(20, 4)
+    group: Candidates = trace.steps[1].candidates
+    got = read(js, trace, "[run.candidates(1, at), run.candidates(1, 0), run.candidates(9, at)]", at=group.positions[2])
+    assert [c["token"] for c in got[0]] == group.tokens.array()[2].tolist() and got[1:] == [None, None]
+
+
+def test_the_text_stops_at_the_first_end_mark(js: Call) -> None:
+    trace = masked()
+    parts = read(js, trace, "run.text(run.length)")
+    assert "".join(p["text"] for p in parts if p["kind"] in ("old", "new")) == trace.text and parts[-1]["kind"] == "end"
+    assert {p["kind"] for p in read(js, trace, "run.text(3)")} == {"old", "new", "hole"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('{"header": {"schema": 2}}', "schema version 2; this player reads version 1"), ("{}", "no header"), ('{"header"', "not JSON"), ("null", "no header")],
+)
+def test_what_is_not_a_trace_says_so(js: Call, text: str, said: str) -> None:
+    assert said in js("store.js", "(() => { try { M.Run.from(t); } catch (e) { return e.message; } })()", t=text)
+
+
+def test_batches_are_put_in_order(js: Call) -> None:
+    last = {"run": "a", "seq": 3}
+    batches = [{"run": "a", "seq": 4}, {"run": "a", "seq": 3}, {"run": "a", "seq": 6}, {"run": "b", "seq": 0}, {"run": "b", "seq": 2}, {"run": "b", "seq": 1, "header": {}}]
+    assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == ["next", "old", "gap", "start", "gap", "start"]
+
+
+# layout
+
+
+def test_a_tidy_tree_has_no_two_nodes_in_one_place(js: Call) -> None:
+    parents = [-1, 0, 0, 1, 1, 2, 3]
+    got = js("layout.js", "M.tidy(p)", p=parents)
+    assert len({(p["column"], p["row"]) for p in got["places"]}) == len(parents) and (got["rows"], got["columns"]) == (3, 4)
+    assert got["places"][0]["row"] == pytest.approx((got["places"][1]["row"] + got["places"][2]["row"]) / 2)
+
+
+def test_a_large_tree_is_folded_but_keeps_the_accepted_path(js: Call) -> None:
+    parents = [-1, *[0] * 10, *[1 + i % 10 for i in range(390)]]
+    why = ["root", "accepted", *["mismatch"] * 9, "accepted", *["unreached"] * 389]
+    shown = js("layout.js", "M.fold(p, w)", p=parents, w=why)
+    assert sum(shown) <= 200 and shown[0] and shown[1] and shown[11]
+    assert all(shown[p] for i, p in enumerate(parents) if shown[i] and p >= 0)
+
+
+def test_cells_and_hits_agree(js: Call) -> None:
+    g = js("layout.js", "M.grid(600, 50, { w: 60, h: 30, under: 12 })")
+    for position in (0, g["columns"] - 1, g["columns"], 49):
+        x = g["gutter"] + (position % g["columns"]) * (g["w"] + g["gap"]) + 3
+        assert js("layout.js", "M.cellAt(g, x, y, 50)", g=g, x=x, y=position // g["columns"] * g["rowHeight"] + 3) == position
+    assert js("layout.js", "M.cellAt(g, 2, 2, 50)", g=g) == -1
+    assert [s["cells"] for s in js("layout.js", "M.segments(g, 2, 20)", g={**g, "columns": 8})] == [6, 8, 4]
+
+
+# theme
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: str, b: str) -> float:
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_text_can_be_read(mode: str, js: Call) -> None:
+    surface = THEME["surface"][mode]
+    pairs = {f"state {name}": (look[mode]["text"], look[mode]["fill"]) for name, look in THEME["states"].items()}
+    pairs |= {f"option {i}": (o["text"], o["fill"]) for i, o in enumerate(THEME["options"][mode])}
+    pairs |= {f"{ink} on {ground}": (surface[ink], surface[ground]) for ink in ("text", "muted") for ground in ("page", "panel", "raised")}
+    pairs["accent"] = (surface["on-accent"], surface["accent"])
+    low = {name: round(contrast(*pair), 2) for name, pair in pairs.items() if contrast(*pair) < 4.5}
+    assert low == {}
+    for level in js("theme.js", "M.ramp(theme, mode)", theme=THEME, mode=mode):
+        fill = "#" + "".join(f"{c:02x}" for c in level["rgb"])
+        assert contrast({"#000": "#000000", "#fff": "#ffffff"}[level["text"]], fill) >= 4.5
+    assert {kind: round(contrast(c, surface["panel"]), 1) for kind, c in THEME["spans"][mode].items() if contrast(c, surface["panel"]) < 3} == {}
+
+
+# Machado 2009, severity 1, on linear light
+DEFICIENCIES = {
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("eye", DEFICIENCIES)
+def test_states_differ_for_colour_blind_eyes_and_by_shape(mode: str, eye: str) -> None:
+    def seen(colour: str) -> np.ndarray:
+        parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return np.clip(np.array(DEFICIENCIES[eye]) @ linear, 0, 1) ** (1 / 2.2)
+
+    main = ["new", "old", "accepted", "rejected", "masked", "bonus"]
+    near = {(a, b) for a, b in itertools.combinations(main, 2) if np.linalg.norm(seen(THEME["states"][a][mode]["fill"]) - seen(THEME["states"][b][mode]["fill"])) < 0.12}
+    assert near <= {("old", "masked"), ("new", "bonus")}  # those two pairs are told apart by border and glyph
+    assert len({look["glyph"] for look in THEME["states"].values()}) == len(THEME["states"])
+    assert len({tuple(look[mode].values()) for look in THEME["states"].values()}) == len(THEME["states"])
+
+
+# files
+
+
+def test_colours_stand_in_the_theme_alone() -> None:
+    for path in sorted(PLAYER.rglob("*.*")):
+        found = set(re.findall(r"#[0-9a-fA-F]{3,8}\b", path.read_text("utf-8"))) - {"#000", "#fff"}
+        assert not found, f"{path.name}: {found}"
+
+
+def test_the_player_uses_no_markup_from_data_and_no_network() -> None:
+    for path in sorted(PLAYER.rglob("*.js")):
+        text = path.read_text("utf-8")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(", "http:", "https:", "Math.random"):
+            assert word not in text.replace("http://www.w3.org/2000/svg", ""), f"{path.name} uses {word}"
+
+
+def test_the_bundle_is_the_same_each_time_and_refuses_what_it_cannot_carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bundle("player.js")
+    bundle.cache_clear()
+    assert first == bundle("player.js")
+    (tmp_path / "player").mkdir()
+    for line in ('import x from "./y.js";', "export default 1;", "const a = import.meta.url;"):
+        (tmp_path / "player" / "bad.js").write_text(line + "\n", "utf-8")
+        monkeypatch.setattr("explorer.export.html.ASSETS", tmp_path)
+        bundle.cache_clear()
+        with pytest.raises(ValueError, match="bad.js"):
+            bundle("bad.js")
+    bundle.cache_clear()
+
+
+def test_an_export_holds_no_live_markup_from_data() -> None:
+    page = export_html(masked(24, 4), title=HOSTILE[0])
+    assert page.count("<script") == page.count("</script>") == 3 and "<title>&lt;/script&gt;" in page
+    with pytest.raises(ValueError, match="at least one"):
+        export_html([])
