@@ -88,8 +88,9 @@ export class Run {
     }
     this.sums.push(next);
     this.axes.steps.push(this.length);
-    this.axes.forwards.push(next.forwards + this.length * TIE);
-    this.axes.seconds.push(next.model + next.method + this.length * TIE);
+    for (const [unit, place] of [["forwards", next.forwards], ["seconds", next.model + next.method]]) {
+      this.axes[unit].push(Math.max(place, this.axes[unit].at(-1) + TIE));
+    }
   }
 
   #commit({ index, commits }) {

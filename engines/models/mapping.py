@@ -11,18 +11,22 @@ from typing import Any
 
 from engines.core.errors import UserError
 
-LLADA_NAMES = {  # published name -> name in LlamaForCausalLM; the leading patterns are tried first
+LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
+    "q_proj": "self_attn.q_proj",
+    "k_proj": "self_attn.k_proj",
+    "v_proj": "self_attn.v_proj",
+    "attn_out": "self_attn.o_proj",
+    "ff_proj": "mlp.gate_proj",
+    "up_proj": "mlp.up_proj",
+    "ff_out": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "ff_norm": "post_attention_layernorm",
+}
+LLADA_NAMES = {  # patterns of published names -> names in LlamaForCausalLM (transformers fills in \1 only)
     r"^model\.transformer\.wte\.": "model.embed_tokens.",
     r"^model\.transformer\.ln_f\.": "model.norm.",
     r"^model\.transformer\.ff_out\.": "lm_head.",
-    r"^model\.transformer\.blocks\.(\d+)\.(q_proj|k_proj|v_proj)\.": r"model.layers.\1.self_attn.\2.",
-    r"^model\.transformer\.blocks\.(\d+)\.attn_out\.": r"model.layers.\1.self_attn.o_proj.",
-    r"^model\.transformer\.blocks\.(\d+)\.ff_proj\.": r"model.layers.\1.mlp.gate_proj.",
-    r"^model\.transformer\.blocks\.(\d+)\.up_proj\.": r"model.layers.\1.mlp.up_proj.",
-    r"^model\.transformer\.blocks\.(\d+)\.ff_out\.": r"model.layers.\1.mlp.down_proj.",
-    r"^model\.transformer\.blocks\.(\d+)\.attn_norm\.": r"model.layers.\1.input_layernorm.",
-    r"^model\.transformer\.blocks\.(\d+)\.ff_norm\.": r"model.layers.\1.post_attention_layernorm.",
-}
+} | {rf"^model\.transformer\.blocks\.(\d+)\.{ours}\.": rf"model.layers.\1.{stock}." for ours, stock in LLADA_PARTS.items()}
 LLADA_MUST_BE: dict[str, Any] = {  # the switches of its config under which it is a Llama
     "block_type": "llama",
     "activation_type": "silu",

@@ -136,6 +136,18 @@ class Handlers:
             files = [{"name": name, "type": "text/html", "text": export_html(list(chosen.values()), " and ".join(t.header.title for t in chosen.values()))}]
         return fresh(files=files), say("Saved " + ", ".join(file["name"] for file in files) + ".", "ok")
 
+    def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """One trace file per chosen player."""
+        return self.save(what, "json", request)
+
+    def save_html(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """One page with the chosen players."""
+        return self.save(what, "html", request)
+
+    def closed(self, request: gr.Request) -> None:
+        """The page was closed."""
+        self.sessions.drop(request.session_hash)
+
     def numbers(self, request: gr.Request) -> str:
         """The table of all numbers."""
         return tables.numbers(self.sessions.of(request.session_hash).traces)

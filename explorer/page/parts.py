@@ -71,7 +71,8 @@ def _script(name: str) -> str:
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
     script = f"import(new URL({json.dumps(_address())}, document.baseURI)).then((player) => player.{call});"
-    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, **options)
+    theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
+    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, theme=theme, **options)
 
 
 def _address() -> str:

@@ -19,7 +19,7 @@ const draw = () => {
   const { caption = "", columns = [], rows = [], empty = "" } = data;
   const root = element.querySelector(".facts");
   if (!rows.length) return root.replaceChildren(make("p", { class: "quiet" }, empty));
-  const head = make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name))));
+  const head = columns.length ? make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))) : "";
   const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
     const [inner, attributes] = cellOf(cell);
     return i ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, inner) : make("th", { scope: "row", ...attributes }, inner);

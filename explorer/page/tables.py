@@ -83,6 +83,11 @@ def models(found: tuple[Any, ...]) -> str:
     return fresh(caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.", columns=["Name", "Model", "Kind", "Note"], rows=rows)
 
 
+def card(title: str, rows: list[list[str]]) -> str:
+    """A gallery card."""
+    return fresh(caption=title, columns=[], rows=rows, empty="")
+
+
 def paper_link(paper: str) -> str | None:
     """The address of an `arXiv:` reference."""
     number = paper.removeprefix("arXiv:")

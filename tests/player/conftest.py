@@ -80,7 +80,7 @@ def masked(board: int = 48, steps: int = 16, k: int = 4, pieces: list[Piece] | N
     open_, out = list(range(len(prompt), board)), []
     for index in range(steps):
         block = open_[: max(4, board // 4)]
-        n = len(open_) - len(open_) * (steps - index - 1) // (steps - index)
+        n = len(open_) // (steps - index)
         confidence = np.full(board, np.nan, np.float32)
         confidence[open_] = np.clip(0.25 + 0.5 * index / steps + 0.3 * rng.random(len(open_)) - 0.004 * (np.array(open_) - open_[0]), 0, 1)
         chosen = sorted(sorted(block, key=lambda p: -confidence[p])[:n])

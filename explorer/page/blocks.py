@@ -1,0 +1,184 @@
+"""The layout of the page and which handler answers which control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from engines import broken_methods, tasks
+from explorer.page import tables
+from explorer.page.controls import Slot, build_slot
+from explorer.page.feed import message, whole
+from explorer.page.handlers import Handlers, say
+from explorer.page.limits import SLOTS
+from explorer.page.parts import bus, downloader, panel, picker, status, table, toolbar
+from explorer.store import MAX_TRACE_CHARACTERS, Card
+
+TITLE = "Decoding Explorer"
+LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}  # handlers that touch no model
+FIRST_PROMPT = "sort: Mia, Leo, Ada"
+EXAMPLES_PER_TASK = 2
+
+NUMBERS_HELP = """### How the numbers are obtained
+Each number is one of four things, and says which. **Measured**: counted or clocked while the model ran. **Derived**: computed from measured numbers by the
+formula shown beside it. **Modelled**: computed under an assumption that is stated. **Published**: taken from a paper, never mixed with ours.
+
+- Time is the model's time plus the method's time. Recording, sending and drawing are outside; warm-up is reported apart.
+- Tokens are ids emitted before the first end mark. They are never counted by splitting text again.
+- A baseline is a run, not a formula. Runs in several slots go one after the other, each with its own clock.
+- An output is marked right or wrong only where the prompt is one of the checkable tasks, by an exact comparison.
+- What a method here does differently from its paper stands in the table of methods and in the head of each player.
+
+The formulas and conditions of all numbers of the traces you are looking at stand under *Explore → All numbers*.
+
+### Keyboard
+In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
+
+### Where things go
+Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported, and a trace that you open is read by your browser and checked by this server, which forgets it
+when you close the page.
+"""
+
+
+def build(desk: Handlers) -> gr.Blocks:
+    """The whole page."""
+    with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
+        gr.Markdown(f"# {TITLE}\nWatch text being decoded: every position of every step, what the model would rather have said, and what it cost.", elem_id="title")
+        inbox, save_file = bus(_opening(desk)), downloader()
+        with gr.Tabs(selected="explore") as tabs:
+            with gr.Tab("Explore", id="explore"):
+                outputs = _explore(desk, inbox, save_file)
+            with gr.Tab("Gallery", id="gallery"):
+                _gallery(desk, tabs, outputs)
+            with gr.Tab("Methods", id="methods"):
+                table(tables.methods(desk.catalogue.methods))
+                table(tables.models(desk.catalogue.models))
+                table(tables.broken(broken_methods(), desk.gallery.broken))
+            with gr.Tab("About the numbers", id="about"):
+                gr.Markdown(NUMBERS_HELP)
+        demo.unload(desk.closed)
+        gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
+    return demo
+
+
+def _opening(desk: Handlers) -> str:
+    return message(*(whole(slot, trace) for slot, trace in desk.opening.items()))
+
+
+def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
+    """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results."""
+    opening = next(iter(desk.opening.values()), None)
+    with gr.Row(elem_id="desk"):
+        with gr.Column(scale=0, min_width=330, elem_id="controls"):
+            prompt = gr.Textbox(opening.header.prompt if opening else FIRST_PROMPT, label="Prompt", lines=2, max_lines=8, elem_id="prompt")
+            example = gr.Dropdown(_examples(), value=None, label="Task examples", info="Their answers can be checked exactly.", elem_id="example")
+            with gr.Row():
+                start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
+                stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
+            line = status(say(_welcome(desk)))
+            with gr.Row():
+                count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", min_width=150, elem_id="count")
+                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", precision=0, minimum=0, min_width=90, elem_id="seed")
+            slots = [build_slot(desk.catalogue, i, plan, shown=i < 2) for i, plan in enumerate(desk.catalogue.defaults(list(desk.opening.values())))]
+        with gr.Column(scale=1, min_width=320, elem_id="stage"):
+            toolbar()
+            with gr.Column(elem_id="players"):
+                for slot in range(SLOTS):
+                    panel(slot)
+            outputs = [inbox, line, _results(desk, inbox, line, save_file)]
+    example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
+    count.input(lambda chosen: [gr.update(visible=i < int(chosen)) for i in range(len(slots))], count, [slot.box for slot in slots], **LIGHT)
+    _wire_run(desk, start, stop, prompt, [prompt, seed, count], slots, outputs)
+    return outputs
+
+
+def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Textbox, inputs: list[Any], slots: list[Slot], outputs: list[Any]) -> None:
+    running = gr.on(
+        [start.click, prompt.submit],
+        desk.run,
+        [*inputs, *(one for slot in slots for one in slot.inputs)],
+        outputs,
+        show_progress="minimal",
+        show_progress_on=[outputs[1]],  # the place in the queue shows on the status line
+        concurrency_limit=1,
+        concurrency_id="model",
+        trigger_mode="once",
+        api_visibility="private",
+    )
+    stop.click(desk.stop, None, outputs, cancels=[running], **LIGHT)
+
+
+def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:
+    """The tabs below the players. Returns the results table."""
+    with gr.Tabs(selected="results"):
+        with gr.Tab("Results", id="results"):
+            shown = table(tables.results(desk.opening), elem_id="results")
+        with gr.Tab("All numbers", id="numbers") as numbers_tab:
+            numbers = table(tables.numbers({}), elem_id="numbers")
+        with gr.Tab("Curves", id="curves") as curves_tab, gr.Row():
+            figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
+        with gr.Tab("Save and open", id="files"):
+            _files(desk, [inbox, line, shown], save_file)
+    numbers_tab.select(desk.numbers, None, numbers, **LIGHT)
+    curves_tab.select(desk.curves, None, figures, **LIGHT)
+    shown.change(desk.numbers, None, numbers, **LIGHT)
+    return shown
+
+
+def _files(desk: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
+    with gr.Row():
+        with gr.Column(min_width=280):
+            gr.Markdown("#### Save\nA trace file holds everything a player shows; a page plays offline in any browser.")
+            choices = [("all players", "all"), *((f"player {slot + 1}", str(slot)) for slot in range(SLOTS))]
+            what = gr.Dropdown(choices, value="all", label="What", elem_id="save-what")
+            with gr.Row():
+                as_json = gr.Button("Save trace (JSON)", min_width=120)
+                as_html = gr.Button("Save page (HTML)", min_width=120)
+        with gr.Column(min_width=280):
+            gr.Markdown("#### Open a trace\nIt is checked before anything is shown, and joins the players that are there.")
+            chosen = picker()
+            text = gr.Textbox(label="… or paste its JSON", lines=3, max_lines=6, max_length=MAX_TRACE_CHARACTERS, elem_id="paste")
+            open_text = gr.Button("Open pasted trace")
+    as_json.click(desk.save_json, what, [save_file, outputs[1]], **LIGHT)
+    as_html.click(desk.save_html, what, [save_file, outputs[1]], **LIGHT)
+    open_text.click(desk.take_in, text, outputs, **LIGHT)
+    chosen.submit(desk.take_in, chosen, outputs, **LIGHT)
+
+
+def _gallery(desk: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+    gr.Markdown("Recorded runs of real models. They play at once and need no model.")
+    if not desk.gallery.cards:
+        gr.Markdown("No recorded run is installed here: the folder `assets/traces` holds none. Press Run on the Explore tab to make one.")
+    with gr.Column(elem_id="cards"):
+        for card in desk.gallery.cards:
+            with gr.Column(elem_classes=["card"], min_width=240):
+                table(_card(card), elem_classes=["card-facts"])
+                play = gr.Button("Play", elem_id=f"play-{card.id}", size="sm")
+            play.click(_player(desk, card.id), None, [*outputs, tabs], **LIGHT)
+
+
+def _player(desk: Handlers, name: str) -> Any:
+    def play(request: gr.Request) -> tuple[Any, ...]:
+        return (*desk.play(name, request), gr.Tabs(selected="explore"))
+
+    return play
+
+
+def _card(card: Card) -> str:
+    rows = [["Prompt", card.prompt[:160]], ["Model", " + ".join(card.models)], ["Forwards", f"{card.forwards:,}"], ["Tokens", f"{card.tokens:,}"]]
+    return tables.card(card.title, rows)
+
+
+def _examples() -> list[tuple[str, str]]:
+    found = []
+    for task in tasks.TASKS.values():
+        made = task.generate("held-out")
+        found += [(f"{task.title}: {one.prompt}", one.prompt) for one in (next(made) for _ in range(EXAMPLES_PER_TASK))]
+    return found
+
+
+def _welcome(desk: Handlers) -> str:
+    if desk.opening:
+        return "Recorded runs are loaded: press ▶ or space to play them, or press Run to decode live."
+    return "Type a prompt, choose methods, and press Run."

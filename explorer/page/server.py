@@ -1,0 +1,76 @@
+"""Starting the page: one `launch` with the guard in front, and the heavy imports in the background afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: no call home
+
+import gradio as gr  # noqa: E402
+from starlette.middleware import Middleware  # noqa: E402
+
+from explorer.page.blocks import build  # noqa: E402
+from explorer.page.controls import Catalogue  # noqa: E402
+from explorer.page.guard import Guard  # noqa: E402
+from explorer.page.handlers import Handlers  # noqa: E402
+from explorer.page.limits import Limits  # noqa: E402
+from explorer.page.parts import PLAYER  # noqa: E402
+from explorer.page.theme import css, theme  # noqa: E402
+from explorer.store import Gallery, gallery  # noqa: E402
+
+QUEUE = 16  # runs that may wait; the next one is refused
+HEAVY = ("torch", "transformers")
+
+
+def launch(*, block: bool = False, warm: bool = True, traces: Gallery | None = None, **options: Any) -> gr.Blocks:
+    """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the server answers.
+    `traces` replaces the gallery that ships with the program."""
+    limits = Limits.from_env()
+    desk = Handlers(traces or gallery(), Catalogue.read(limits.public), limits)
+    demo = build(desk)
+    demo.queue(max_size=QUEUE)
+    gr.set_static_paths([PLAYER])
+    demo.launch(
+        prevent_thread_lock=True,
+        theme=theme(),
+        css=css(),
+        app_kwargs={"middleware": [Middleware(Guard, hosts=_hosts(options.get("server_name")))], "openapi_url": None},
+        enable_monitoring=False,
+        run_history=False,
+        max_file_size="1mb",
+        show_error=False,
+        ssr_mode=False,
+        pwa=False,
+        share=False,
+        footer_links=[],
+        **options,
+    )
+    if warm:
+        threading.Thread(target=_warm, name="warm", daemon=True).start()
+    if block:
+        demo.block_thread()
+    return demo
+
+
+def main() -> None:
+    """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from the environment."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0")
+
+
+def _hosts(server_name: str | None) -> set[str]:
+    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected there."""
+    if os.environ.get("SPACE_ID"):
+        return set()
+    named = [server_name or os.environ.get("GRADIO_SERVER_NAME", ""), *os.environ.get("EXPLORER_HOSTS", "").split(",")]
+    return {"localhost", "127.0.0.1", "::1"} | {name.strip().lower() for name in named if name.strip()}
+
+
+def _warm() -> None:
+    for module in HEAVY:
+        importlib.import_module(module)

@@ -1,0 +1,65 @@
+"""The preallocated cache: writes in place, crops, keeps accepted rows, refuses what does not fit."""
+
+import pytest
+import torch
+
+from engines.core.errors import UserError
+from engines.models.slots import SlotCache
+
+
+def filled(n: int, layers: int = 2, capacity: int = 10) -> SlotCache:
+    cache = SlotCache(layers, capacity)
+    for layer in range(layers):
+        rows = torch.arange(float(n)).view(1, 1, n, 1).expand(1, 2, n, 3) + 100 * layer
+        cache.update(rows, -rows, layer)
+    return cache
+
+
+def held(cache: SlotCache, layer: int = 0) -> list[float]:
+    return cache.layers[layer].keys[0, 0, : cache.length, 0].tolist()
+
+
+def test_update_returns_views_of_one_buffer() -> None:
+    cache = filled(3)
+    buffer = cache.layers[0].keys
+    keys, values = cache.update(torch.full((1, 2, 1, 3), 7.0), torch.full((1, 2, 1, 3), -7.0), 0)
+    assert keys.shape == (1, 2, 4, 3) and values[0, 0, -1, 0] == -7
+    assert keys.data_ptr() == buffer.data_ptr() == cache.layers[0].keys.data_ptr()
+
+
+def test_keep_gathers_rows_in_place_in_all_layers() -> None:
+    cache = filled(8)
+    buffer = cache.layers[1].values
+    cache.keep(3, [0, 2, 4])
+    assert held(cache) == [0, 1, 2, 3, 5, 7] and held(cache, 1) == [100, 101, 102, 103, 105, 107]
+    assert cache.layers[1].values.data_ptr() == buffer.data_ptr() and cache.layers[1].values[0, 0, 5, 0] == -107
+
+
+@pytest.mark.parametrize(("base", "rows", "left"), [(3, [], [0, 1, 2]), (3, [0, 1], [0, 1, 2, 3, 4]), (0, [5], [5]), (6, [], [0, 1, 2, 3, 4, 5])])
+def test_keep_edges(base: int, rows: list[int], left: list[float]) -> None:
+    cache = filled(6)
+    cache.keep(base, rows)
+    assert held(cache) == left
+
+
+@pytest.mark.parametrize(("base", "rows"), [(-1, [0]), (3, [1, 0]), (3, [0, 0]), (3, [3]), (7, []), (2, [-1])])
+def test_keep_refuses_rows_it_does_not_hold(base: int, rows: list[int]) -> None:
+    with pytest.raises(ValueError, match="holds 6 positions"):
+        filled(6).keep(base, rows)
+
+
+def test_crop() -> None:
+    cache = filled(6)
+    cache.crop(2)
+    assert cache.length == 2 and held(cache, 1) == [100, 101]
+    with pytest.raises(ValueError, match="cannot be cropped to 3"):
+        cache.crop(3)
+    cache.crop(0)
+    assert cache.length == 0
+
+
+def test_capacity_is_said() -> None:
+    with pytest.raises(UserError, match=r"room for 10 positions; 6 are used and 5 more"):
+        filled(6).update(torch.zeros(1, 2, 5, 3), torch.zeros(1, 2, 5, 3), 0)
+    with pytest.raises(UserError, match="capacity=0"):
+        SlotCache(1, 0)

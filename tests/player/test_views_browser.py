@@ -1,0 +1,361 @@
+"""What is drawn: exported files opened from disk, driven as a person drives them. Time limits are three times what an idle machine needs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HOSTILE, Watched, drafting, everything_else, hostile, masked
+from playwright.sync_api import Browser, expect
+
+from engines.core.events import Piece, Trace
+from explorer.export.html import ASSETS
+
+Open = Callable[..., Watched]
+GROUPS = {
+    "commits": "Tokens", "scores": "Lanes", "candidates": "Tokens", "tree": "DraftTree", "branches": "Branches", "spans": "Tokens",
+    "lanes": "Gantt", "routing": "Routing", "choice": "Ribbon", "media": "Media", "facts": "Facts", "note": "Text",
+}  # fmt: skip
+
+
+def debug(opened: Watched, slot: int = 0) -> dict[str, Any]:
+    return opened.page.evaluate("slot => handles[slot].debug()", slot)
+
+
+def steps(opened: Watched) -> list[int]:
+    return opened.page.evaluate("handles.map(h => h.debug().step)")
+
+
+def unit(opened: Watched, name: str) -> None:
+    opened.page.get_by_role("button", name=name, exact=True).click()
+
+
+def seek(opened: Watched, step: int, slot: int = 0) -> None:
+    opened.page.evaluate("([slot, step]) => handles[slot].seek(step)", [slot, step])
+
+
+def cell(opened: Watched, position: int, slot: int = 0) -> Any:
+    return opened.page.locator(".dx-panel").nth(slot).locator(".dx-cells .dx-cell").nth(position)
+
+
+def test_every_group_of_the_schema_has_a_view(opened: Open) -> None:
+    page = opened([masked(), drafting(), everything_else()])
+    drawn = [set(debug(page, slot)["views"]) for slot in range(3)]
+    for trace, views in zip([masked(), drafting(), everything_else()], drawn, strict=True):
+        filled = {group for step in trace.steps for group in GROUPS if getattr(step, group)}
+        assert {GROUPS[group] for group in filled} <= views
+    assert set(GROUPS.values()) <= set.union(*drawn)
+    assert "DraftTree" not in drawn[0] and "Lanes" not in drawn[1]
+
+
+def test_keys_scrub_all_players_of_the_group(opened: Open) -> None:
+    page = opened([masked(), drafting()])
+    panel = page.page.locator(".dx-panel").first
+    panel.focus()
+    for key, expected in [("ArrowRight", [1, 1]), ("ArrowRight", [2, 2]), ("ArrowLeft", [1, 1]), ("End", [16, 9]), ("ArrowLeft", [15, 9]), ("Home", [0, 0])]:
+        page.page.keyboard.press(key)
+        assert steps(page) == expected, key
+    page.page.keyboard.press("Control+ArrowRight")
+    assert steps(page) == [0, 0]
+    speed = page.page.get_by_label("Speed")
+    page.page.keyboard.press("]")
+    expect(speed).to_have_value("2")
+    page.page.keyboard.press("[")
+    page.page.keyboard.press("[")
+    expect(speed).to_have_value("0.5")
+    page.page.keyboard.press("Space")
+    expect(panel).to_have_attribute("data-state", "playing")
+    page.page.keyboard.press("Space")
+    expect(panel).to_have_attribute("data-state", re.compile("ready"))
+
+
+def test_the_slider_keeps_its_own_keys(opened: Open) -> None:
+    page = opened([masked()])
+    slider = page.page.get_by_label("Place in the run")
+    slider.focus()
+    page.page.keyboard.press("ArrowRight")
+    assert steps(page) == [1]
+    expect(page.page.locator(".dx-panel")).to_have_attribute("data-step", "1")
+
+
+def test_three_clocks(opened: Open) -> None:
+    page = opened([masked(), drafting()])
+    seek(page, 5, slot=1)
+    assert steps(page) == [5, 5]
+    seek(page, 0)
+    unit(page, "Forward passes")
+    seek(page, 3, slot=1)  # 15 forwards of the drafting run
+    assert steps(page) == [15, 3]
+    unit(page, "Seconds")
+    seek(page, 4, slot=1)  # 52 ms; a step of the masked run takes 4.7 to 6.7 ms
+    assert steps(page) == [9, 4]
+    page.page.evaluate("handles[0].seek(16)")
+    assert steps(page)[0] == 16 and steps(page)[1] < 9
+
+
+def test_seconds_play_in_real_time_and_the_shorter_run_waits(opened: Open) -> None:
+    fast, slow = masked(24, 4), masked(24, 4)
+    for step in fast.steps:
+        step.model_seconds, step.method_seconds = 0.05, 0.0
+    for step in slow.steps:
+        step.model_seconds, step.method_seconds = 0.2, 0.0
+    page = opened([fast, slow])
+    unit(page, "Seconds")
+    took = page.page.evaluate(
+        """() => new Promise((done) => { const start = performance.now(), marks = {}; handles[0].group.play();
+        const look = () => { const [a, b] = handles.map((h) => h.debug().step), now = performance.now() - start;
+          if (a === 4) marks.fast ??= now; if (b === 4) return done({ ...marks, slow: now }); requestAnimationFrame(look); }; look(); })"""
+    )
+    print("seconds clock, 0.2 s and 0.8 s:", took)
+    assert 150 < took["fast"] < 600 and 750 < took["slow"] < 1500
+    assert steps(page) == [4, 4]
+
+
+def test_hovering_a_masked_position_shows_what_the_model_would_say(opened: Open) -> None:
+    trace = masked()
+    page = opened([trace])
+    seek(page, 3)
+    at = trace.steps[3].commits.positions[0]
+    cell(page, at).hover()
+    pop = page.page.locator(".dx-pop")
+    expect(pop).to_be_visible()
+    expect(pop).to_contain_text("Candidates in step 3")
+    expect(pop.locator(".dx-bars li")).to_have_count(4)
+    expect(pop.locator("table")).to_contain_text("entropy")
+    seek(page, 4)
+    expect(pop).to_contain_text("written in this step")
+    expect(pop).to_contain_text("Candidates in step 4")
+    seek(page, 9)
+    expect(pop).to_contain_text("Candidates in step 4")  # a written token keeps those of the step that wrote it
+    expect(pop).to_contain_text("cause: t")
+    page.page.mouse.move(2, 2)
+    expect(pop).to_be_hidden()
+
+
+def test_details_by_keyboard_and_pinned_by_click(opened: Open) -> None:
+    page = opened([masked(), drafting()])
+    seek(page, 3)
+    page.page.locator(".dx-board").first.focus()
+    pop = page.page.locator(".dx-pop").first
+    for _ in range(4):
+        page.page.keyboard.press("ArrowDown")
+    expect(pop).to_contain_text("position 4 ")
+    expect(pop).to_contain_text("Part of the prompt")
+    assert steps(page) == [3, 3]
+    page.page.keyboard.press("Escape")
+    expect(pop).to_be_hidden()
+    cell(page, 13, slot=1).click()
+    other = page.page.locator(".dx-pop").nth(1)
+    expect(other).to_contain_text("No candidates recorded at this step")
+    page.page.mouse.move(2, 2)
+    expect(other).to_be_visible()
+
+
+def test_the_board_shows_states_by_attribute_text_and_glyph(opened: Open) -> None:
+    trace = masked()
+    page = opened([trace])
+    seek(page, 2)
+    written = trace.steps[1].commits.positions
+    assert [i for i, c in enumerate(debug(page)["board"]) if c["state"] == "new"] == written
+    expect(cell(page, written[0])).to_have_attribute("data-s", "new")
+    expect(cell(page, 47)).to_have_attribute("data-s", "masked")
+    expect(cell(page, 47)).to_have_text("▢")
+    page.page.get_by_role("button", name="Peek at best guesses").click()
+    expect(cell(page, 47)).to_have_attribute("data-k", "peek")
+    expect(cell(page, 1)).to_have_text("␠list")
+
+
+def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> None:
+    page = opened([drafting()])
+    seek(page, 3)
+    nodes = page.page.locator("[data-view=DraftTree] svg g > g:visible")
+    expect(nodes).to_have_count(11)
+    states = nodes.evaluate_all("(nodes) => nodes.map((n) => n.dataset.s)")
+    assert states.count("accepted") == 2 and states.count("bonus") == 1 and states.count("rejected") >= 1 and states.count("unreached") >= 1
+    assert "draft probability" in nodes.nth(1).locator("title").text_content()
+    seek(page, 5)
+    expect(page.page.locator("[data-view=DraftTree]")).to_contain_text("No draft tree in step 5.")
+    expect(page.page.locator("[data-view=DraftTree] svg")).to_be_hidden()
+
+
+def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
+    page = opened([masked()])
+    box = page.page.locator("[data-view=Lanes] .dx-timeline").bounding_box()
+    page.page.locator("[data-view=Lanes] .dx-timeline").click(position={"x": box["width"] * 5.5 / 16, "y": 20})
+    assert steps(page) == [6]
+    trace = masked()
+    at = trace.steps[5].commits.positions[0]
+    pixel = page.page.evaluate("(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at)
+    assert pixel == [0xF5, 0xB8, 0x3D, 255]
+
+
+def test_figures_say_how_they_were_made(opened: Open) -> None:
+    page = opened([masked()])
+    seek(page, 16)
+    figure = page.page.get_by_role("button", name="Tokens / forward")
+    figure.click()
+    formula = page.page.locator(".dx-formula")
+    expect(formula).to_contain_text("derived")
+    expect(formula).to_contain_text("34 / 16")
+    expect(page.page.locator(".dx-machine")).to_contain_text("2 threads")
+    expect(page.page.locator(".dx-say")).to_contain_text("Step 16 of 16", timeout=4000)
+
+
+def test_hostile_tokens_stay_text_everywhere(opened: Open) -> None:
+    trace = drafting()
+    trace.pieces = [*trace.pieces[:3], *(Piece(p.id, HOSTILE[i % len(HOSTILE)]) for i, p in enumerate(trace.pieces[3:]))]
+    trace.steps[2].note = HOSTILE[0]
+    trace.header.title = HOSTILE[1]
+    other = everything_else()
+    other.pieces = trace.pieces
+    other.steps[0].media.boxes[0].label = other.steps[0].lanes[0].lane = HOSTILE[1]
+    page = opened([hostile(), trace, other], title=HOSTILE[0])
+    for step in range(1, 9):
+        seek(page, step, slot=1)
+        for slot in (0, 1):
+            cell(page, 12, slot).hover()
+    seek(page, 3, slot=1)
+    assert page.page.evaluate("[window.hacked ?? null, document.querySelectorAll('img, main script, iframe').length]") == [None, 0]
+    assert debug(page, 1)["note"] == HOSTILE[0]
+    shown = set(page.page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").all_text_contents())
+    assert "${window.hacked=3}" in shown and max(map(len, shown)) < 60
+    cell(page, 9).hover()
+    whole = page.page.locator(".dx-whole").first.text_content()
+    assert whole == "a" * 10_000
+    assert page.page.title() == HOSTILE[0]
+
+
+def test_a_lone_surrogate_is_shown_as_unknown(opened: Open) -> None:
+    page = opened([masked(24, 4)])
+    page.page.evaluate("(text) => handles[0].load(text.replace(' list', '\\\\ud800'))", masked(24, 4).to_json())
+    assert debug(page)["state"] == "ready"
+    expect(cell(page, 1)).to_have_text("\ufffd")
+
+
+def test_a_bad_trace_is_a_sentence_not_a_blank(opened: Open) -> None:
+    page = opened([masked(24, 4)])
+    page.page.evaluate("handles[0].load('{\"header\": {\"schema\": 9}}')")
+    expect(page.page.get_by_role("alert").first).to_contain_text("schema version 9; this player reads version 1")
+    assert debug(page)["state"] == "error"
+
+
+def batches(trace: Trace) -> list[dict[str, Any]]:
+    whole = json.loads(trace.to_json())
+    first = {"run": "r", "seq": 1, "state": "running", "header": whole["header"], "pieces": whole["pieces"][:3]}
+    rest = [{"run": "r", "seq": i + 2, "steps": [step], "pieces": whole["pieces"] if i == 0 else []} for i, step in enumerate(whole["steps"])]
+    return [{"run": "r", "seq": 0, "state": "queued"}, first, *rest, {"run": "r", "seq": len(rest) + 2, "state": "done", "end": whole["end"]}]
+
+
+def test_a_live_run_is_followed_until_the_person_looks_back(opened: Open) -> None:
+    page, trace = opened([drafting()]), drafting()
+    parts = batches(trace)
+
+    def push(some: list[dict[str, Any]]) -> None:
+        page.page.evaluate("(some) => some.forEach((b) => handles[0].push(b))", some)
+
+    push(parts[:1])
+    assert debug(page)["state"] == "queued"
+    push(parts[1:5])
+    assert (debug(page)["state"], steps(page)) == ("live", [3])
+    assert set(debug(page)["views"]) >= {"DraftTree", "Ribbon", "Facts"}
+    seek(page, 1)
+    push(parts[5:8])
+    assert steps(page) == [1] and debug(page)["steps"] == 6
+    push(parts[7:8])  # a batch that comes twice changes nothing
+    assert debug(page)["steps"] == 6
+    seek(page, 6)
+    push(parts[8:])
+    assert (debug(page)["state"], steps(page)) == ("done", [9])
+    assert debug(page)["board"] == page.page.evaluate("(text) => { handles[0].load(text, { at: 'end' }); return handles[0].debug().board; }", trace.to_json())
+
+
+def test_a_missing_batch_is_said_not_hidden(opened: Open) -> None:
+    page, parts = opened([drafting()]), batches(drafting())
+    page.page.evaluate("(some) => some.forEach((b) => handles[0].push(b))", [*parts[:4], *parts[5:]])
+    assert debug(page)["state"] == "error" and "did not arrive" in debug(page)["message"] and debug(page)["steps"] == 2
+
+
+def test_a_failed_run_keeps_its_message(opened: Open) -> None:
+    page, parts = opened([masked(24, 4)]), batches(drafting())
+    page.page.evaluate("(some) => some.forEach((b) => handles[0].push(b))", [*parts[:4], {"run": "r", "seq": 4, "state": "failed", "message": "the model ran out of memory"}])
+    expect(page.page.get_by_role("alert").first).to_have_text("the model ran out of memory")
+    assert debug(page)["state"] == "failed" and steps(page) == [2]
+
+
+SCRUB = """() => { const times = []; const n = handles[0].debug().steps;
+  for (let i = 0; i <= n; i++) { const start = performance.now(); handles[0].seek((i * 37) % (n + 1)); document.body.offsetHeight; times.push(performance.now() - start); }
+  times.sort((a, b) => a - b); return [times[times.length >> 1], times[Math.floor(times.length * 0.95)]]; }"""
+
+
+@pytest.mark.parametrize(("board", "count"), [(256, 256), (1024, 512)])
+def test_large_runs_open_and_scrub_within_a_frame(opened: Open, board: int, count: int) -> None:
+    trace = masked(board, count)
+    page = opened([trace])
+    text = trace.to_json()
+    load = page.page.evaluate("(text) => { const start = performance.now(); handles[0].load(text); document.body.offsetHeight; return performance.now() - start; }", text)
+    middle, late = page.page.evaluate(SCRUB)
+    print(f"{board} positions x {count} steps: {len(text) / 1000:.0f} kB, opens in {load:.0f} ms, a scrub takes {middle:.1f} ms (median), {late:.1f} ms (95 %)")
+    if board == 256:
+        assert load < 3000 and middle < 50
+
+
+def test_light_and_dark_and_a_phone(opened: Open, tmp_path: Path) -> None:
+    theme = json.loads((ASSETS / "theme.json").read_text("utf-8"))
+    for scheme in ("light", "dark"):
+        for width in (1200, 390):
+            page = opened([masked(), drafting()], color_scheme=scheme, viewport={"width": width, "height": 900})
+            seek(page, 6)
+            panel = page.page.locator(".dx-panel").first
+            expected = theme["surface"][scheme]["panel"]
+            assert panel.evaluate("(n) => getComputedStyle(n).backgroundColor") == "rgb({}, {}, {})".format(*(int(expected[i : i + 2], 16) for i in (1, 3, 5)))
+            assert page.page.evaluate("document.documentElement.scrollWidth") == width
+            shot = tmp_path / f"{scheme}-{width}.png"
+            page.page.screenshot(path=shot, full_page=True)
+            assert shot.stat().st_size > 20_000
+
+
+def test_a_dark_class_above_the_player_is_obeyed(opened: Open) -> None:
+    page = opened([masked(24, 4)], color_scheme="light")
+    seek(page, 2)
+    page.page.evaluate("document.body.classList.add('dark')")
+    page.page.wait_for_function("getComputedStyle(document.querySelector('.dx-panel')).getPropertyValue('--dx-mode') === 'dark'")
+
+
+def test_reduced_motion_has_no_transitions(opened: Open) -> None:
+    page = opened([masked(24, 4)], reduced_motion="reduce")
+    assert cell(page, 12).evaluate("(n) => getComputedStyle(n).transitionDuration") == "0s"
+
+
+def test_the_gradio_side_routes_batches_to_panels(browser: Browser) -> None:
+    """The bus starts before its panels are there; what came early waits for them."""
+    page = browser.new_page()
+    page.route("http://player.test/**", lambda route: _serve(route))
+    page.goto("http://player.test/page")
+    parts = batches(drafting())
+    got = page.evaluate(
+        """async ([theme, parts]) => { const m = await import("/gradio.js"); let later; const el = () => document.body.appendChild(document.createElement("div"));
+        const props = { value: JSON.stringify({ batches: parts.slice(0, 4).map((b) => ({ slot: 1, ...b })) }) };
+        m.bus(el(), props, (name, call) => (later = call)); m.mountToolbar(el(), { theme });
+        for (const slot of [0, 1]) m.mountPanel(el(), { slot, theme });
+        const early = m.panel(1).debug();
+        props.value = JSON.stringify({ batches: parts.slice(4).map((b) => ({ slot: 1, ...b })) }); later();
+        const late = m.panel(1).debug(), other = m.panel(0).debug().state;
+        props.value = JSON.stringify({ clear: true }); later();
+        return [early.state, early.step, late.state, late.step, other, m.panel(1).debug().state]; }""",
+        [(ASSETS / "theme.json").read_text("utf-8"), parts],
+    )
+    assert got == ["live", 2, "done", 9, "empty", "empty"]
+    page.close()
+
+
+def _serve(route: Any) -> None:
+    name = route.request.url.removeprefix("http://player.test/")
+    if name == "page":
+        route.fulfill(content_type="text/html", body="<!doctype html><title>t</title><body></body>")
+    else:
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        route.fulfill(content_type=kind, body=(ASSETS / "player" / name).read_text("utf-8"))
