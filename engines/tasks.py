@@ -52,15 +52,19 @@ class Task:
     dependent: bool  # True where later answer tokens depend on earlier ones, so that committing in parallel can break the answer
 
     def generate(self, split: Split, seed: int = 0, size: int | None = None) -> Iterator[Example]:
-        """Endless examples of one split. Equal arguments give equal examples; short lists may repeat."""
+        """Endless examples of one split. Equal arguments give equal examples; short lists may repeat. Raises ValueError where there are none."""
         low, high = self.sizes
         if size is not None and not low <= size <= high:
             raise ValueError(f"size={size} is outside {low}..{high} ({self.size_meaning}) of the task '{self.slug}'.")
         rng = random.Random(f"{self.slug}/{split}/{seed}")
-        while True:
+        misses = 0
+        while misses < 20_000:  # of a split that gets 2 % of the prompts: there is none
             prompt, answer = self.make(rng, size if size is not None else rng.randint(low, high))
+            misses += 1
             if split_of(prompt) == split:
+                misses = 0
                 yield Example(self.slug, prompt, answer)
+        raise ValueError(f"no prompt of the task '{self.slug}' with size={size} falls into the split '{split}'; choose another size.")
 
 
 def split_of(prompt: str) -> Split:

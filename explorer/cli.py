@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         return cli_run.INTERRUPTED
 
@@ -129,7 +129,10 @@ def models_command(args: argparse.Namespace) -> int:
     if args.json:
         print_json(models)
         return 0
-    print_table(("model", "kind", "about"), [(m.name, m.kind, getattr(m, "title", "")) for m in models])
+    print_table(
+        ("model", "kind", "parameters", "weights", "about"),
+        [(m.name, m.kind, f"{m.parameters / 1e6:.3g}M", m.where, f"{m.title}. {m.note}".removesuffix(" ")) for m in models],
+    )
     return 0
 
 
@@ -154,7 +157,7 @@ def serve_command(args: argparse.Namespace) -> int:
     import explorer
 
     options = {"server_name": args.host, "server_port": args.port}
-    explorer.launch(**{name: value for name, value in options.items() if value is not None})
+    explorer.launch(block=True, **{name: value for name, value in options.items() if value is not None})
     return 0
 
 

@@ -58,7 +58,7 @@ def read_trace_file(name: str) -> Trace:
         return Trace.from_json(unpacked(data) if data[:2] == GZIP_MAGIC else data)
     except TraceError as error:
         raise UserError(f"'{name}' cannot be read: {error}.") from None
-    except (ValueError, RecursionError, OverflowError, EOFError, zlib.error) as error:
+    except (ValueError, RecursionError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"'{name}' is damaged and cannot be read as a trace: {error}.") from None
 
 

@@ -61,19 +61,25 @@ class Card:
     steps: int
     forwards: int
     tokens: int
+    caption: str = ""
+    watch: str = ""
 
 
 class Gallery:
-    """The traces of a folder: `*.json` and `*.json.gz`. A file that cannot be read is left out and named in `broken`."""
+    """The traces of a folder: `*.json` and `*.json.gz`. A file that cannot be read is left out and named in `broken`.
+
+    `gallery.json` beside the folder may give each a caption and a sentence on what to watch.
+    """
 
     def __init__(self, folder: Path = GALLERY) -> None:
+        self._said = _captions(folder.parent / "gallery.json")
         self.broken: dict[str, str] = {}
         self._paths: dict[str, Path] = {}
         self.cards: list[Card] = []
         for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")]):
             name = path.name.removesuffix(".gz").removesuffix(".json")
             try:
-                self.cards.append(_card(name, read_bytes(path)))
+                self.cards.append(_card(name, read_bytes(path), self._said.get(name, {})))
                 self._paths[name] = path
             except (TraceError, msgspec.DecodeError) as error:
                 self.broken[name] = str(error)
@@ -98,7 +104,11 @@ class Gallery:
         return [self.get(card.id) for card in self.cards[:1]]
 
 
-def _card(name: str, text: bytes) -> Card:
+def _captions(path: Path) -> dict[str, dict[str, str]]:
+    return {entry["id"]: entry for entry in msgspec.json.decode(path.read_bytes())} if path.is_file() else {}
+
+
+def _card(name: str, text: bytes, said: dict[str, str]) -> Card:
     probe = msgspec.json.decode(text, type=_Probe)
     ids, ends = probe.end.output_ids, set(probe.header.eos_ids)
     cut = next((i for i, token in enumerate(ids) if token in ends), len(ids))
@@ -113,6 +123,8 @@ def _card(name: str, text: bytes) -> Card:
         steps=len(probe.steps),
         forwards=sum(n for step in probe.steps for n in step.forwards.values()),
         tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
+        caption=said.get("title", ""),
+        watch=said.get("watch", ""),
     )
 
 

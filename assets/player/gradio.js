@@ -1,5 +1,6 @@
 // The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
 
+import { groupNamed } from "./clock.js";
 import { mount, mountToolbar as toolbar } from "./player.js";
 
 const panels = new Map(), waiting = new Map();
@@ -35,7 +36,8 @@ function route(batch) {
   else target.push(batch);
 }
 
-/** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]} or {"clear": true}. */
+/** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to empty all panels
+    first and "play": true to play afterwards. */
 export function bus(element, props, watch) {
   const handle = () => {
     const message = props.value ? read(props.value) : {};
@@ -44,6 +46,7 @@ export function bus(element, props, watch) {
       for (const target of panels.values()) target.clear();
     }
     for (const batch of message.batches ?? []) route(batch);
+    if (message.play && !matchMedia("(prefers-reduced-motion: reduce)").matches) groupNamed("main").play();
   };
   handle();
   watch("value", handle);

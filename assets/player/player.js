@@ -67,12 +67,13 @@ class Player {
     });
   }
 
-  /** One numbered batch {run, seq, header?, pieces?, steps?, end?, state?, message?}; a batch seen before is ignored. */
+  /** One numbered batch {run, seq, title?, header?, pieces?, steps?, end?, state?, message?}; a batch seen before is ignored. */
   push(batch) {
     const what = order(this.last, batch);
     if (what === "old" || (this.root.dataset.state === "error" && what !== "start")) return;
     if (what === "gap") return this.#state("error", `Part of this run did not arrive (batch ${batch.seq} after ${this.last?.seq ?? "none"}). Load the finished trace to see all of it.`);
     if (what === "start") this.clear();
+    if (batch.title) setText(this.name, batch.title), setText(this.sub, "");
     this.last = { run: batch.run, seq: batch.seq };
     if (batch.header) this.begin(batch.header, batch.pieces);
     this.#guarded(() => {

@@ -33,8 +33,9 @@ from engines.core.sampling import entropy, token_probability
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Invariant after every step: the cache holds all ids but the last."""
     ids = prompt
-    cache = model.new_cache(len(ids) + p.max_new_tokens)
-    while len(ids) < len(prompt) + p.max_new_tokens and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+    end = len(prompt) + p.max_new_tokens
+    cache = model.new_cache(end)
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         fed = ids[cache.length :]
         z = model.extend(fed, cache, last_only=True).logits  # [1, V]
         token, at = int(z[0].argmax()), [len(ids)]

@@ -20,10 +20,12 @@ from msgspec import Meta
 SCHEMA_VERSION = 1
 MISSING = 255  # in a "u1" array: no value at this place
 MAX_TRACE_BYTES = 64 * 2**20
+MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
+EXACT = 2**53 - 1  # the largest whole number that a browser counts exactly
 
-Index = Annotated[int, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(ge=0)]
+Index = Annotated[int, Meta(ge=0, le=EXACT)]
+Count = Annotated[int, Meta(ge=0, le=EXACT)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Detail = Literal["none", "light", "full"]
 Unit = Literal["probability", "nats", "bits", "count", "score"]
 
@@ -54,7 +56,10 @@ class Packed(Record):
         size = {"u1": 1, "u2": 2, "i4": 4, "f4": 4}[self.dtype]
         if len(raw) != size * math.prod(self.shape):
             raise TraceError(f"a packed {self.dtype} array of shape {self.shape} needs {size * math.prod(self.shape)} bytes, got {len(raw)}")
-        values = np.frombuffer(raw, dtype="<" + self.dtype).reshape(self.shape)
+        try:
+            values = np.frombuffer(raw, dtype="<" + self.dtype).reshape(self.shape)
+        except (ValueError, OverflowError):  # no bytes and a huge side, or more dimensions than there can be
+            raise TraceError(f"a packed array cannot have the shape {str(self.shape)[:80]}") from None
         if self.dtype != "u1":
             return values
         return np.where(values == MISSING, np.nan, self.lo + (self.hi - self.lo) * values.astype(np.float32) / 254)
@@ -132,6 +137,8 @@ class Candidates(Record):
     def __post_init__(self) -> None:
         if self.tokens.shape != self.probabilities.shape or not self.tokens.shape or self.tokens.shape[0] != len(self.positions):
             raise ValueError(f"candidates: shapes {self.tokens.shape} and {self.probabilities.shape} do not fit {len(self.positions)} positions")
+        if self.tokens.dtype not in ("u2", "i4"):
+            raise ValueError(f"candidates: tokens are whole numbers, not {self.tokens.dtype}")
 
 
 class Tree(Record):
@@ -233,6 +240,10 @@ class Media(Record):
 
     codes: Packed
     boxes: list[Box] = []
+
+    def __post_init__(self) -> None:
+        if self.codes.dtype not in ("u2", "i4") or len(self.codes.shape) != 2:
+            raise ValueError(f"media: codes are whole numbers in rows and columns, not {self.codes.dtype} of shape {self.codes.shape}")
 
 
 class Step(Record):
@@ -416,6 +427,8 @@ def read_trace(text: str | bytes) -> Trace:
         raise TraceError(f"not a valid trace: {error}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise TraceError(f"not JSON, or cut off: {error}") from None
+    except RecursionError:
+        raise TraceError("the trace is nested too deeply") from None
     check_consistency(trace)
     return trace
 
@@ -432,6 +445,8 @@ def check_consistency(trace: Trace) -> None:
     """What types cannot say: step numbers in order, every array readable, every position on the board, every token in the table."""
     known = {piece.id for piece in trace.pieces}
     limit = trace.header.canvas if trace.header.canvas is not None else len(trace.header.prompt_ids) + len(trace.end.output_ids) + 4096
+    if not len(trace.header.prompt_ids) <= limit <= MAX_POSITIONS:
+        raise TraceError(f"a board of {limit:,} positions does not fit a prompt of {len(trace.header.prompt_ids)}; at most {MAX_POSITIONS:,} are read")
     _require_known(trace.header.prompt_ids, known, "the prompt")
     _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
     for number, step in enumerate(trace.steps):
@@ -444,6 +459,8 @@ def check_consistency(trace: Trace) -> None:
         for lane in step.scores:
             if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
                 raise TraceError(f"{where}: lane '{lane.name}' does not fit the board")
+        if step.media:
+            step.media.codes.array()
         _require_known(step_tokens(step), known, where)
 
 
@@ -453,6 +470,10 @@ def _positions(step: Step) -> Iterable[Sequence[int]]:
     if step.candidates:
         yield step.candidates.positions
     yield [span.end - 1 for span in step.spans if span.end]
+    yield [span.start - 1 for span in step.spans if span.start]
+    yield [route.position for route in step.routing]
+    if step.tree:
+        yield [step.tree.start]
 
 
 def step_tokens(step: Step) -> list[int]:

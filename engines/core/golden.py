@@ -52,7 +52,7 @@ def verify(folder: str | Path) -> list[FileReport]:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; give one that holds golden JSON files.")
-    files = sorted(f for f in folder.rglob("*.json") if f.name not in ("config.json", "card.json") and "stubs" not in f.parts)
+    files = sorted(f for f in folder.rglob("*.json") if f.is_file() and f.name not in ("config.json", "card.json") and "stubs" not in f.parts)
     if not files:
         raise UserError(f"'{folder}' holds no golden JSON files.")
     _load_checkers()
@@ -66,7 +66,9 @@ def verify_file(file: Path, root: Path) -> FileReport:
     try:
         data = json.loads(file.read_bytes())
         cases = data["cases"] if checker else data.get("cases", [])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
+            raise TypeError("'cases' is not a list of objects")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return FileReport(name, "failed", mismatch=f"unreadable: {type(error).__name__}: {error}")
     report = FileReport(name, "not covered", cases=len(cases))
     for case in cases if checker else ():

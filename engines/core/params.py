@@ -36,7 +36,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is understood."""
         try:
             value = _coerce(self.kind, value)
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, OverflowError):
             raise UserError(f"{self.name}={_short(value)} is not {_article(self.kind)}; {self.allowed()}.") from None
         if self.kind == "choice" and value not in self.choices:
             raise UserError(f"{self.name}={_short(value)} is not offered; {self.allowed()}.")
@@ -47,6 +47,8 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
                 raise UserError(f"{self.name}={_short(value)} is out of range; {self.allowed()}.")
         if self.kind == "text" and len(value) > 2000:
             raise UserError(f"{self.name} has {len(value)} characters; at most 2000 are allowed.")
+        if self.kind in ("text", "choice") and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise UserError(f"{self.name} holds half of a character (a lone surrogate), which no file can hold; take it out.")
         return value
 
     def allowed(self) -> str:
@@ -131,5 +133,5 @@ def _article(kind: Kind) -> str:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = str(value) if not isinstance(value, int) or abs(value) < 10**60 else "a huge number"
     return text if len(text) <= 60 else text[:57] + "..."

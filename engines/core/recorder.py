@@ -71,6 +71,11 @@ class Recorder:
         self.board = self.board[: self.prompt_length] + [self._mask_id] * length
         return torch.tensor(self.board, device=device)
 
+    @property
+    def unrecorded(self) -> bool:
+        """Whether an edit changed the board and no step has said so yet."""
+        return bool(self._pending)
+
     def resume(self) -> None:
         """Called by the driver when the method gets control."""
         self._resumed = time.perf_counter()

@@ -53,7 +53,8 @@ class Run(Iterator[Step]):
         self.params_given = dict(vars(p))
         prompt_ids = _prompt_ids(main, prompt)
         _check_room(models, prompt_ids, getattr(p, "max_new_tokens", 0))
-        _check_edits(edits)
+        self._vocab_size = min(model.vocab_size for model in models.values())
+        _check_edits(edits, self._vocab_size)
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
             raise UserError(f"seed={str(seed)[:40]} is not allowed; give a whole number from 0 to 9223372036854775807.")
         if detail not in ("none", "light", "full"):
@@ -122,8 +123,11 @@ class Run(Iterator[Step]):
                 step = self._generator.send(edit if self.steps else None)
         except StopIteration:
             assert not self._meter.forwards, f"method '{self.header.method}' called a model after its last step"
+            if not self._recorder.unrecorded:
+                self._finish("complete")
+                raise
+            step = self._recorder.step(note="The edit completed the answer.")  # nothing is left to decode, but the edit has to show
             self._finish("complete")
-            raise
         except UserError as error:
             self._message = str(error)
             self._finish("failed")
@@ -139,6 +143,7 @@ class Run(Iterator[Step]):
         """The next step, continued from the edited state. Raises UserError if nothing has been decoded yet or the edit does not fit."""
         if not self.steps or self._ended is not None:
             raise UserError("an edit needs a run that has made a step and is not over; use `edits=` to replay one up to there.")
+        _check_edit(edit, self._vocab_size)
         self._next_edit = edit
         return next(self)
 
@@ -219,7 +224,7 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
     given = dict(model) if isinstance(model, Mapping) else {info.role: model}
     if unknown := set(given) - set(info.needs):
         raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {', '.join(info.needs)}.")
-    if info.role not in given:
+    if given.get(info.role) is None:
         raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
     loaded: dict[str, Model] = {}
     for role, kind in info.needs.items():
@@ -252,8 +257,14 @@ def _prompt_ids(model: Model, prompt: str | Sequence[int]) -> list[int]:
             raise UserError("the prompt is empty; type a question or pick a task.")
         if len(prompt) > MAX_PROMPT_CHARACTERS:
             raise UserError(f"the prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} are taken.")
-        return list(model.tokenizer.encode_prompt(prompt))
-    ids = [int(t) for t in prompt]
+        if any("\ud800" <= c <= "\udfff" for c in prompt):
+            raise UserError("the prompt holds half of a character (a lone surrogate); take it out.")
+        ids = list(model.tokenizer.encode_prompt(prompt))
+    else:
+        try:
+            ids = [int(t) for t in prompt]
+        except (TypeError, ValueError, OverflowError):
+            raise UserError("the prompt is neither a text nor a list of token ids.") from None
     if not ids:
         raise UserError("the prompt has no tokens; give at least one id.")
     if bad := [t for t in ids if not 0 <= t < model.vocab_size]:
@@ -270,10 +281,20 @@ def _check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: 
             )
 
 
-def _check_edits(edits: Edits) -> None:
+def _check_edits(edits: Edits, vocab_size: int) -> None:
     for step, edit in edits:
         if not isinstance(step, int) or step < 0 or not isinstance(edit, Edit):
             raise UserError("edits are pairs (after_step, Edit) with after_step >= 0.")
+        _check_edit(edit, vocab_size)
+
+
+def _check_edit(edit: Edit, vocab_size: int) -> None:
+    """What can be refused without knowing the board; `Recorder.steer` looks at the positions."""
+    tokens = [*edit.force.values(), *(t for forbidden in edit.forbid.values() for t in forbidden)]
+    if bad := [t for t in tokens if not 0 <= t < vocab_size]:
+        raise UserError(f"token {bad[0]} of the edit is not in the vocabulary; ids go from 0 to {vocab_size - 1}.")
+    if bad := [p for p in edit.forbid if p < 0]:
+        raise UserError(f"position {bad[0]} cannot be edited; positions start at 0.")
 
 
 def _inference() -> Any:

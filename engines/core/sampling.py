@@ -60,7 +60,9 @@ def law(z: Tensor, temperature: float) -> Tensor:
 
 def accept_probability(p: Tensor, q: Tensor, token: int) -> float:
     """min(1, p(x)/q(x)): the chance that a token drawn from q is kept (Leviathan et al. 2023, algorithm 1)."""
-    return 1.0 if q[token] <= 0 else min(1.0, float(p[token] / q[token]))
+    if q[token] <= 0:  # cannot have been drawn, but rounding may say so; never keep what the target rules out
+        return float(p[token] > 0)
+    return min(1.0, float(p[token] / q[token]))
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor | None:
@@ -120,6 +122,9 @@ def top_ids(z: Tensor, k: int) -> Tensor:
     """
     k = min(k, z.shape[-1])
     values, ids = z.topk(k, dim=-1)
+    for row in ((z >= values[:, -1:]).sum(-1) > k).nonzero()[:, 0].tolist():  # a tie across the border: topk kept any of the equal ones
+        ids[row] = z[row].sort(descending=True, stable=True).indices[:k]
+        values[row] = z[row, ids[row]]
     by_id = ids.argsort(-1)
     order = by_id.gather(-1, values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True))
     return ids.gather(-1, order)

@@ -52,7 +52,7 @@ class HFCausalLM:
         """An empty cache for up to `capacity` positions. Raises UserError for models whose layers keep a state instead of keys and values."""
         other = self._layer_types - {"full_attention", "sliding_attention"}
         if other:
-            raise UserError(f"{self.record.name} has {', '.join(sorted(other))} layers, which have no key-value cache to lay a draft on; choose a Llama- or Qwen-like model.")
+            raise UserError(f"{self.record.name} has {', '.join(sorted(other))} layers, which keep no keys and values; choose a Llama- or Qwen-like model.")
         return SlotCache(self.num_layers, capacity)
 
     @torch.no_grad()
@@ -85,9 +85,8 @@ class HFCausalLM:
         if n == 0 or len(depths) != n:
             raise ValueError(f"{n} tokens and {len(depths)} parents were fed; there must be equally many and at least one")
         if not chain and self._layer_types != {"full_attention"}:
-            raise UserError(
-                f"{self.record.name} has {', '.join(sorted(self._layer_types))} layers, which cannot take a draft tree; choose a model with full attention in all layers."
-            )
+            kinds = ", ".join(sorted(self._layer_types))
+            raise UserError(f"{self.record.name} has {kinds} layers, which cannot take a draft tree; choose a model with full attention in all layers.")
         check_room(cache.length, n, cache.capacity)
         if (last := cache.length + max(depths)) >= self.max_positions:
             raise UserError(f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter prompt or fewer new tokens.")

@@ -30,7 +30,8 @@ def snapshot(repo: str, revision: str | None = None) -> tuple[Path, str]:
     except errors.RepositoryNotFoundError:
         raise UserError(f"the hub has no model '{repo}', or it is private; check the spelling or run `hf auth login`.") from None
     except Exception as error:  # no network has many names: offline switch, DNS, proxy, timeout
-        raise UserError(f"'{repo}' is not in the local cache and the hub cannot be reached ({type(error).__name__}); go online or give a local folder.") from error
+        why = type(error).__name__
+        raise UserError(f"'{repo}' is not in the local cache and the hub cannot be reached ({why}); go online or give a local folder.") from error
     return folder, folder.name
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ def load_folder(
     raw = read_json(folder / "config.json")
     how = plan(raw, name)
     require_kind(name, how.kind, kind)
+    if how.kind != "masked" and (given := [key for key in ("mask_id", "shift") if options.get(key) is not None]):
+        raise UserError(f"{given[0]} is an option of masked models and {name} is {how.kind}; leave it out.")
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(folder, how)
     eos_ids = _eos_ids(network, core)
@@ -56,7 +60,7 @@ def _dtype(wanted: Any, folder: Path) -> Any:
     import torch
 
     if wanted is None:
-        return torch.float32 if sum(s.stat().st_size for s in shards(folder)) <= SMALL else "auto"
+        return torch.float32 if _bytes(folder) <= SMALL else "auto"
     value = getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
     if value != "auto" and not (isinstance(value, torch.dtype) and value.is_floating_point):
         raise UserError(f"dtype '{wanted}' is unknown; choose float32, bfloat16, float16 or auto (as stored).")
@@ -69,22 +73,43 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
     config = _config(folder, name, how)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
-    network, info = getattr(transformers, how.model_class).from_pretrained(
-        folder,
-        config=config,
-        key_mapping=dict(how.rename) or None,
-        dtype=dtype,
-        device_map=where,
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-        **extra,
-    )
+    with _quiet(_bytes(folder) <= SMALL):
+        network, info = getattr(transformers, how.model_class).from_pretrained(
+            folder,
+            config=config,
+            key_mapping=dict(how.rename) or None,
+            dtype=dtype,
+            device_map=where,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **extra,
+        )
     lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]))
     if lost:
-        raise UserError(f"the weights of '{name}' do not fit {type(network).__name__}: {len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'.")
+        what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
+        raise UserError(f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose another model.")
     return network
+
+
+@contextmanager
+def _quiet(wanted: bool) -> Iterator[None]:
+    """Without transformers' progress bar, which only flickers where loading takes no time."""
+    from transformers.utils import logging
+
+    if not (wanted and logging.is_progress_bar_enabled()):
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
+
+
+def _bytes(folder: Path) -> int:
+    return sum(shard.stat().st_size for shard in shards(folder))
 
 
 def _config(folder: Path, name: str, how: Plan) -> Any:
@@ -96,7 +121,7 @@ def _config(folder: Path, name: str, how: Plan) -> Any:
         return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError) as error:
         kind = read_json(folder / "config.json").get("model_type")
-        raise UserError(f"'{name}' has the model type '{kind}', which transformers does not know without running the checkpoint's code; that is never done.") from error
+        raise UserError(f"'{name}' has the model type '{kind}', which would need code from the checkpoint; choose a Llama- or Qwen-like model.") from error
 
 
 def _device(device: str) -> str:

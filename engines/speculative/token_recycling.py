@@ -22,7 +22,7 @@ from engines.core.models import CausalLM
 from engines.core.params import Bool, Choice, Float, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import draw, entropy, law, token_probability, top_ids
-from engines.core.trees import children, from_child_counts
+from engines.core.trees import children, from_child_counts, row_depths
 
 # Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2".
 TEMPLATES: dict[str, list[int]] = {
@@ -69,9 +69,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Gene
         base = cache.length
         *chain, root = ids[base:]
         c = len(chain)
-        tokens, rows, tree = expand(M, root, parents, ranks)
+        tokens, rows, tree = expand(M, root, parents, ranks, deepest=model.max_positions - len(ids))
         z = model.extend(chain + tokens, cache, parents=[*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in tree)]).logits  # [c + n, V]
-        top = top_ids(z, p.k).cpu().numpy()  # [c + n, k]
+        top = top_ids(z, M.shape[1]).cpu().numpy()  # [c + n, k]
         path, emitted = verify(z[c:], top[c:], tree, tokens, p, run)
         cache.keep(base, [*range(c), *(c + r for r in path)])
         learned = [*(range(c) if p.learn_from_prompt else ()), *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else path))]
@@ -95,13 +95,19 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Gene
         ids = run.steer(edit, ids, cache)
 
 
-def expand(M: np.ndarray, root: int, parents: Sequence[int], ranks: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Grow the template below `root` from M [V, k]: tokens, template rows and parents of the nodes that are known, breadth first, root included."""
+def expand(
+    M: np.ndarray, root: int, parents: Sequence[int], ranks: Sequence[int], deepest: int | None = None
+) -> tuple[list[int], list[int], list[int]]:
+    """Grow the template below `root` from M [V, k]: tokens, template rows and parents of the nodes that are known, breadth first, root included.
+
+    deepest: no node lies deeper than this, so that a tree near the end of the model's positions still fits.
+    """
+    depths = row_depths(parents) if deepest is not None else ()
     place: dict[int, int] = {0: 0}  # template row -> row of the grown tree
     tokens, grown = [root], [-1]
     for row in range(1, len(parents)):
         above = place.get(parents[row])
-        if above is None or ranks[row] >= M.shape[1] or (token := int(M[tokens[above], ranks[row]])) < 0:
+        if above is None or (deepest is not None and depths[row] > deepest) or ranks[row] >= M.shape[1] or (token := int(M[tokens[above], ranks[row]])) < 0:
             continue
         place[row] = len(tokens)
         tokens.append(token)

@@ -70,7 +70,7 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results."""
     opening = next(iter(desk.opening.values()), None)
     with gr.Row(elem_id="desk"):
-        with gr.Column(scale=0, min_width=330, elem_id="controls"):
+        with gr.Column(scale=1, min_width=340, elem_id="controls"):
             prompt = gr.Textbox(opening.header.prompt if opening else FIRST_PROMPT, label="Prompt", lines=2, max_lines=8, elem_id="prompt")
             example = gr.Dropdown(_examples(), value=None, label="Task examples", info="Their answers can be checked exactly.", elem_id="example")
             with gr.Row():
@@ -78,10 +78,10 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
             line = status(say(_welcome(desk)))
             with gr.Row():
-                count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", min_width=150, elem_id="count")
-                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", precision=0, minimum=0, min_width=90, elem_id="seed")
+                count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", scale=3, min_width=190, elem_id="count")
+                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", precision=0, minimum=0, scale=2, min_width=80, elem_id="seed")
             slots = [build_slot(desk.catalogue, i, plan, shown=i < 2) for i, plan in enumerate(desk.catalogue.defaults(list(desk.opening.values())))]
-        with gr.Column(scale=1, min_width=320, elem_id="stage"):
+        with gr.Column(scale=4, min_width=320, elem_id="stage"):
             toolbar()
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
@@ -150,24 +150,36 @@ def _gallery(desk: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
     gr.Markdown("Recorded runs of real models. They play at once and need no model.")
     if not desk.gallery.cards:
         gr.Markdown("No recorded run is installed here: the folder `assets/traces` holds none. Press Run on the Explore tab to make one.")
+    for prompt, together in _pairs(desk.gallery.cards).items():
+        compare = gr.Button(f"Compare on “{prompt[:60]}”: {', '.join(card.title for card in together)}", size="sm", elem_classes=["compare"])
+        compare.click(_player(desk, [card.id for card in together]), None, [*outputs, tabs], **LIGHT)
     with gr.Column(elem_id="cards"):
         for card in desk.gallery.cards:
             with gr.Column(elem_classes=["card"], min_width=240):
                 table(_card(card), elem_classes=["card-facts"])
-                play = gr.Button("Play", elem_id=f"play-{card.id}", size="sm")
-            play.click(_player(desk, card.id), None, [*outputs, tabs], **LIGHT)
+                play = gr.Button(f"Play: {card.caption or card.title}", elem_id=f"play-{card.id}", size="sm")
+            play.click(_player(desk, [card.id]), None, [*outputs, tabs], **LIGHT)
 
 
-def _player(desk: Handlers, name: str) -> Any:
+def _pairs(cards: list[Card]) -> dict[str, list[Card]]:
+    """Cards by prompt, where several methods ran on one; at most as many as there are players."""
+    by_prompt: dict[str, list[Card]] = {}
+    for card in cards:
+        by_prompt.setdefault(card.prompt, []).append(card)
+    return {prompt: group[:SLOTS] for prompt, group in by_prompt.items() if len({card.method for card in group}) > 1}
+
+
+def _player(desk: Handlers, names: list[str]) -> Any:
     def play(request: gr.Request) -> tuple[Any, ...]:
-        return (*desk.play(name, request), gr.Tabs(selected="explore"))
+        return (*desk.play(names, request), gr.Tabs(selected="explore"))
 
     return play
 
 
 def _card(card: Card) -> str:
-    rows = [["Prompt", card.prompt[:160]], ["Model", " + ".join(card.models)], ["Forwards", f"{card.forwards:,}"], ["Tokens", f"{card.tokens:,}"]]
-    return tables.card(card.title, rows)
+    rows = [["Method", card.title], ["Model", " + ".join(card.models)], ["Prompt", card.prompt[:160]], ["Output", card.text[:160]]]
+    rows.append(["Cost", f"{card.tokens:,} tokens in {card.forwards:,} forwards"])
+    return tables.card(card.caption or card.title, rows + ([["Watch", card.watch]] if card.watch else []))
 
 
 def _examples() -> list[tuple[str, str]]:

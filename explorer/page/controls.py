@@ -54,7 +54,8 @@ class Catalogue:
 
     def model_choices(self, kind: str) -> list[tuple[str, str]]:
         """(label, name) of the models of a kind."""
-        return [(f"{model.name} · {model.title}", model.name) for model in self.models if model.kind == kind]
+        notes = {"download": " (downloaded at its first run)"}
+        return [(model.name + notes.get(model.where, ""), model.name) for model in self.models if model.kind == kind]
 
     def method_choices(self) -> list[tuple[str, str]]:
         """(label, slug), annotated with the kind of model that is needed."""
@@ -81,7 +82,8 @@ class Catalogue:
         if slug not in self.methods:
             raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
         if not isinstance(model, str) or not model.strip():
-            raise UserError(f"no model is chosen; pick a {self.methods[slug].kind} model.")
+            fitting = ", ".join(name for _, name in self.model_choices(self.methods[slug].kind))
+            raise UserError(f"no model is chosen; '{slug}' needs a {self.methods[slug].kind} model: {fitting or 'none is installed here'}.")
         if not self.open and model not in {m.name for m in self.models}:
             raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.models)}.")
         placed = self.placed(self.methods[slug])

@@ -35,8 +35,8 @@ def whole(slot: int, trace: Trace) -> dict[str, Any]:
 class Feed:
     """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it failed."""
 
-    def __init__(self, job: Job, slot: int) -> None:
-        self.job, self.slot = job, slot
+    def __init__(self, job: Job, slot: int, title: str) -> None:
+        self.job, self.slot, self.title = job, slot, title
         self.trace: Trace | None = None
         self.failure = ""
         self.begun = False
@@ -47,7 +47,7 @@ class Feed:
 
     def queued(self) -> dict[str, Any]:
         """The first batch: this slot waits for its turn."""
-        return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued"}
+        return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued", "title": self.title}
 
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
         """Decode and yield bus messages. Every failure ends in a batch with one sentence; details go to the server's log."""

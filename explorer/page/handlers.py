@@ -48,7 +48,7 @@ class Handlers:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         job = session.begin()
-        feeds = [Feed(job, slot) for slot in range(len(plans))]
+        feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title) for slot, plan in enumerate(plans)]
         try:
             session.traces = {}
             yield message(*(feed.queued() for feed in feeds), clear=True), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
@@ -89,13 +89,14 @@ class Handlers:
             return gr.skip(), say("Stopping: the forward pass under way is not finished yet.", "error"), gr.skip()
         return _joined(job), say("Stopped; what was decoded so far stays.", "ok"), tables.results(session.traces)
 
-    def play(self, name: str, request: gr.Request) -> Outputs:
-        """Show a recorded trace alone. No model is touched."""
+    def play(self, names: list[str], request: gr.Request) -> Outputs:
+        """Show recorded traces, and nothing else. No model is touched."""
         try:
-            trace = self.gallery.get(name)
+            traces = {slot: self.gallery.get(name) for slot, name in enumerate(names)}
         except TraceError as error:
             return gr.skip(), say(str(error), "error"), gr.skip()
-        return self._show(self.sessions.of(request.session_hash), {0: trace}, f"Recorded run: {trace.header.title}.", play=True)
+        said = ", ".join(trace.header.title for trace in traces.values())
+        return self._show(self.sessions.of(request.session_hash), traces, f"Recorded: {said}.")
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""
@@ -115,11 +116,11 @@ class Handlers:
         session.traces[slot] = trace
         return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
 
-    def _show(self, session: Session, traces: dict[int, Trace], text: str, play: bool = False) -> Outputs:
+    def _show(self, session: Session, traces: dict[int, Trace], text: str) -> Outputs:
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
         session.traces = dict(traces)
-        return message(*(whole(slot, trace) for slot, trace in traces.items()), clear=True, play=play), say(text, "ok"), tables.results(traces)
+        return message(*(whole(slot, trace) for slot, trace in traces.items()), clear=True, play=True), say(text, "ok"), tables.results(traces)
 
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
         """Compose a file from the shown traces: `kind` is json (one player) or html (one or all). Returns (download, status)."""

@@ -1,4 +1,4 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty}. A cell is text or {text, href, mark: "right" | "wrong", quiet}.
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty}. A cell is text or {text, href, mark: "right" | "wrong", quiet, long}.
 // Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
@@ -8,10 +8,10 @@ const make = (tag, attributes, ...children) => {
 };
 const MARKS = { right: "✓ ", wrong: "✗ " };
 const cellOf = (cell) => {
-  const { text = "", href = null, mark = null, quiet = false } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+  const { text = "", href = null, mark = null, quiet = false, long = false } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   const shown = (MARKS[mark] ?? "") + text;
   const inner = href && /^https:\/\//.test(href) ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown) : document.createTextNode(shown);
-  return [inner, { "data-mark": mark, "data-quiet": quiet ? "" : null }];
+  return [inner, { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null }];
 };
 const draw = () => {
   let data;

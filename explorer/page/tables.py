@@ -9,7 +9,8 @@ from engines import MethodInfo, Trace, tasks
 from explorer.metrics import Metric, measure
 from explorer.page.parts import fresh
 
-HEADLINE = ("tokens", "forwards", "tokens_per_forward", "model_seconds", "method_seconds", "tokens_per_second")
+HEADLINE = ("tokens", "forwards", "tokens_per_forward", "model_seconds", "tokens_per_second")
+MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
 
 
@@ -19,7 +20,8 @@ def results(traces: Mapping[int, Trace]) -> str:
     for slot, trace in sorted(traces.items()):
         found = {metric.name: metric for metric in measure(trace)}
         columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE)]
-        rows.append([f"{slot + 1} · {trace.header.title}", trace.text + ENDINGS.get(trace.end.reason, ""), verdict(trace), *(found[name].shown for name in HEADLINE)])
+        output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
+        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *(found[name].shown for name in HEADLINE)])
     return fresh(caption="Outputs and headline numbers.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
 
 
@@ -31,7 +33,7 @@ def verdict(trace: Trace) -> dict[str, Any]:
     mark = tasks.check(example, trace.text)
     if mark.correct:
         return {"text": "right", "mark": "right"}
-    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; expected: {mark.expected}", "mark": "wrong"}
+    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; expected: {mark.expected}", "mark": "wrong", "long": True}
 
 
 def numbers(traces: Mapping[int, Trace]) -> str:

@@ -2,9 +2,10 @@
 
 **Slugs.** No module outside `engines/<family>/` and the tests may name a method, so that adding one touches its own files only. A slug with a
 hyphen, a digit or an underscore, or one that is no ordinary word of this program, may not appear as a string literal anywhere else. Some slugs
-(`greedy`, `threshold`, ...) are also words of the trace's vocabulary: commit causes, lane names, parameter names. Those words are read out of
-the declarations and of `engines/core/events.py`, not listed here by hand, and for them only the *use as a method* is refused: as an argument of
-a call, or in a comparison, whose other side is about methods (`run("greedy", ...)`, `x.method == "greedy"`, `method="greedy"`, `slug in ("greedy",)`).
+(`greedy`, `threshold`, `llada`, ...) are also words for other things: commit causes, lanes, parameters, the `model_type` of a checkpoint. Those
+words are read out of the declarations, of `engines/core/events.py` and of the comparisons with a model type, not listed here by hand, and for
+them only the *use as a method* is refused: as an argument of a call, or in a comparison, whose other side is about methods
+(`run("greedy", ...)`, `x.method == "greedy"`, `method="greedy"`, `slug in ("greedy",)`).
 """
 
 from __future__ import annotations
@@ -115,10 +116,13 @@ def test_app_is_a_door():
 
 
 def vocabulary() -> set[str]:
-    """Words that the trace, the lanes and the parameters use for other things than methods."""
+    """Words that the trace, the lanes, the parameters and the checkpoints use for other things than methods."""
     words: set[str] = set()
     for info in engines.list_methods():
         words |= {p.name for p in info.params} | {c for p in info.params for c in p.choices} | set(info.lanes) | set(info.needs) | set(info.emits)
+    for _, tree in under("engines/models"):
+        about_types = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and "model_type" in ast.unparse(node)]
+        words |= {part.value for node in about_types for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     words |= set(re.findall(r"\b[a-z]+\b", (ROOT / "engines/core/events.py").read_text()))
     return words
 

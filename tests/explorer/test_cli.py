@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -77,13 +77,16 @@ def test_models_are_listed(capsys):
 def test_answers_at_once_and_without_torch(argv):
     code = f"import sys; sys.argv[1:] = {argv!r}; from explorer.cli import main\ntry: main()\nexcept SystemExit: pass\n"
     code += "heavy = {'torch', 'gradio', 'transformers', 'plotly', 'pandas'} & set(sys.modules); sys.exit(f'imported {heavy}' if heavy else 0)"
-    times = []
-    for _ in range(3):
-        began = time.process_time(), time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-        times.append(time.perf_counter() - began[1])
-        assert done.returncode == 0, done.stderr
-    assert min(times) < 1.0, f"took {min(times):.2f} s"
+    began = children_cpu()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert children_cpu() - began < 1.0  # processor seconds, which a busy machine does not change
+
+
+def children_cpu() -> float:
+    """Processor seconds of all finished child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # --- run
@@ -101,7 +104,7 @@ def test_run_prints_the_text_and_writes_the_trace(capsys, trace_file, tmp_path):
 def test_run_can_print_the_trace_instead(capsys, tmp_path):
     prompt = tmp_path / "prompt.txt"
     prompt.write_text(PROMPT + "\n")
-    argv = ("run", "--method", MASKED, "--model", MODEL, "--param", "max_new_tokens=8", "--detail", "none", "--json", "-", "--stats")
+    argv = ("run", "--method", MASKED, "--model", MODEL, "--param", "max_new_tokens=16", "--detail", "none", "--json", "-", "--stats")
     code, out, err = call(capsys, *argv, "--prompt-file", str(prompt))
     trace = Trace.from_json(out)
     assert code == 0 and trace.header.prompt == PROMPT and trace.header.detail == "none"
@@ -112,10 +115,10 @@ def test_run_can_print_the_trace_instead(capsys, tmp_path):
 
 def test_run_with_roles_and_without_a_model(capsys):
     first, second = TWO_MODELS.needs
-    argv = ("run", "--method", TWO_MODELS.slug, "--prompt", "add: 12 + 34", "--param", "max_new_tokens=8", "--json", "-")
+    argv = ("run", "--method", TWO_MODELS.slug, "--prompt", "add: 12 + 34", "--param", "max_new_tokens=16", "--json", "-")
     named = Trace.from_json(call(capsys, *argv, "--model", f"{first}=tiny-ar-m", "--model", f"{second}=tiny-ar-s")[1])
     assert {m.role: m.name for m in named.header.models} == {first: "tiny-ar-m", second: "tiny-ar-s"}
-    assert call(capsys, "run", "--method", MASKED, "--prompt", PROMPT, "--param", "max_new_tokens=4")[0] == 0
+    assert call(capsys, "run", "--method", MASKED, "--prompt", PROMPT, "--param", "max_new_tokens=16")[0] == 0
 
 
 def test_a_budget_ends_a_run_and_says_so(capsys):
@@ -248,9 +251,9 @@ def test_rerun_repeats_and_notices_a_change(capsys, trace_file, tmp_path):
 
 def test_rerun_makes_the_edits_again(capsys, tmp_path):
     model = engines.load_model(MODEL)
-    start = len(engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 8}).header.prompt_ids)
+    start = len(engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 16}).header.prompt_ids)
     edits = [(1, engines.Edit(force={start + 5: 20}))]
-    trace = engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 8}, edits=edits, max_steps=5)
+    trace = engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 16}, edits=edits, max_steps=5)
     path = tmp_path / "edited.json"
     path.write_text(trace.to_json())
     code, out, _ = call(capsys, "replay", str(path), "--rerun")
@@ -310,7 +313,7 @@ def test_compare_is_a_table(capsys, tmp_path):
 def test_compare_gives_each_method_its_model_and_parameters(capsys):
     causal = next(i.slug for i in engines.list_methods() if tuple(i.needs.values()) == ("causal",))
     argv = ("compare", "--method", MASKED, "--method", causal, "--model", MODEL, "--model", "tiny-ar-s", "--prompt", PROMPT, "--json")
-    rows = json.loads(call(capsys, *argv, "--param", "max_new_tokens=4", "--param", f"{causal}:max_new_tokens=2")[1])
+    rows = json.loads(call(capsys, *argv, "--param", "max_new_tokens=16", "--param", f"{causal}:max_new_tokens=2")[1])
     assert [row["model"] for row in rows] == [MODEL, "tiny-ar-s"]
     assert rows[1]["tokens"] <= 2
 

