@@ -4,7 +4,7 @@ import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
-from explorer import main  # noqa: E402
+from explorer import main
 
 if __name__ == "__main__":
     main()

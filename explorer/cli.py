@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character gets its escape
     try:
         args = parser().parse_args(argv)
+        if not getattr(args, "fetch", None):
+            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
         code: int = args.command(args)
         sys.stdout.flush()
         return code

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 # Before anything imports gradio, huggingface_hub or torch, here and in the processes that tests start.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -29,3 +32,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2")
     for item in marked:
         item.add_marker(skip)
+
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage"
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests; CHROMIUM names another binary. Where there is none the tests skip, but fail under CI."""
+    from playwright.sync_api import sync_playwright
+
+    binary = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+    if not Path(binary).exists():
+        complain = pytest.fail if os.environ.get("CI") else pytest.skip
+        complain(f"no browser at {binary}; install chromium, or name one in CHROMIUM.")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=binary, args=FLAGS.split())
+        yield chromium
+        chromium.close()

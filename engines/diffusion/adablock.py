@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def check(p: Params) -> None:
+    """The ids must be numbers."""
+    _ids(p)
+
+
 @method(
     "adablock",
     title="AdaBlock-dLLM",
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     },
     baseline="threshold",
     departures="The mask token is never proposed; delimiters are found by text; no cache.",
+    check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Card steps 1-6."""
@@ -123,11 +129,7 @@ def block_length(z: Tensor, x0: Tensor, start: int, end: int, p: Params, is_deli
 
 def delimiter_test(tokenizer: Tokenizer, p: Params) -> Callable[[int], bool]:
     """Whether a token ends a unit: by id if ids are given, else by its text."""
-    if p.delimiter_ids.strip():
-        try:
-            ids = {int(t) for t in p.delimiter_ids.split(",")}
-        except ValueError:
-            raise UserError(f"delimiter_ids={p.delimiter_ids[:40]} is not a list of token ids; give numbers separated by commas, or nothing.") from None
+    if ids := _ids(p):
         return lambda token: token in ids
     marks = set(p.delimiters.replace("\\n", "\n"))
 
@@ -136,6 +138,13 @@ def delimiter_test(tokenizer: Tokenizer, p: Params) -> Callable[[int], bool]:
         return piece.kind == "text" and any(mark in piece.text for mark in marks)
 
     return test
+
+
+def _ids(p: Params) -> set[int]:
+    try:
+        return {int(t) for t in p.delimiter_ids.split(",")} if p.delimiter_ids.strip() else set()
+    except ValueError:
+        raise UserError(f"delimiter_ids={p.delimiter_ids[:40]} is not a list of token ids; give numbers separated by commas, or nothing.") from None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Traces as files for other people and other programs."""

@@ -36,15 +36,17 @@ The formulas and conditions of all numbers of the traces you are looking at stan
 In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
 
 ### Where things go
-Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported, and a trace that you open is read by your browser and checked by this server, which forgets it
-when you close the page.
+Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported, and a trace that you open is read
+by your browser and checked by this server, which forgets it when you close the page.
 """
 
 
 def build(desk: Handlers) -> gr.Blocks:
     """The whole page."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
-        gr.Markdown(f"# {TITLE}\nWatch text being decoded: every position of every step, what the model would rather have said, and what it cost.", elem_id="title")
+        gr.Markdown(
+            f"# {TITLE}\nWatch text being decoded: every position of every step, what the model would rather have said, and what it cost.", elem_id="title"
+        )
         inbox, save_file = bus(_opening(desk)), downloader()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore"):
@@ -123,6 +125,7 @@ def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) 
     numbers_tab.select(desk.numbers, None, numbers, **LIGHT)
     curves_tab.select(desk.curves, None, figures, **LIGHT)
     shown.change(desk.numbers, None, numbers, **LIGHT)
+    shown.change(desk.redraw, figures[0], figures, **LIGHT)
     return shown
 
 

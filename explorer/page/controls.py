@@ -111,12 +111,12 @@ def build_slot(catalogue: Catalogue, number: int, plan: Plan, shown: bool) -> Sl
     info = catalogue.methods[plan.method]
     with gr.Accordion(f"Slot {number + 1}", open=True, visible=shown, elem_classes=["slot"]) as box:
         method = gr.Dropdown(catalogue.method_choices(), value=plan.method, label="Method", elem_id=f"method-{number}")
-        model = gr.Dropdown(
-            catalogue.model_choices(info.kind), value=plan.model, label="Model", allow_custom_value=catalogue.open, elem_id=f"model-{number}"
-        )
+        model = gr.Dropdown(catalogue.model_choices(info.kind), value=plan.model, label="Model", allow_custom_value=catalogue.open, elem_id=f"model-{number}")
         about = gr.Markdown(_about(info), elem_classes=["method-about"])
         with gr.Accordion("Parameters", open=False):
-            pool = [_control(sort, param, plan.params, f"{number}-{i}") for i, (sort, param) in enumerate(zip(catalogue.pool, catalogue.placed(info), strict=True))]
+            pool = [
+                _control(sort, param, plan.params, f"{number}-{i}") for i, (sort, param) in enumerate(zip(catalogue.pool, catalogue.placed(info), strict=True))
+            ]
     slot = Slot(box, method, model, about, pool)
 
     def changed(slug: str, chosen: str) -> list[Any]:

@@ -58,7 +58,7 @@ class Feed:
                     self._run = engines.stream(
                         plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
                     )
-                yield message(self._batch(header=self._run.header, pieces=self._pieces(), state="running"))
+                yield self._message(header=self._run.header, pieces=self._pieces(), state="running")
                 yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
@@ -66,8 +66,7 @@ class Feed:
                 log.exception("slot %s: '%s' on '%s' failed", self.slot, plan.method, plan.model)
                 self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
         finally:
-            last = message(self._seal())
-            self.job.last.append(last)
+            last = self._message(**self._seal())
         yield last
 
     def _steps(self) -> Iterator[str]:
@@ -80,21 +79,20 @@ class Feed:
                 return
             self._unsent.append(step)
             if time.monotonic() - flushed > FLUSH_SECONDS:
-                yield message(self._batch(**self._news()))
+                yield self._message(**self._news())
                 flushed = time.monotonic()
 
     def _seal(self) -> dict[str, Any]:
         """Close the engine and compose the last batch: what was not sent yet, and how it ended."""
         if self._run is None:
             reason = self.failure or "stopped before it began."
-            return self._batch(state="failed" if self.failure else "stopped", message=_sentence(reason))
+            return {"state": "failed" if self.failure else "stopped", "message": _sentence(reason)}
         self._run.close()
         self.trace = self._run.trace()
         end = self.trace.end
-        state = {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
+        state = "failed" if self.failure else {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
         words = self.failure or end.message
-        news = self._news()
-        return self._batch(**news, end=end, state="failed" if self.failure else state, **({"message": _sentence(words)} if words else {}))
+        return {**self._news(), "end": end, "state": state} | ({"message": _sentence(words)} if words else {})
 
     def _news(self) -> dict[str, Any]:
         steps, self._unsent = self._unsent, []
@@ -106,9 +104,12 @@ class Feed:
         self._pieces_sent += len(new)
         return new
 
-    def _batch(self, **parts: Any) -> dict[str, Any]:
+    def _message(self, **parts: Any) -> str:
+        """The next numbered batch of this slot as a bus message."""
         self._seq += 1
-        return {"slot": self.slot, "run": self.job.id, "seq": self._seq, **parts}
+        text = message({"slot": self.slot, "run": self.job.id, "seq": self._seq, **parts})
+        self.job.last.append(text)
+        return text
 
 
 def _sentence(words: str) -> str:

@@ -83,10 +83,10 @@ class Handlers:
         session = self.sessions.of(request.session_hash)
         job = session.running
         if job is None:
-            return gr.skip(), say("Nothing is running."), gr.skip()
+            return gr.skip(), say("Nothing is running; a run that was waiting is withdrawn."), gr.skip()
         job.stop.set()
         if not job.sealed.wait(STOP_PATIENCE):
-            return gr.skip(), say("Stopping: the forward pass under way is not finished yet.", "error"), gr.skip()
+            return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
         return _joined(job), say("Stopped; what was decoded so far stays.", "ok"), tables.results(session.traces)
 
     def play(self, names: list[str], request: gr.Request) -> Outputs:
@@ -157,6 +157,10 @@ class Handlers:
         """Both summary figures; the first call imports plotly."""
         traces = self.sessions.of(request.session_hash).traces
         return curves.tokens_figure(traces), curves.confidence_figure(traces)
+
+    def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, Any]:
+        """The figures again, if they were drawn before; a page that never asked for curves never loads plotly."""
+        return self.curves(request) if drawn else (gr.skip(), gr.skip())
 
     def decode(self, method: str, model: str, prompt: str, params: dict = {}, seed: int = 0) -> dict:  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
         """Decode a prompt and return the finished trace as JSON."""

@@ -10,17 +10,17 @@ from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: no call home
 
-import gradio as gr  # noqa: E402
-from starlette.middleware import Middleware  # noqa: E402
+import gradio as gr
+from starlette.middleware import Middleware
 
-from explorer.page.blocks import build  # noqa: E402
-from explorer.page.controls import Catalogue  # noqa: E402
-from explorer.page.guard import Guard  # noqa: E402
-from explorer.page.handlers import Handlers  # noqa: E402
-from explorer.page.limits import Limits  # noqa: E402
-from explorer.page.parts import PLAYER  # noqa: E402
-from explorer.page.theme import css, theme  # noqa: E402
-from explorer.store import Gallery, gallery  # noqa: E402
+from explorer.page.blocks import build
+from explorer.page.controls import Catalogue
+from explorer.page.guard import Guard
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.parts import PLAYER
+from explorer.page.theme import css, theme
+from explorer.store import Gallery, gallery
 
 QUEUE = 16  # runs that may wait; the next one is refused
 HEAVY = ("torch", "transformers")

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from engines import Trace
 
 MAX_SESSIONS = 64
+KEPT_MESSAGES = 32
 
 
 class Job:
-    """One press of Run. `stop` asks it to end after the current step; `sealed` is set once nothing more will come, with the `last` bus messages."""
+    """One press of Run. `stop` asks it to end after the current step; `sealed` is set once nothing more will come.
+
+    `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again (known numbers are ignored).
+    """
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.stop = threading.Event()
         self.sealed = threading.Event()
-        self.last: list[str] = []
+        self.last: deque[str] = deque(maxlen=KEPT_MESSAGES)
 
 
 class Session:

@@ -64,13 +64,18 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,
             " + ".join(f"{kind} model ({role})" for role, kind in info.needs.items()),
-            f"{infos[info.baseline].title if info.baseline in infos else info.baseline or 'is a control'}" + (", same output" if info.lossless else ""),
+            _baseline(info, infos) + (", same output" if info.lossless else ""),
             info.departures,
         ]
         for info in infos.values()
     ]
     columns = ["Method", "Family", "Paper", "Idea", "Needs", "Baseline", "Departs from the paper in"]
     return fresh(caption="Methods that run here.", columns=columns, rows=rows, empty="No method could be loaded.")
+
+
+def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
+    known = infos.get(info.baseline or "")
+    return known.title if known else info.baseline or "is a control"
 
 
 def broken(found: list[Any], unread: Mapping[str, str]) -> str:
@@ -82,7 +87,11 @@ def broken(found: list[Any], unread: Mapping[str, str]) -> str:
 def models(found: tuple[Any, ...]) -> str:
     """The models of the zoo."""
     rows = [[model.name, model.title, model.kind, model.note] for model in found]
-    return fresh(caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.", columns=["Name", "Model", "Kind", "Note"], rows=rows)
+    return fresh(
+        caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.",
+        columns=["Name", "Model", "Kind", "Note"],
+        rows=rows,
+    )
 
 
 def card(title: str, rows: list[list[str]]) -> str:

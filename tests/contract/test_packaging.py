@@ -98,7 +98,7 @@ def test_a_wheel_carries_methods_page_and_assets(tmp_path: Path):
     """Built from a copy (weights left out, they would only take time); each file that the code reads at run time must be inside."""
     copy = tmp_path / "tree"
     for part in ("engines", "explorer", "assets"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors", "*.egg-info"))
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors", "checkpoint.pt"))
     for part in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / part, copy / part)
     weights = copy / "assets" / "models" / "some-model" / "model.safetensors"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import HOSTILE, drafting, everything_else, masked
+from handmade import HOSTILE, drafting, everything_else, masked
 from playwright.sync_api import Browser
 
 from engines.core.events import Candidates, Commits, pack, pack_raw
@@ -20,6 +20,7 @@ from explorer.export.html import ASSETS, bundle, export_html
 PLAYER = ASSETS / "player"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
 MODES = ("light", "dark")
+BUDGET = 100_000  # bytes of all modules and styles as they stand; a third of it when compressed
 Call = Callable[..., Any]
 
 
@@ -121,7 +122,12 @@ def read(js: Call, trace: Any, expression: str, **more: Any) -> Any:
 @pytest.mark.parametrize("make", [masked, drafting, everything_else])
 def test_sums_and_board_agree_with_the_trace(js: Call, make: Call) -> None:
     trace = make()
-    got = read(js, trace, "({ sums: run.sums.at(-1), tokens: run.tokens(run.length), live: ((run.end = null), run.tokens(run.length)), ids: run.board(run.length).map((c) => c.token) })")
+    all_ = "n = run.length, tokens = run.tokens(n), ids = run.board(n).map((c) => c.token)"
+    got = js(
+        "store.js",
+        f"(() => {{ const run = M.Run.from(text), {all_}; run.end = null; return {{ sums: run.sums[n], tokens, live: run.tokens(n), ids }}; }})()",
+        text=trace.to_json(),
+    )
     totals = trace.totals
     assert got["tokens"] == got["live"] == totals.tokens
     assert (got["sums"]["forwards"], got["sums"]["roles"], got["sums"]["fed"]) == (totals.forwards, totals.forwards_by_role, totals.tokens_fed)
@@ -180,7 +186,7 @@ def test_what_is_not_a_trace_says_so(js: Call, text: str, said: str) -> None:
 
 def test_batches_are_put_in_order(js: Call) -> None:
     last = {"run": "a", "seq": 3}
-    batches = [{"run": "a", "seq": 4}, {"run": "a", "seq": 3}, {"run": "a", "seq": 6}, {"run": "b", "seq": 0}, {"run": "b", "seq": 2}, {"run": "b", "seq": 1, "header": {}}]
+    batches = [*({"run": run, "seq": seq} for run, seq in [("a", 4), ("a", 3), ("a", 6), ("b", 0), ("b", 2)]), {"run": "b", "seq": 1, "header": {}}]
     assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == ["next", "old", "gap", "start", "gap", "start"]
 
 
@@ -256,7 +262,8 @@ def test_states_differ_for_colour_blind_eyes_and_by_shape(mode: str, eye: str) -
         return np.clip(np.array(DEFICIENCIES[eye]) @ linear, 0, 1) ** (1 / 2.2)
 
     main = ["new", "old", "accepted", "rejected", "masked", "bonus"]
-    near = {(a, b) for a, b in itertools.combinations(main, 2) if np.linalg.norm(seen(THEME["states"][a][mode]["fill"]) - seen(THEME["states"][b][mode]["fill"])) < 0.12}
+    fills = {name: seen(THEME["states"][name][mode]["fill"]) for name in main}
+    near = {(a, b) for a, b in itertools.combinations(main, 2) if np.linalg.norm(fills[a] - fills[b]) < 0.12}
     assert near <= {("old", "masked"), ("new", "bonus")}  # those two pairs are told apart by border and glyph
     assert len({look["glyph"] for look in THEME["states"].values()}) == len(THEME["states"])
     assert len({tuple(look[mode].values()) for look in THEME["states"].values()}) == len(THEME["states"])
@@ -269,6 +276,12 @@ def test_colours_stand_in_the_theme_alone() -> None:
     for path in sorted(PLAYER.rglob("*.*")):
         found = set(re.findall(r"#[0-9a-fA-F]{3,8}\b", path.read_text("utf-8"))) - {"#000", "#fff"}
         assert not found, f"{path.name}: {found}"
+
+
+def test_the_player_stays_small() -> None:
+    size = sum(path.stat().st_size for path in PLAYER.rglob("*.*"))
+    print(f"the player has {size:,} bytes")
+    assert size <= BUDGET
 
 
 def test_the_player_uses_no_markup_from_data_and_no_network() -> None:
@@ -287,7 +300,7 @@ def test_the_bundle_is_the_same_each_time_and_refuses_what_it_cannot_carry(tmp_p
         (tmp_path / "player" / "bad.js").write_text(line + "\n", "utf-8")
         monkeypatch.setattr("explorer.export.html.ASSETS", tmp_path)
         bundle.cache_clear()
-        with pytest.raises(ValueError, match="bad.js"):
+        with pytest.raises(ValueError, match=r"bad\.js"):
             bundle("bad.js")
     bundle.cache_clear()
 

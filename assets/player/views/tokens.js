@@ -99,6 +99,7 @@ export class Tokens {
       if (this.large) this.#paint(position, look);
       else this.#dress(this.nodes[position], look);
     }
+    this.numbers.childNodes.forEach((node, row) => (node.style.visibility = row * this.grid.columns < cells.length ? "" : "hidden"));
     this.shown = cells;
     this.#bracket(this.run.steps[t - 1]?.spans ?? []);
     if (this.picked >= 0) this.#popover();

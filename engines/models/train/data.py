@@ -52,7 +52,8 @@ def _masked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, pairs: list[tupl
     Rows are padded to one length by lengthening the canvas, so that no position is hidden and a plain full-attention forward serves.
     """
     generator = torch.Generator().manual_seed(rng.getrandbits(48))
-    canvas = rng.randint(*recipe.canvas)
+    low, high = recipe.canvas
+    canvas = low + int((high + 1 - low) * rng.random() ** 3)
     length = max(len(p) for p, _ in pairs) + canvas
     ids = torch.full((len(pairs), length), tokenizer.eos_token_id)
     answered = torch.zeros((len(pairs), length), dtype=torch.bool)

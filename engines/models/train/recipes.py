@@ -22,7 +22,7 @@ class Recipe:
     warmup: int = 100
     seed: int = 0
     init_from: str | None = None
-    canvas: tuple[int, int] = (40, 64)  # masked: answer length in tokens, EOS-padded, drawn per batch
+    canvas: tuple[int, int] = (36, 64)  # masked: EOS-padded answer length, drawn per batch, short ones more often
     mixture: dict[str, float] = field(default_factory=lambda: {"copy": 1.0, "reverse": 1.5, "sort": 3.0, "shuffle": 0.7, "add": 4.0})
 
 
@@ -30,7 +30,7 @@ RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe("tiny-ar-s", "causal", hidden=64, layers=3, heads=2, mlp=192, steps=4000, learning_rate=3e-3),
-        Recipe("tiny-ar-m", "causal", hidden=128, layers=4, heads=4, mlp=512, steps=6000, learning_rate=2e-3),
-        Recipe("tiny-dlm", "masked", hidden=128, layers=4, heads=4, mlp=512, steps=7000, learning_rate=1e-3, init_from="tiny-ar-m"),
+        Recipe("tiny-ar-m", "causal", hidden=128, layers=4, heads=4, mlp=512, steps=3800, learning_rate=2e-3),
+        Recipe("tiny-dlm", "masked", hidden=128, layers=4, heads=4, mlp=512, steps=3500, learning_rate=1e-3, batch=64, init_from="tiny-ar-m"),
     )
 }

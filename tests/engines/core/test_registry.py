@@ -1,0 +1,72 @@
+"""Finding methods: what works is listed, what does not is reported, nothing is hidden."""
+
+import pytest
+
+import engines
+from engines.core import registry
+
+GOOD = """
+from engines.core.method import method
+@method("{slug}", title="", family="{family}", paper="", summary="", needs="causal", params=[], emits=set())
+def decode(model, prompt, p, run):
+    yield run.step()
+"""
+
+
+@pytest.fixture
+def family(tmp_path, monkeypatch):
+    """A family folder of its own, walked as if it stood in the package."""
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    monkeypatch.setattr(registry, "ENGINES", tmp_path)
+    monkeypatch.setattr(engines, "__path__", [*engines.__path__, str(tmp_path)])
+    yield folder
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("engines.strange")]:
+        del sys.modules[name]
+    if hasattr(engines, "strange"):
+        del engines.strange
+
+
+def walk():
+    return registry.registry.__wrapped__()
+
+
+def test_broken_files_are_reported_and_the_others_still_load(family):
+    (family / "a_good.py").write_text(GOOD.format(slug="good", family="strange"))
+    (family / "b_syntax.py").write_text("def (")
+    (family / "c_import.py").write_text("import no_such_module_anywhere")
+    (family / "d_empty.py").write_text("x = 1")
+    (family / "e_other.py").write_text(GOOD.format(slug="other", family="diffusion"))
+    (family / "f_twice.py").write_text(GOOD.format(slug="good", family="strange"))
+    (family / "g_group.py").write_text(GOOD.format(slug="group", family="strange").replace("emits=set()", "emits={'fireworks'}"))
+    (family / "_private.py").write_text("1 / 0")
+    found = walk()
+    assert list(found.methods) == ["good"]
+    reasons = {b.module.rsplit(".", 1)[1]: b.reason for b in found.broken}
+    assert set(reasons) == {"b_syntax", "c_import", "d_empty", "e_other", "f_twice", "g_group"}
+    for name, words in {
+        "b_syntax": "SyntaxError",
+        "c_import": "no_such_module_anywhere",
+        "d_empty": "declares no method",
+        "e_other": "family 'diffusion'",
+        "f_twice": "taken",
+        "g_group": "fireworks",
+    }.items():
+        assert words in reasons[name]
+
+
+def test_folders_without_init_are_no_families(family):
+    (family / "__init__.py").unlink()
+    assert walk().methods == {}
+
+
+def test_an_unknown_slug_names_the_known_ones():
+    with pytest.raises(engines.UserError, match="unknown method 'no' *; *choose one of .*greedy"):
+        engines.get_method("no")
+    with pytest.raises(engines.UserError) as caught:
+        engines.get_method("x" * 10_000)
+    assert "x" * 61 not in str(caught.value)
+    assert [i.slug for i in engines.list_methods()] == list(registry.registry().methods)

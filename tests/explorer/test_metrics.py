@@ -1,0 +1,133 @@
+"""Each figure against values computed by hand, and the metric names of the golden data."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engines import Trace
+from explorer import metrics
+from explorer.metrics import measure
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "speculative" / "metrics.json"
+
+
+def trace(steps: list[dict], output: list[int], **header) -> Trace:
+    body = {
+        "header": {
+            "schema": 1, "method": "m", "title": "M", "family": "f", "paper": "", "params": {}, "prompt": "p", "seed": 0, "detail": "full",
+            "prompt_ids": [1, 2],
+            "models": [{"role": "target", "name": "big", "kind": "causal", "parameters": 100}], "baseline": None, "lossless": False, "emits": [],
+            "departures": "none", "versions": {}, "machine": "m", "started_at": "now", "eos_ids": [9], "warmup_seconds": 0.5, **header,
+        },
+        "steps": [{"index": i, "forwards": {"target": 1}, "tokens_fed": 3, "model_seconds": 0.2, "method_seconds": 0.05, **s} for i, s in enumerate(steps)],
+        "pieces": [{"id": i, "text": str(i)} for i in range(10)],
+        "end": {"reason": "complete", "output_ids": output, "text": "", "wall_seconds": 2.0, "record_seconds": 0.1},
+    }  # fmt: skip
+    return Trace.from_json(json.dumps(body))
+
+
+def commits(positions: list[int], tokens: list[int], chances: list[float | None] | None = None) -> dict:
+    return {"positions": positions, "tokens": tokens, "causes": ["greedy"] * len(tokens), **({"probabilities": chances} if chances else {})}
+
+
+def tree(accepted: int, drafted: int) -> dict:
+    why = ["root"] + ["accepted"] * accepted + ["mismatch"] * (drafted - accepted)
+    return {
+        "start": 1,
+        "parents": list(range(-1, drafted)),
+        "tokens": [3] * (drafted + 1),
+        "accepted": [w != "mismatch" for w in why],
+        "why": why,
+        "emitted": [3] * (accepted + 1),
+    }
+
+
+def values(one: Trace) -> dict[str, float | None]:
+    return {metric.name: metric.value for metric in measure(one)}
+
+
+def test_counts_and_times():
+    one = trace([{}, {"forwards": {"target": 2}}, {}], [3, 4, 5, 9, 9])
+    found = values(one)
+    assert (found["steps"], found["forwards"], found["tokens_fed"], found["tokens"], found["end_tokens"]) == (3, 4, 9, 3, 2)
+    assert found["tokens_per_forward"] == 3 / 4
+    assert found["model_seconds"] == pytest.approx(0.6) and found["method_seconds"] == pytest.approx(0.15)
+    assert found["tokens_per_second"] == pytest.approx(3 / 0.75)
+    assert found["recording_overhead"] == pytest.approx(0.1 / 0.75)
+    assert found["warmup_seconds"] == 0.5 and found["wall_seconds"] == 2.0
+
+
+def test_nothing_to_divide_by_is_shown_as_missing():
+    found = {metric.name: metric for metric in measure(trace([], []))}
+    assert found["tokens_per_forward"].value is None and found["tokens_per_forward"].shown == "–"
+
+
+def test_masks_are_no_tokens():
+    found = values(trace([{}], [3, 8, 9], mask_id=8, canvas=5))
+    assert (found["tokens"], found["masks_left"]) == (1, 1)
+
+
+def test_tree_figures():
+    found = values(trace([{}, {"tree": tree(2, 4)}, {"tree": tree(0, 3)}], [3, 3, 3, 3, 3]))
+    assert found["mean_accepted_excluding_bonus"] == 1.0
+    assert found["block_efficiency"] == 2.0
+    assert found["acceptance_rate_of_drafted"] == pytest.approx(2 / 7)
+    assert found["wasted_nodes"] == 5
+    assert found["verified_rows_per_emitted_token"] == pytest.approx(7 / 4)
+    assert "mbsu" not in found, "no draft model, no memory-bound model of one"
+
+
+def test_a_draft_model_is_weighed():
+    models = [{"role": "target", "name": "big", "kind": "causal", "parameters": 100}, {"role": "draft", "name": "small", "kind": "causal", "parameters": 10}]
+    found = {metric.name: metric for metric in measure(trace([{"tree": tree(2, 4), "forwards": {"target": 1, "draft": 4}}], [3, 3, 3], models=models))}
+    assert found["mbsu"].value == pytest.approx(3 / 1.4) and found["mbsu"].kind == "modelled"
+    assert found["forwards_draft"].value == 4
+
+
+def test_choices_are_shared_and_weighed():
+    models = [{"role": "large", "name": "l", "kind": "causal", "parameters": 100}, {"role": "small", "name": "s", "kind": "causal", "parameters": 25}]
+    choice = {"options": ["small", "large"], "quantity": "entropy", "value": 1.0, "threshold": 0.5}
+    steps = [{"forwards": {"small": 1}, "choice": {**choice, "chosen": "small"}}] * 3
+    steps.append({"forwards": {"large": 1}, "choice": {**choice, "chosen": "large", "switched": True}})
+    found = values(trace(steps, [3, 3, 3, 3], models=models))
+    assert (found["share_small"], found["share_large"], found["switches"]) == (0.75, 0.25, 1)
+    assert found["weighted_cost"] == pytest.approx((3 * 25 + 100) / (4 * 100))
+
+
+def test_growth_follows_writing_taking_back_and_the_end_mark():
+    steps = [{"commits": commits([2, 3], [3, 4])}, {"commits": commits([3], [8])}, {"commits": commits([3, 4, 5], [5, 9, 3])}]
+    assert metrics.growth(trace(steps, [3, 5, 9, 3], mask_id=8, canvas=6)) == [(0, 0), (1, 2), (2, 1), (3, 2)]
+    causal = [{"commits": commits([2, 3], [3, 4])}, {"commits": commits([3, 3], [-1, 5])}]
+    assert metrics.growth(trace(causal, [3, 5])) == [(0, 0), (1, 2), (2, 2)]
+
+
+def test_confidence_by_step_is_the_mean_of_what_is_known():
+    steps = [{"commits": commits([2, 3], [3, 4], [0.5, 1.0])}, {}, {"commits": commits([4], [3], [None])}]
+    assert metrics.confidence_by_step(trace(steps, [3, 4, 3])) == [(1, 0.75)]
+
+
+def test_every_number_says_how_it_was_obtained():
+    for metric in measure(trace([{"tree": tree(1, 2)}], [3, 3])):
+        assert metric.kind in ("measured", "derived", "modelled", "published") and metric.formula and metric.label and metric.unit
+        assert isinstance(metric.shown, str) and msgspec.json.encode(metric)
+
+
+@pytest.mark.parametrize("case", json.loads(GOLDEN.read_text())["cases"], ids=lambda case: case["id"])
+def test_golden_names(case: dict):
+    given, expect = case["input"], case["expect"]
+    accepted, nodes = given["accepted_per_step"], given["verified_nodes_per_step"]
+    got = {
+        "mean_accepted_excluding_bonus": metrics.mean_accepted(accepted),
+        "block_efficiency": metrics.block_efficiency(accepted),
+        "acceptance_rate_of_drafted": metrics.acceptance_rate(accepted, given["drafted_per_step"]),
+        "mbsu": metrics.memory_bound_speedup(accepted, given["draft_forwards_per_step"], float(Fraction(given["draft_to_target_size_ratio"]))),
+        "target_forwards_per_token": metrics.forwards_per_token(accepted),
+        "verified_rows_per_emitted_token": metrics.rows_per_token(accepted, nodes),
+        "wasted_nodes": metrics.wasted_nodes(accepted, nodes),
+    }
+    assert got == pytest.approx(expect, rel=1e-12)

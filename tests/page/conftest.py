@@ -1,0 +1,147 @@
+"""The app in this process with three recorded traces, and pages that must stay quiet: no request elsewhere, no error on the console."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+import engines
+from engines import Trace
+
+PROMPT = "sort: Mia, Leo, Ada"
+expect.set_options(timeout=30_000)  # a state that does not come is a failure; how soon it comes on a busy machine is not
+HOSTILE = "<img src=x onerror=window.hit=1> ${window.hit=2} `${window.hit=3}` </script><script>window.hit=4</script> {{window.hit=5}}"
+
+
+def first_model(kind: str) -> str:
+    return next(m.name for m in engines.list_models() if m.kind == kind and m.where == "embedded")
+
+
+def methods_of(kind: str) -> list[str]:
+    """Methods that one embedded model of that kind can run, controls first."""
+    infos = [info for info in engines.list_methods() if list(info.needs.values()) == [kind]]
+    return [info.slug for info in sorted(infos, key=lambda info: info.baseline is not None)]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory) -> Path:
+    """A folder with two masked runs on one prompt and one causal run."""
+    folder = tmp_path_factory.mktemp("gallery") / "traces"
+    folder.mkdir()
+    chosen = [(slug, first_model("masked")) for slug in methods_of("masked")[:2]] + [(methods_of("causal")[0], first_model("causal"))]
+    for number, (slug, model) in enumerate(chosen):
+        (folder / f"{number}-{slug}.json").write_text(engines.run(slug, model, PROMPT, params={"max_new_tokens": 32}).to_json(), "utf-8")
+    (folder / "9-broken.json").write_text('{"header": {"schema": 1', "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def traces(recorded: Path) -> list[Trace]:
+    return [engines.read_trace(path.read_bytes()) for path in sorted(recorded.glob("[0-8]*.json"))]
+
+
+@pytest.fixture(scope="session")
+def address(recorded: Path) -> Iterator[str]:
+    from explorer.page.server import launch
+    from explorer.store import Gallery
+
+    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+class Screen:
+    """One visitor."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.page: Page = context.new_page()
+        self.address = address
+        self.foreign: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda r: self.foreign.append(r.url) if not r.url.startswith((address, "blob:", "data:")) else None)
+        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        self.page.goto(address)
+        self.wait(0, "ready")
+
+    def player(self, slot: int):
+        return self.page.locator(f"#panel-{slot} .dx-panel")
+
+    def wait(self, slot: int, state: str, seconds: float = 60) -> None:
+        expect(self.player(slot)).to_have_attribute("data-state", state, timeout=1000 * seconds)
+
+    def step(self, slot: int) -> int:
+        return int(self.player(slot).get_attribute("data-step"))
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def tab(self, name: str) -> None:
+        self.page.get_by_role("tab", name=name, exact=True).click()
+
+    def prompt(self, text: str) -> None:
+        self.page.locator("#prompt textarea").fill(text)
+
+    def says(self, text: str, seconds: float = 30) -> None:
+        expect(self.page.locator("#status .status")).to_contain_text(text, timeout=1000 * seconds)
+
+    def choose(self, field: str, text: str) -> None:
+        box = self.page.locator(f"#{field} input")
+        box.click()
+        box.fill(text)
+        box.press("Enter")
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
+    """Opens the page; at the end each page must have been quiet."""
+    contexts, screens = [], []
+
+    def open_(**options) -> Screen:
+        contexts.append(browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options}))
+        screens.append(Screen(contexts[-1], address))
+        return screens[-1]
+
+    yield open_
+    try:
+        for screen in screens:
+            assert screen.foreign == [] and screen.complaints == []
+            assert screen.page.evaluate("window.hit") is None
+    finally:
+        for context in contexts:
+            context.close()
+
+
+class Slow:
+    """An engine run with a pause in every step, so that a test can act while it is under way."""
+
+    running = 0
+
+    def __init__(self, run: engines.Run, pause: float) -> None:
+        self.run, self.pause, self.open = run, pause, True
+        Slow.running += 1
+
+    def __next__(self):
+        time.sleep(self.pause)
+        return next(self.run)
+
+    def close(self) -> None:
+        Slow.running -= self.open
+        self.open = False
+        self.run.close()
+
+    def __getattr__(self, name: str):
+        return getattr(self.run, name)
+
+
+@pytest.fixture
+def slowly(monkeypatch) -> type[Slow]:
+    """Every step of a run on the page takes 0.2 s more."""
+    real = engines.stream
+    monkeypatch.setattr(engines, "stream", lambda *a, **k: Slow(real(*a, **k), 0.2))
+    Slow.running = 0
+    return Slow

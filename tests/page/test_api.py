@@ -1,0 +1,48 @@
+"""The public endpoint: a finished trace, or one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from gradio_client import Client
+
+import engines
+from tests.page.conftest import PROMPT, first_model, methods_of
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Client:
+    return Client(address, verbose=False)
+
+
+def ask(client: Client, method=None, model=None, prompt=PROMPT, params=None, seed=0):
+    return client.predict(method or methods_of("causal")[0], model or first_model("causal"), prompt, params or {}, seed, api_name="/decode")
+
+
+def test_decode_gives_the_trace_that_the_engine_gives(client):
+    trace = engines.read_trace(json.dumps(ask(client, params={"max_new_tokens": 8})))
+    again = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 8})
+    assert trace.output_ids == again.output_ids and len(trace.steps) == len(again.steps)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"method": "no-such-method"}, "unknown method 'no-such-method'; choose one of"),
+        ({"model": "no-such-model"}, "no-such-model"),
+        ({"prompt": ""}, "the prompt is empty"),
+        ({"prompt": "x" * 100_000}, "at most"),
+        ({"prompt": "sort " * 3000}, "room for"),
+        ({"params": {"max_new_tokens": 10**6}}, "out of range"),
+        ({"params": {"max_new_tokens": "many"}}, "is not a whole number"),
+        ({"params": {"no_such": 1}}, "unknown parameter 'no_such'"),
+        ({"seed": -1}, "whole number"),
+        ({"method": methods_of("masked")[0]}, "needs a masked model"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_bad_input_gets_a_sentence(client, wrong, sentence):
+    with pytest.raises(Exception, match=sentence) as caught:
+        ask(client, **wrong)
+    assert "Traceback" not in str(caught.value) and "/engines/" not in str(caught.value)

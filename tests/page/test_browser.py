@@ -1,0 +1,297 @@
+"""The page as a visitor meets it, in headless Chromium. Nothing here sleeps: every wait is for a state of the document."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
+
+
+def test_opens_with_recorded_runs_and_plays_them(visit):
+    screen = visit()
+    screen.wait(1, "ready")
+    assert screen.page.locator("h1").count() == 1
+    assert screen.page.title() == "Decoding Explorer"
+    screen.press("Play")
+    screen.wait(0, "done")
+    screen.wait(1, "done")
+
+
+def test_a_gallery_card_plays_at_once(visit, traces):
+    screen = visit()
+    screen.tab("Gallery")
+    screen.page.locator("#cards .card").nth(2).get_by_role("button").click()
+    expect(screen.player(0).locator("h2")).to_have_text(traces[2].header.title)
+    screen.wait(0, "done")
+    expect(screen.player(1)).to_be_hidden()
+
+
+def test_gallery_compares_runs_on_one_prompt(visit, traces):
+    screen = visit()
+    screen.tab("Gallery")
+    screen.page.locator(".compare").first.click()
+    for slot, trace in enumerate(traces):
+        expect(screen.player(slot).locator("h2")).to_have_text(trace.header.title)
+
+
+def test_runs_two_methods_and_scrubs_by_keyboard(visit):
+    screen = visit()
+    screen.press("Run")
+    screen.wait(0, "done")
+    screen.wait(1, "done")
+    screen.says("Done: 2 runs")
+    assert screen.page.locator("#results .facts").get_attribute("data-rows") == "2"
+    screen.player(0).press("Home")
+    assert screen.step(0) == screen.step(1) == 0
+    screen.player(0).press("ArrowRight")
+    assert screen.step(0) == 1
+    screen.player(0).press("End")
+    assert screen.step(0) > 1
+
+
+def test_slots_of_different_kinds_stand_side_by_side(visit):
+    screen = visit()
+    info = engines.get_method(methods_of("causal")[0]).info
+    screen.choose("method-1", info.title)
+    expect(screen.page.locator("#model-1 input")).to_have_value(first_model("causal"))
+    screen.press("Run")
+    screen.wait(1, "done")
+    expect(screen.player(1).locator("h2")).to_have_text(info.title)
+
+
+def test_stop_ends_the_run_within_one_forward_and_the_next_one_works(visit, slowly):
+    screen = visit()
+    screen.press("Run")
+    screen.wait(0, "live")
+    screen.press("Stop")
+    screen.wait(0, "stopped")
+    screen.wait(1, "stopped")
+    screen.says("Stopped")
+    assert slowly.running == 0
+    assert screen.page.locator("#results .facts").get_attribute("data-rows") == "1"
+    screen.press("Run")
+    screen.wait(0, "live")
+    screen.press("Stop")
+    screen.wait(0, "stopped")
+    assert slowly.running == 0
+
+
+def test_leaving_the_page_ends_its_run(visit, slowly, browser):
+    screen = visit()
+    screen.press("Run")
+    screen.wait(0, "live")
+    screen.page.goto("about:blank")
+    other = visit()
+    other.page.wait_for_function("() => true")
+    for _ in range(50):
+        if not slowly.running:
+            return
+        other.page.wait_for_timeout(100)
+    pytest.fail("the run of a closed page goes on")
+
+
+def test_a_second_visitor_waits_and_sees_the_place(visit, slowly):
+    first, second = visit(), visit()
+    first.press("Run")
+    first.wait(0, "live")
+    second.press("Run")
+    expect(second.page.locator("#status")).to_contain_text("queue", timeout=10_000)
+    first.press("Stop")
+    second.wait(0, "live")
+    second.press("Stop")
+    second.wait(0, "stopped")
+
+
+def test_stop_withdraws_a_waiting_run(visit, slowly):
+    first, second = visit(), visit()
+    first.press("Run")
+    first.wait(0, "live")
+    second.press("Run")
+    expect(second.page.locator("#status")).to_contain_text("queue", timeout=10_000)
+    second.press("Stop")
+    second.says("Nothing is running")
+    second.wait(0, "ready")
+    first.press("Stop")
+    first.wait(0, "stopped")
+
+
+def test_a_saved_page_plays_offline(visit, browser, tmp_path, traces):
+    screen = visit()
+    screen.tab("Save and open")
+    with screen.page.expect_download() as saved:
+        screen.press("Save page (HTML)")
+    path = tmp_path / "saved.html"
+    saved.value.save_as(path)
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    asked, wrong = [], []
+    page.on("request", lambda r: asked.append(r.url))
+    page.on("pageerror", lambda e: wrong.append(str(e)))
+    page.goto(path.as_uri())
+    expect(page.locator(".dx-panel")).to_have_count(2)
+    page.locator(".dx-panel").first.press("End")
+    expect(page.locator(".dx-panel").first).to_have_attribute("data-step", str(len(traces[0].steps)))
+    assert len(asked) == 1 and wrong == []
+    context.close()
+
+
+def test_a_saved_trace_is_the_trace_and_opens_again(visit, tmp_path, traces):
+    screen = visit()
+    screen.tab("Save and open")
+    screen.choose("save-what", "player 1")
+    with screen.page.expect_download() as saved:
+        screen.press("Save trace (JSON)")
+    path = tmp_path / "saved.json"
+    saved.value.save_as(path)
+    assert engines.read_trace(path.read_bytes()) == traces[0]
+    packed = tmp_path / "saved.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    screen.page.locator("#trace-file").set_input_files(packed)
+    screen.says("Opened in player 3")
+    screen.wait(2, "ready")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "nothing to read"),
+        ("{}", "not a valid trace"),
+        ('{"header": {"schema": 1, "meth', "cut off"),
+        ('{"header": {"schema": 99}}', "schema version 99"),
+        ("[" * 5000, "The trace was not opened"),
+    ],
+)
+def test_a_broken_trace_is_refused_with_a_sentence(visit, text, sentence):
+    screen = visit()
+    screen.tab("Save and open")
+    screen.page.locator("#paste textarea").fill(text)
+    screen.press("Open pasted trace")
+    screen.says(sentence)
+    screen.wait(0, "ready")
+    screen.wait(1, "ready")
+    expect(screen.player(2)).to_be_hidden()
+
+
+def test_a_trace_cut_short_is_refused(visit, traces):
+    screen = visit()
+    screen.tab("Save and open")
+    screen.page.locator("#paste textarea").fill(traces[0].to_json()[:-200])
+    screen.press("Open pasted trace")
+    screen.says("cut off")
+
+
+def test_hostile_tokens_of_a_trace_stay_text(visit, traces):
+    body = json.loads(traces[2].to_json())
+    for piece in body["pieces"]:
+        piece["text"] = HOSTILE
+    body["header"] |= {"title": HOSTILE, "prompt": HOSTILE, "departures": HOSTILE, "machine": HOSTILE}
+    body["end"] |= {"text": HOSTILE, "message": HOSTILE}
+    for step in body["steps"]:
+        step["note"] = HOSTILE
+    screen = visit()
+    screen.tab("Save and open")
+    screen.page.locator("#paste textarea").fill(json.dumps(body))
+    screen.press("Open pasted trace")
+    screen.says("Opened in player 3")
+    expect(screen.player(2).locator("h2")).to_have_text(HOSTILE)
+    screen.player(2).press("End")
+    screen.tab("All numbers")
+    expect(screen.page.locator("#numbers")).to_contain_text(HOSTILE[:30])
+    screen.tab("Results")
+    expect(screen.page.locator("#results")).to_contain_text(HOSTILE[:30])
+    screen.tab("Curves")
+    expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)
+
+
+def test_a_hostile_prompt_stays_text(visit):
+    screen = visit()
+    screen.prompt(HOSTILE[:60])
+    screen.press("Run")
+    screen.says("Done")
+    screen.player(0).press("End")
+
+
+def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
+    screen = visit()
+    for text, sentence in (("", "prompt is empty"), ("   ", "prompt is empty"), ("x" * 100_000, "100,000 characters"), ("sort " * 3000, "has room for")):
+        screen.prompt(text)
+        screen.press("Run")
+        if "room" in sentence:
+            expect(screen.player(0)).to_contain_text(sentence, timeout=30_000)
+            screen.says(sentence)
+        else:
+            screen.says(sentence)
+            screen.wait(0, "ready")
+    screen.prompt(PROMPT)
+    screen.page.locator("#seed input").fill("")
+    screen.press("Run")
+    screen.says("give a whole number")
+
+
+def test_a_model_that_does_not_fit_is_refused_in_its_slot_only(visit):
+    screen = visit()
+    screen.choose("model-0", first_model("causal"))
+    screen.press("Run")
+    screen.wait(0, "failed")
+    expect(screen.player(0)).to_contain_text("needs a masked model")
+    expect(screen.player(0)).to_contain_text("choose one of")
+    screen.wait(1, "done")
+    screen.says("Slot 1")
+
+
+def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):
+    real = engines.stream
+    broken = iter([True])
+
+    def stream(*args, **options):
+        if next(broken, False):
+            raise RuntimeError("secret inner detail")
+        return real(*args, **options)
+
+    monkeypatch.setattr(engines, "stream", stream)
+    screen = visit()
+    screen.press("Run")
+    screen.wait(0, "failed")
+    screen.wait(1, "done")
+    assert "secret" not in screen.page.content() and "Traceback" not in screen.page.content()
+
+
+def test_choosing_a_method_brings_its_parameters(visit):
+    screen = visit()
+    screen.page.locator(".slot").first.get_by_role("button", name="Parameters").click()
+    for slug in methods_of("masked")[:3]:
+        info = engines.get_method(slug).info
+        screen.choose("method-0", info.title)
+        for param in info.params:
+            expect(screen.page.locator(".slot").first.get_by_text(param.sees, exact=True)).to_be_visible()
+
+
+def test_curves_are_drawn_only_when_asked_for(visit):
+    screen = visit()
+    assert screen.page.locator(".js-plotly-plot").count() == 0
+    screen.tab("Curves")
+    expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)
+
+
+def test_a_task_example_fills_the_prompt_and_its_answer_is_marked(visit):
+    screen = visit()
+    expect(screen.page.locator("#results [data-mark]")).to_have_count(2)
+    screen.choose("example", "Copy")
+    expect(screen.page.locator("#prompt textarea")).to_have_value(re.compile("^copy: "))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(visit, scheme):
+    screen = visit(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce")
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_dark_follows_the_system(visit):
+    light, dark = (visit(color_scheme=scheme).page.evaluate("getComputedStyle(document.body).backgroundColor") for scheme in ("light", "dark"))
+    assert light != dark

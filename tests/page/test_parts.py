@@ -1,0 +1,141 @@
+"""The parts behind the page, without a browser."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import engines
+from engines import TraceError, UserError
+from explorer import store
+from explorer.page import tables
+from explorer.page.controls import Catalogue, Plan
+from explorer.page.feed import Feed, message
+from explorer.page.limits import Limits, check_seed
+from explorer.page.sessions import MAX_SESSIONS, Job, Sessions
+from explorer.store import Gallery
+from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
+
+LIMITS = Limits(prompt_characters=1000, steps=5, seconds=60, public=False)
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return Catalogue.read(public=False)
+
+
+def test_every_parameter_of_every_method_has_a_control(catalogue):
+    for info in catalogue.methods.values():
+        assert {p.name for p in catalogue.placed(info) if p} == {p.name for p in info.params}
+
+
+def test_a_slot_reads_back_what_it_shows(catalogue):
+    for info in catalogue.methods.values():
+        values = [p.default if p else "ignored" for p in catalogue.placed(info)]
+        assert catalogue.read_slot([info.slug, "some-model", *values]) == Plan(info.slug, "some-model", {p.name: p.default for p in info.params})
+
+
+def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
+    plans = catalogue.defaults(traces[:2])
+    assert [(p.method, p.params) for p in plans[:2]] == [(t.header.method, t.header.params) for t in traces[:2]]
+    assert len(plans) == 4 and len({p.method for p in catalogue.defaults([])}) == 4
+
+
+def test_a_public_page_runs_listed_models_only():
+    public = Catalogue.read(public=True)
+    info = next(iter(public.methods.values()))
+    with pytest.raises(UserError, match="unknown model '/etc'"):
+        public.read_slot([info.slug, "/etc", *[None] * len(public.pool)])
+
+
+def test_messages_hold_no_markup():
+    text = message({"slot": 0, "message": HOSTILE})
+    assert "<" not in text and json.loads(text)["batches"][0]["message"] == HOSTILE
+
+
+def test_batches_are_numbered_and_rebuild_the_trace():
+    feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 16})
+    batches = [feed.queued()] + [json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))]
+    assert [b["seq"] for b in batches] == list(range(len(batches)))
+    steps = [step["index"] for b in batches for step in b.get("steps", [])]
+    assert steps == list(range(len(feed.trace.steps)))
+    assert {p["id"] for b in batches for p in b.get("pieces", [])} == {p.id for p in feed.trace.pieces}
+    assert batches[-1]["state"] == "done" and batches[-1]["end"]["text"] == feed.trace.text
+
+
+def test_a_budget_ends_a_run_with_a_sentence():
+    feed = Feed(Job(), 0, "title")
+    plan = Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 32})
+    last = [json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, LIMITS)][-1]
+    assert len(feed.trace.steps) == 5 and last["state"] == "done" and "budget" in last["message"]
+
+
+def test_closing_a_feed_early_seals_its_trace():
+    job = Job()
+    feed = Feed(job, 0, "title")
+    going = feed.messages(Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 32}), PROMPT, 0, Limits(1000, 100, 60, False))
+    next(going), next(going)
+    going.close()
+    assert feed.trace.end.reason == "stopped" and json.loads(job.last[-1])["batches"][0]["state"] == "stopped"
+
+
+def test_sessions_are_bounded_and_dropping_one_stops_its_run():
+    sessions = Sessions({})
+    job = sessions.of("first").begin()
+    for number in range(MAX_SESSIONS):
+        sessions.of(str(number))
+    assert job.stop.is_set()
+    other = sessions.of("other").begin()
+    sessions.drop("other")
+    assert other.stop.is_set() and sessions.of("other").job is None
+
+
+def test_the_gallery_names_what_it_cannot_read(recorded, traces):
+    gallery = Gallery(recorded)
+    assert list(gallery.broken) == ["9-broken"] and len(gallery.cards) == 3
+    for card, trace in zip(gallery.cards, traces, strict=True):
+        assert (card.tokens, card.forwards, card.steps) == (trace.totals.tokens, trace.totals.forwards, len(trace.steps))
+        assert gallery.get(card.id) == trace
+    assert [t.header.prompt for t in gallery.opening()] == [PROMPT, PROMPT]
+    with pytest.raises(TraceError, match="no recorded trace"):
+        gallery.get("../../etc/passwd")
+
+
+def test_an_empty_gallery_opens_nothing(tmp_path):
+    assert Gallery(tmp_path).opening() == []
+
+
+def test_a_trace_that_is_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr(store, "MAX_TRACE_CHARACTERS", 10)
+    with pytest.raises(TraceError, match="at most 10"):
+        store.read_pasted("x" * 11)
+
+
+def test_only_recognised_prompts_are_marked(traces):
+    assert tables.verdict(traces[0])["text"] != "not a checked task"
+    body = json.loads(traces[0].to_json())
+    body["header"]["prompt"] = "Tell me a story"
+    assert tables.verdict(engines.read_trace(json.dumps(body))) == {"text": "not a checked task", "quiet": True}
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.5, True, "x", float("nan"), float("inf"), 2**60])
+def test_odd_seeds_are_refused(seed):
+    with pytest.raises(UserError, match="whole number"):
+        check_seed(seed)
+
+
+def test_limits_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("EXPLORER_MAX_STEPS", "7")
+    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
+    assert Limits.from_env().steps == 7 and Limits.from_env().public
+    monkeypatch.setenv("EXPLORER_MAX_SECONDS", "soon")
+    with pytest.raises(SystemExit, match="EXPLORER_MAX_SECONDS=soon"):
+        Limits.from_env()
+
+
+@pytest.mark.parametrize(
+    ("paper", "link"), [("arXiv:2502.09992", "https://arxiv.org/abs/2502.09992"), ("javascript:alert(1)", None), ("", None), ("arXiv:x/../y", None)]
+)
+def test_only_arxiv_numbers_become_links(paper, link):
+    assert tables.paper_link(paper) == link
