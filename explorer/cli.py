@@ -159,7 +159,10 @@ def serve_command(args: argparse.Namespace) -> int:
     import explorer
 
     options = {"server_name": args.host, "server_port": args.port}
-    explorer.launch(block=True, **{name: value for name, value in options.items() if value is not None})
+    try:
+        explorer.launch(block=True, **{name: value for name, value in options.items() if value is not None})
+    except OSError as error:
+        raise UserError(f"the page cannot be served at {args.host or '127.0.0.1'}, port {args.port or 'any from 7860'}: {error}") from None
     return 0
 
 

@@ -67,7 +67,7 @@ class Run(Iterator[Step]):
         self._recorder = Recorder(info, p, prompt_ids, seed=seed, detail=detail, meter=self._meter, tokenizer=main.tokenizer, mask_id=mask_id)
         seen = {role: counted(model, role, self._meter) for role, model in models.items()}
         self._generator = method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], list(prompt_ids), p, self._recorder)
-        self._edits = {step: edit for step, edit in edits}
+        self._edits = dict(edits)
         self._next_edit: Edit | None = None
         self._max_steps, self._max_seconds = max_steps, max_seconds
         self._main = main

@@ -99,7 +99,12 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             },
             thresholds={"confidence": p.threshold},
             candidates=lambda: (masks, z[masks]),
-            spans=[Span("block", start, end, why), *window, *(Span("delimiter", d, d + 1, f"{c:.2f}") for d, c in seen), *(Span("late", q, q + 1) for q in late)],
+            spans=[
+                Span("block", start, end, why),
+                *window,
+                *(Span("delimiter", d, d + 1, f"{c:.2f}") for d, c in seen),
+                *(Span("late", q, q + 1) for q in late),
+            ],
             facts={"block_length": end - start, "late": len(late), "premature": causes.count("top1")},
             note=REASONS[why].format(length=end - start) if opening else f"{len(late)} sure tokens wait behind the border." if late else "",
         )

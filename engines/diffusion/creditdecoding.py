@@ -37,7 +37,9 @@ if TYPE_CHECKING:
         max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", sees="Credit is kept inside a block and starts at zero in the next.", source="32 in dInfer"),
         Float("threshold", 0.9, 0.0, 1.0, symbol="θ", sees="The line for the fused confidence.", source="dInfer tests"),
-        Float("credit_alpha", 0.7, 0.0, 4.0, step=0.05, symbol="α", sees="How much credit lifts a logit; 0 is the plain threshold.", neutral=0.0, source="dInfer"),
+        Float(
+            "credit_alpha", 0.7, 0.0, 4.0, step=0.05, symbol="α", sees="How much credit lifts a logit; 0 is the plain threshold.", neutral=0.0, source="dInfer"
+        ),
         Float("decay_beta", 0.8, 0.0, 0.99, symbol="β", sees="How long credit lasts: about 1 / (1 - β) forwards.", source="dInfer"),
         Float("boost_gamma", 0.2, 0.0, 2.0, step=0.05, symbol="γ", sees="0 counts every top guess fully, 1 by its probability.", source="dInfer"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn from the fused law."),

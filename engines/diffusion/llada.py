@@ -40,7 +40,9 @@ def check(p: Params) -> None:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int("block_length", 16, 1, 1024, symbol="b", sees="Small blocks write left to right, one large block in free order.", source="32 in the paper's scripts"),
+        Int(
+            "block_length", 16, 1, 1024, symbol="b", sees="Small blocks write left to right, one large block in free order.", source="32 in the paper's scripts"
+        ),
         Int("steps", 0, 0, 1024, symbol="S", sees="Forward passes in all; 0 means one token per forward. Fewer steps commit several tokens at once."),
         Choice("remasking", "low_confidence", ["low_confidence", "random"], sees="Which proposals are kept: the most confident, or random ones."),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn instead of being the most likely."),

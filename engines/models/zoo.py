@@ -22,13 +22,14 @@ from engines.models.mapping import plan
 OPTIONS = ("mask_id", "shift", "revision", "device_map", "quantization")
 KEPT = 4  # loaded models that stay in memory
 TITLES = {
+    "tiny-ar-xs": "Tiny causal model, very small (makes mistakes: the small half of a pair)",
     "tiny-ar-s": "Tiny causal model, small",
     "tiny-ar-m": "Tiny causal model, medium",
     "tiny-dlm": "Tiny masked-diffusion model",
 }
 COMPANIONS = {  # model -> role -> the model that plays it beside the first
-    "tiny-ar-m": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
-    "tiny-ar-s": {"large": "tiny-ar-m", "target": "tiny-ar-m"},
+    "tiny-ar-m": {"small": "tiny-ar-xs", "draft": "tiny-ar-s"},
+    "tiny-ar-s": {"small": "tiny-ar-xs"},
 }
 _loaded: OrderedDict[str, Model] = OrderedDict()
 _lock = threading.Lock()

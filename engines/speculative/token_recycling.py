@@ -29,7 +29,8 @@ TEMPLATES: dict[str, list[int]] = {
     "7": [4, 2, 0, 0, 0, 1, 0, 0],
     "16": [7, 3, 1, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 1, 0, 0, 0],
     "80": [8, 8, 4, 3, 2, 1, 1, 1, 1, 8, 3, 2, 1, 1, 1, 1, 1, 2, 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 5, 2, 1, 1, 1, 0, 0, 0, 1, 0, 0]
-    + [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0, 0, 1] + [0] * 7,
+    + [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0, 0, 1]
+    + [0] * 7,
 }
 
 
@@ -90,14 +91,14 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             candidates=lambda: (at, deciding),
             tree=lambda: record_tree(z[c:], tree, tokens, [ranks[r] for r in rows], path, emitted, base + c, p),
             facts={"matrix_filled": int((M[:, 0] >= 0).sum()), "unknown_nodes": len(parents) - len(rows), "accepted": len(path) - 1},
-            note=f"{len(path) - 1} of {len(tokens) - 1} drafted tokens accepted, one more from the target." if len(tokens) > 1 else "Nothing to draft from yet.",
+            note=f"{len(path) - 1} of {len(tokens) - 1} drafted tokens accepted, one more from the target."
+            if len(tokens) > 1
+            else "Nothing to draft from yet.",
         )
         ids = run.steer(edit, ids, cache)
 
 
-def expand(
-    M: np.ndarray, root: int, parents: Sequence[int], ranks: Sequence[int], deepest: int | None = None
-) -> tuple[list[int], list[int], list[int]]:
+def expand(M: np.ndarray, root: int, parents: Sequence[int], ranks: Sequence[int], deepest: int | None = None) -> tuple[list[int], list[int], list[int]]:
     """Grow the template below `root` from M [V, k]: tokens, template rows and parents of the nodes that are known, breadth first, root included.
 
     deepest: no node lies deeper than this, so that a tree near the end of the model's positions still fits.

@@ -20,7 +20,10 @@ def rows(vocab_size, seed, scale, grid):
 
 
 class Table:
-    """Logits for any context: one of `ROWS` random rows, chosen by a checksum. `grid`: logits are multiples of it, so that ties occur; `never`: ids with a hopeless logit."""
+    """Logits for any context: one of `ROWS` random rows, chosen by a checksum.
+
+    `grid`: logits are multiples of it, so that ties occur; `never`: ids with a hopeless logit.
+    """
 
     def __init__(self, vocab_size, seed, scale=2.0, grid=None, never=()):
         self.rows = rows(vocab_size, seed, scale, grid).clone()

@@ -29,6 +29,7 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
+        Recipe("tiny-ar-xs", "causal", hidden=32, layers=2, heads=2, mlp=96, steps=2500, learning_rate=4e-3),
         Recipe("tiny-ar-s", "causal", hidden=64, layers=3, heads=2, mlp=192, steps=4000, learning_rate=3e-3),
         Recipe("tiny-ar-m", "causal", hidden=128, layers=4, heads=4, mlp=512, steps=3800, learning_rate=2e-3),
         Recipe("tiny-dlm", "masked", hidden=128, layers=4, heads=4, mlp=512, steps=3500, learning_rate=1e-3, batch=64, init_from="tiny-ar-m"),

@@ -13,9 +13,9 @@ from engines.core.recorder import FOCUS_LIMIT, TOP_K, Recorder
 from tests.engines.fakes import TableMasked
 
 LANES = {"p": LaneInfo("probability", "."), "h": LaneInfo("nats", "."), "s": LaneInfo("score", ".")}
-INFO = method(
-    "fake", title="", family="fake", paper="", summary="", needs="masked", params=[Int("n", 1, 0, 9, sees="")], emits=set(), lanes=LANES
-)(lambda *_: None).info
+INFO = method("fake", title="", family="fake", paper="", summary="", needs="masked", params=[Int("n", 1, 0, 9, sees="")], emits=set(), lanes=LANES)(
+    lambda *_: None
+).info
 
 
 def recorder(prompt=(1, 2), detail="full", masked=True):
@@ -93,8 +93,13 @@ def test_edits_change_board_parameters_and_what_is_forbidden():
     x = run.steer(engines.Edit(force={2: 7}, remask=[3], forbid={4: [1]}, params={"n": "3"}), x)
     assert x.tolist() == [1, 2, 7, 11, 11, 11] and run.params.n == 3 and run._meter.forbidden == {4: {1}}
     step = run.step(commits=([5], [6], "x", [0.5]))
-    assert list(zip(step.commits.positions, step.commits.causes, step.commits.probabilities, strict=True)) == [(2, "forced", None), (3, "remasked", None), (5, "x", 0.5)]
+    written = step.commits
+    assert list(zip(written.positions, written.causes, written.probabilities, strict=True)) == [(2, "forced", None), (3, "remasked", None), (5, "x", 0.5)]
     assert run.steer(None, x) is x and run.step().commits is None
-    for edit, words in ((engines.Edit(params={"m": 1}), "unknown parameter"), (engines.Edit(params={"n": 99}), "from 0 to 9"), (engines.Edit(force={1: 1}), "cannot be edited")):
+    for edit, words in (
+        (engines.Edit(params={"m": 1}), "unknown parameter"),
+        (engines.Edit(params={"n": 99}), "from 0 to 9"),
+        (engines.Edit(force={1: 1}), "cannot be edited"),
+    ):
         with pytest.raises(engines.UserError, match=words):
             run.steer(edit, x)

@@ -44,8 +44,8 @@ def sound(trace):
 
 
 def make(body, **options):
-    wrap = method("fake", title="", family="fake", paper="", summary="", needs="causal", params=[max_new_tokens(8), Float("x", 0, 0, 1, sees="")], emits=set(), **options)
-    return wrap(body)
+    declared = [max_new_tokens(8), Float("x", 0, 0, 1, sees="")]
+    return method("fake", title="", family="fake", paper="", summary="", needs="causal", params=declared, emits=set(), **options)(body)
 
 
 def start(body, prompt=(1, 2), **options):
@@ -246,7 +246,7 @@ def test_forcing_the_last_position(slug):
 def test_several_forced_tokens_follow_each_other(slug):
     assert sound(decode(slug, eos_ids=(), edits=[(2, engines.Edit(force={4: 0, 3: 6, 5: 1}))])).output_ids[:3] == [6, 0, 1]
     for wrong in ({3: 6, 5: 1}, {2: 1}, {99: 1}):
-        with pytest.raises(engines.UserError, match="force|gap"):
+        with pytest.raises(engines.UserError, match=r"force|gap"):
             decode(slug, edits=[(1, engines.Edit(force=wrong))])
     with pytest.raises(engines.UserError, match="left to right"):
         decode(slug, edits=[(1, engines.Edit(remask=[4]))])

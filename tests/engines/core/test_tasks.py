@@ -84,7 +84,9 @@ def test_marks(task, answer, output, first_wrong):
     assert (verdict.correct, verdict.first_wrong) == (first_wrong is None, first_wrong)
 
 
-@pytest.mark.parametrize("prompt", ["", "hello", "sort", "sort:", "sort: ,,", "add: 1", "add: 1 + x", "add: 1234567 + 1", "dance: Ada", ":", "add: -1 + 2", "a" * 10_000])
+@pytest.mark.parametrize(
+    "prompt", ["", "hello", "sort", "sort:", "sort: ,,", "add: 1", "add: 1 + x", "add: 1234567 + 1", "dance: Ada", ":", "add: -1 + 2", "a" * 10_000]
+)
 def test_what_is_no_task_is_not_marked(prompt):
     assert recognise(prompt) is None
 

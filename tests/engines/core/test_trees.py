@@ -1,5 +1,6 @@
 """Draft trees, on random ones."""
 
+import itertools
 import random
 
 import pytest
@@ -27,7 +28,7 @@ def test_paths_and_children_describe_the_same_tree(parents):
     assert sorted(c for rows in below for c in rows) == list(range(1, len(parents)))
     assert [path[-1] for path in paths] == [row for row in range(len(parents)) if not below[row]]
     for path in paths:
-        assert path[0] == 0 and all(parents[b] == a for a, b in zip(path, path[1:], strict=False))
+        assert path[0] == 0 and all(parents[b] == a for a, b in itertools.pairwise(path))
 
 
 @pytest.mark.parametrize("parents", RANDOM)
@@ -42,11 +43,11 @@ def test_the_greedy_walk_finds_the_longest_matching_path(parents):
             seen.add((parent, tokens[row]))
         lengths = []
         for path in trees.leaf_paths(parents):
-            fits = [tokens[b] == wanted[a] for a, b in zip(path, path[1:], strict=False)]
+            fits = [tokens[b] == wanted[a] for a, b in itertools.pairwise(path)]
             lengths.append(fits.index(False) if False in fits else len(fits))
         got = trees.longest_match(parents, tokens, wanted)
         assert len(got) - 1 == max(lengths)
-        assert all(parents[b] == a and tokens[b] == wanted[a] for a, b in zip(got, got[1:], strict=False))
+        assert all(parents[b] == a and tokens[b] == wanted[a] for a, b in itertools.pairwise(got))
 
 
 def test_child_counts():

@@ -27,7 +27,9 @@ def blocks(trace):
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("params", [{}, {"delimiter_threshold": 0.05}, {"block_length": 3}, {"block_length": 40}, {"max_new_tokens": 3}, {"max_new_tokens": 29}])
+@pytest.mark.parametrize(
+    "params", [{}, {"delimiter_threshold": 0.05}, {"block_length": 3}, {"block_length": 40}, {"max_new_tokens": 3}, {"max_new_tokens": 29}]
+)
 def test_blocks_tile_the_answer(stub, prompt, params):
     trace = decode(stub, prompt, **params)
     G, b0 = trace.header.params["max_new_tokens"], trace.header.params["block_length"]

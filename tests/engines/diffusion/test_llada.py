@@ -42,7 +42,7 @@ def test_blocks_tile_the_answer():
 
 @pytest.mark.parametrize("params", [{"block_length": 7}, {"block_length": 8, "steps": 4}, {"block_length": 48}])
 def test_sizes_that_do_not_divide_are_refused_with_ones_that_do(params):
-    with pytest.raises(engines.UserError, match="must divide .*; try "):
+    with pytest.raises(engines.UserError, match=r"must divide .*; try "):
         decode(**params)
     require_divisor("a", 3, "b", 12)
 

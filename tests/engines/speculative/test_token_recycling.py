@@ -44,6 +44,14 @@ def test_the_tree_stays_inside_the_models_last_position():
     assert decode(model, template="80").output_ids == decode(model, "greedy").output_ids
 
 
+@pytest.mark.parametrize("k", [1, 16])
+def test_k_may_change_in_the_middle(k):
+    model = TableCausal(vocab_size=30)
+    edits = [(2, engines.Edit(params={"k": k}))]
+    trace = engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 20, "k": 4}, edits=edits)
+    assert trace.output_ids == decode(model, "greedy", max_new_tokens=20).output_ids
+
+
 def test_what_is_fed_continues_the_text():
     """After every turn the cache holds exactly the text before the new root: gathered rows are the accepted ones."""
     model = TableCausal(memory=None, seed=2, vocab_size=4)
@@ -64,7 +72,7 @@ def test_every_step_gains_and_never_more_than_the_depth_allows(template):
         tree, gained = step.tree, len(step.commits.tokens)
         assert 1 <= gained <= depth + 1
         accepted = [row for row, yes in enumerate(tree.accepted) if yes]
-        assert accepted[0] == 0 and all(tree.parents[b] == a for a, b in zip(accepted, accepted[1:], strict=False))
+        assert accepted[0] == 0 and all(tree.parents[b] == a for a, b in itertools.pairwise(accepted))
         assert len(tree.emitted) == len(accepted) and tree.emitted[:gained] == step.commits.tokens
         assert step.tokens_fed >= len(tree.parents) and sum(step.forwards.values()) == 1
     assert trace.totals.forwards < 40  # it does recycle
