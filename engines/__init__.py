@@ -7,6 +7,8 @@
 Importing this package, listing methods and listing models load neither torch nor transformers.
 """
 
+from typing import Any
+
 from engines.core.errors import UserError
 from engines.core.events import Edit, Step, Trace, TraceError, read_trace
 from engines.core.golden import FileReport, verify
@@ -38,7 +40,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):  # noqa: ANN202 - the zoo is imported at first use, it may pull heavy modules
+def __getattr__(name: str) -> Any:
+    """The zoo is imported at first use: it may pull heavy modules."""
     if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 

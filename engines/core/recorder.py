@@ -5,6 +5,7 @@ Recording is timed apart from the model and from the method's own work, so that 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -142,11 +143,13 @@ class Recorder:
         positions, tokens, causes, chances = (*facts, None)[:4] if facts is not None else ([], [], [], None)
         at, ids = _ints(positions), _ints(tokens)
         why = [causes] * len(at) if isinstance(causes, str) else list(causes)
-        p = [] if chances is None else [None if c is None else round(float(c), 6) for c in (chances.tolist() if hasattr(chances, "tolist") else chances)]
+        p: list[float | None] = (
+            [] if chances is None else [None if c is None else round(float(c), 6) for c in (chances.tolist() if hasattr(chances, "tolist") else chances)]
+        )
         if not at and not forced:
             return None
         if forced:
-            p = [None] * len(forced) + (p or [None] * len(at))
+            p = [*[None] * len(forced), *(p or [None] * len(at))]
         return Commits([f[0] for f in forced] + at, [f[1] for f in forced] + ids, [f[2] for f in forced] + why, p)
 
     def _apply(self, commits: Commits | None) -> None:
@@ -183,15 +186,33 @@ class Recorder:
         p = (z.gather(-1, ids) - z.logsumexp(-1, keepdim=True)).exp()
         return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
 
+    def check_edit(self, edit: Edit) -> None:
+        """Refuse an edit that does not fit the run as it stands: parameters, positions, kind of board. Raises UserError; nothing has changed then."""
+        declared = {p.name: p for p in self._info.params}
+        for name, value in edit.params.items():
+            if name not in declared:
+                raise UserError(f"unknown parameter '{name}'; this method has {', '.join(declared)}.")
+            declared[name].check(value)
+        first, last = self.prompt_length, len(self.board) - 1
+        if self._mask_id is not None:
+            if outside := [p for p in (*edit.force, *edit.remask) if not first <= p <= last]:
+                raise UserError(f"position {outside[0]} cannot be edited; the answer has positions {first} to {last}.")
+            return
+        if edit.remask:
+            raise UserError("this model writes left to right and has no masks; force or forbid a token instead.")
+        positions = sorted(edit.force)
+        if positions and not first <= positions[0] <= last + 1:
+            raise UserError(f"position {positions[0]} cannot be forced; give one from {first} to {last + 1}.")
+        if gap := [b for a, b in itertools.pairwise(positions) if b != a + 1]:
+            raise UserError(f"forced positions must follow each other; {gap[0]} leaves a gap.")
+
     def steer(self, edit: Edit | None, state: Any, *caches: KVCache) -> Any:
-        """The state after an edit: a masked board [L], or a causal run's list of ids (its caches are cropped to match)."""
+        """The state after an edit that passed `check_edit`: a masked board [L], or a causal run's list of ids (its caches are cropped to match)."""
         if edit is None:
             return state
-        for name, value in edit.params.items():
-            declared = next((p for p in self._info.params if p.name == name), None)
-            if declared is None:
-                raise UserError(f"unknown parameter '{name}'; this method has {', '.join(p.name for p in self._info.params)}.")
-            setattr(self.params, name, declared.check(value))
+        for p in self._info.params:
+            if p.name in edit.params:
+                setattr(self.params, p.name, p.check(edit.params[p.name]))
         for position, tokens in edit.forbid.items():
             self._meter.forbidden.setdefault(position, set()).update(tokens)
         return self._steer_board(edit, state) if hasattr(state, "clone") else self._steer_ids(edit, state, caches)
@@ -199,26 +220,18 @@ class Recorder:
     def _steer_board(self, edit: Edit, x: Tensor) -> Tensor:
         changes = [(p, t, "forced") for p, t in edit.force.items()] + [(p, self._mask_id, "remasked") for p in edit.remask]
         for position, token, cause in changes:
-            if not self.prompt_length <= position < len(x):
-                raise UserError(f"position {position} cannot be edited; the answer has positions {self.prompt_length} to {len(x) - 1}.")
             x[position] = token
             self._pending.append((position, int(token or 0), cause))
         return x
 
     def _steer_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
-        if edit.remask:
-            raise UserError("this model writes left to right and has no masks; force or forbid a token instead.")
-        first = min(edit.force, default=len(ids))
-        if not self.prompt_length <= first <= len(ids):
-            raise UserError(f"position {first} cannot be forced; give one from {self.prompt_length} to {len(ids)}.")
         if not edit.force:
             return ids
+        first = min(edit.force)
         if first < len(ids):
             self._pending.append((first, -1, "withdrawn"))
         ids = ids[:first]
         for position in sorted(edit.force):
-            if position != len(ids):
-                raise UserError(f"forced positions must follow each other; {position} leaves a gap behind {len(ids) - 1}.")
             ids.append(edit.force[position])
             self._pending.append((position, edit.force[position], "forced"))
         for cache in caches:

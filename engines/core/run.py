@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import metadata
 from typing import Any, Literal
 
@@ -92,7 +93,7 @@ class Run(Iterator[Step]):
             lossless=info.lossless,
             emits=sorted(info.emits),
             departures=info.departures,
-            versions=_versions(),
+            versions=dict(_versions()),
             machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
             started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             eos_ids=sorted(main.eos_ids),
@@ -114,11 +115,12 @@ class Run(Iterator[Step]):
             self._finish("budget")
             raise StopIteration
         edit, self._next_edit = self._next_edit or self._edits.get(len(self.steps) - 1), None
-        if edit is not None:
-            self.header.edits.append(TimedEdit(len(self.steps) - 1, edit))
-            self._recorder.know([*edit.force.values(), *(t for ts in edit.forbid.values() for t in ts)])
-        self._recorder.resume()
         try:
+            if edit is not None:
+                self._recorder.check_edit(edit)
+                self.header.edits.append(TimedEdit(len(self.steps) - 1, edit))
+                self._recorder.know([*edit.force.values(), *(t for ts in edit.forbid.values() for t in ts)])
+            self._recorder.resume()
             with _inference():
                 step = self._generator.send(edit if self.steps else None)
         except StopIteration:
@@ -144,6 +146,7 @@ class Run(Iterator[Step]):
         if not self.steps or self._ended is not None:
             raise UserError("an edit needs a run that has made a step and is not over; use `edits=` to replay one up to there.")
         _check_edit(edit, self._vocab_size)
+        self._recorder.check_edit(edit)
         self._next_edit = edit
         return next(self)
 
@@ -234,7 +237,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
                 f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of {loaded[info.role].record.name}, and none is known; "
                 f"give both as {{'{info.role}': ..., '{role}': ...}}."
             )
-        loaded[role] = zoo.load_model(one) if isinstance(one, (str, os.PathLike)) else one
+        beside = {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype} if role not in given else {}
+        loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
         if loaded[role].record.kind != kind:
             fitting = ", ".join(m.name for m in zoo.list_models() if m.kind == kind)
             raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; choose one of {fitting}.")
@@ -289,7 +293,7 @@ def _check_edits(edits: Edits, vocab_size: int) -> None:
 
 
 def _check_edit(edit: Edit, vocab_size: int) -> None:
-    """What can be refused without knowing the board; `Recorder.steer` looks at the positions."""
+    """What can be refused without knowing the board; `Recorder.check_edit` looks at the positions."""
     tokens = [*edit.force.values(), *(t for forbidden in edit.forbid.values() for t in forbidden)]
     if bad := [t for t in tokens if not 0 <= t < vocab_size]:
         raise UserError(f"token {bad[0]} of the edit is not in the vocabulary; ids go from 0 to {vocab_size - 1}.")
@@ -303,6 +307,7 @@ def _inference() -> Any:
     return torch.inference_mode()
 
 
+@lru_cache(maxsize=1)
 def _versions() -> dict[str, str]:
     found = {}
     for name in ("decoding-explorer", "torch", "transformers", "numpy"):

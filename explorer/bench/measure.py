@@ -1,19 +1,20 @@
 """The benchmark behind `decoding-explorer bench`: methods against their baseline on bundled prompts, in one process, alternating.
 
 All figures are wall seconds of whole runs after a warm-up run, the model loaded and warm. Ratios come from the same session; nothing is
-compared across machines. `record` is the time of full recording against none, `bare` is the wall time over forwards times the median
-time of a forward measured in the same runs (model seconds / forwards), so it says what the loop around the model costs.
+compared across machines. `recording` is the wall time with full recording over that without; `loop` is the wall time without recording over the
+time spent inside the model's forwards in the same runs, so it says what everything around the model costs.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import Any, Literal
 
 import engines
 from engines.tasks import TASKS, check, recognise
@@ -46,56 +47,69 @@ def prompts_for(model: str, n: int) -> list[str]:
     return [entry["prompt"] for entry in islice(json.loads(PROMPTS.read_text())["prompts"], n)]
 
 
-def timed(slug: str, model: engines.Run | object, prompt: str, detail: str, params: dict[str, object]) -> tuple[float, engines.Trace]:
+def timed(slug: str, model: Any, prompt: str, detail: Literal["none", "full"], params: Mapping[str, Any]) -> tuple[float, engines.Trace]:
     """Wall seconds of one run, and its trace."""
     began = time.perf_counter()
-    trace = engines.run(slug, model, prompt, params=params, detail=detail)  # type: ignore[arg-type]
+    trace = engines.run(slug, model, prompt, params=params, detail=detail)
     return time.perf_counter() - began, trace
 
 
-def bench(slugs: Sequence[str], model_name: str, *, dtype: str | None = None, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64) -> list[Figure]:
-    """Measure every method and its baseline on the model. Raises UserError for names that do not fit."""
-    model = engines.load_model(model_name, dtype=dtype)
-    texts = prompts_for(model_name, prompts)
+def bench(slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64) -> list[Figure]:
+    """Measure every method and its baseline on a loaded model. A method that needs another kind of model raises UserError."""
+    texts = prompts_for(model.record.name, prompts)
     return [_figure(engines.get_method(slug).info, model, texts, repeats, max_new_tokens) for slug in slugs]
 
 
-def _figure(info: engines.MethodInfo, model: object, texts: list[str], repeats: int, length: int) -> Figure:
-    params = {p.name: length for p in info.params if p.name == "max_new_tokens"}
-    rows, marks, same = [], [], []
+def _figure(info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int) -> Figure:
+    params = {"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {}
     timed(info.slug, model, texts[0], "full", params)
-    for text in texts:
-        walls: dict[str, list[float]] = {"full": [], "none": [], "base": []}
-        for _ in range(repeats):
-            wall, full = timed(info.slug, model, text, "full", params)
-            walls["full"].append(wall)
-            wall, none = timed(info.slug, model, text, "none", params)
-            walls["none"].append(wall)
-            if info.baseline:
-                wall, base = timed(info.baseline, model, text, "none", params)
-                walls["base"].append(wall)
-        total = none.totals
-        rows.append(
-            (
-                total.tokens / total.forwards,
-                total.forwards / base.totals.forwards if info.baseline else None,
-                median(walls["none"]) / median(walls["base"]) if info.baseline else None,
-                median(walls["full"]) / median(walls["none"]),
-                (total.model_seconds + total.method_seconds) / total.model_seconds,
-            )
-        )
-        if example := recognise(text):
-            marks.append(check(example, full.text).correct)
-        if info.baseline:
-            same.append(full.text == base.text)
-    columns = [median(column) if column[0] is not None else None for column in zip(*rows, strict=True)]
+    rows = [_row(info, model, text, repeats, params) for text in texts]
+    marks = [row.exact for row in rows if row.exact is not None]
+    same = [row.same for row in rows if row.same is not None]
     return Figure(
-        info.slug,
-        info.baseline,
-        len(texts),
-        *columns,  # type: ignore[arg-type]
+        method=info.slug,
+        baseline=info.baseline,
+        prompts=len(texts),
+        tokens_per_forward=median(row.tokens_per_forward for row in rows),
+        forwards_ratio=median(row.forwards for row in rows) if info.baseline else None,
+        wall_ratio=median(row.wall for row in rows) if info.baseline else None,
+        record_ratio=median(row.record for row in rows),
+        bare_ratio=median(row.bare for row in rows),
         exact=sum(marks) / len(marks) if marks else None,
         same_text=sum(same) / len(same) if same else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One prompt: ratios of medians over the repeats."""
+
+    tokens_per_forward: float
+    forwards: float
+    wall: float
+    record: float
+    bare: float
+    exact: bool | None
+    same: bool | None
+
+
+def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: Mapping[str, Any]) -> _Row:
+    full, none, base = [], [], []
+    for _ in range(repeats):
+        full.append(timed(info.slug, model, text, "full", params))
+        none.append(timed(info.slug, model, text, "none", params))
+        base.append(timed(info.baseline, model, text, "none", params) if info.baseline else none[-1])
+    wall = {name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))}
+    trace, control, example = none[-1][1], base[-1][1], recognise(text)
+    totals = trace.totals
+    return _Row(
+        tokens_per_forward=totals.tokens / totals.forwards,
+        forwards=totals.forwards / control.totals.forwards,
+        wall=wall["none"] / wall["base"],
+        record=wall["full"] / wall["none"],
+        bare=wall["none"] / median(t.totals.model_seconds for _, t in none),
+        exact=check(example, trace.text).correct if example else None,
+        same=trace.text == control.text if info.baseline else None,
     )
 
 

@@ -111,7 +111,9 @@ def test_every_parameter_has_an_effect(slug, name):
     elif p.kind == "text":
         values = TEXT_VALUES
     else:
-        values = [v for v in (p.low, p.high, (p.low + p.high) / 2, 12, 24, 2) if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))]
+        values = [
+            v for v in (p.low, p.high, (p.low + p.high) / 2, 12, 16, 24, 2) if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))
+        ]
     values = [v for v in values if not (name == "max_new_tokens" and v > 400)]
     for prompt, value in itertools.product(PROMPTS, values):
         try:

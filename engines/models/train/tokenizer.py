@@ -12,7 +12,9 @@ from transformers import PreTrainedTokenizerFast
 from engines.tasks import TASKS
 
 SPECIALS = ("<pad>", "<mask>", "<eos>", "<user>", "<answer>")  # ids 0-4, fixed for the family
-CHAT_TEMPLATE = "{% for m in messages %}{{ '<user> ' + (m['content'] | trim) + '<answer>' if m['role'] == 'user' else ' ' + m['content'] + '<eos>' }}{% endfor %}"
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ '<user> ' + (m['content'] | trim) + '<answer>' if m['role'] == 'user' else ' ' + m['content'] + '<eos>' }}{% endfor %}"
+)
 
 
 def build_tokenizer(vocab_size: int = 640, seed: int = 0) -> PreTrainedTokenizerFast:

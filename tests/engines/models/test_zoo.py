@@ -33,6 +33,7 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(smollm2, "hub_copy", lambda: None)
     causal(tmp_path / "models" / "tiny-ar-m")
     causal(tmp_path / "models" / "tiny-ar-s")
+    causal(tmp_path / "models" / "tiny-ar-xs")
     (tmp_path / "models" / "tiny-ar-m" / "card.json").write_text(json.dumps({"title": "Middle", "licence": "Apache-2.0"}))
     (tmp_path / "models" / "half-trained").mkdir()
     zoo._loaded.clear()
@@ -41,14 +42,14 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_list_and_companions(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
-    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "smollm2"]
+    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2"]
     assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
     assert models["smollm2"].where == "download"
     with pytest.raises(UserError, match="shift is an option of masked models"):
         zoo.load_model("tiny-ar-m", shift=True)
     with pytest.raises(UserError, match="revision is an option of models on the hub"):
         zoo.load_model("tiny-ar-m", revision="main")
-    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
+    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-xs" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
 
 
 def test_listing_needs_no_torch() -> None:
