@@ -70,13 +70,19 @@ def pack(values: np.ndarray, lo: float | None = None, hi: float | None = None) -
     if np.issubdtype(values.dtype, np.integer):
         dtype: Literal["u2", "i4"] = "u2" if not values.size or (values.min() >= 0 and values.max() < 65536) else "i4"
         return Packed(dtype, list(values.shape), _b64(values.astype("<" + dtype)))
-    missing = ~np.isfinite(values)
-    some = bool((~missing).any())
-    lo = lo if lo is not None else float(values[~missing].min()) if some else 0.0
-    hi = hi if hi is not None else float(values[~missing].max()) if some else 1.0
-    scale = 254 / (hi - lo) if hi > lo else 0.0
-    quantised = np.where(missing, MISSING, np.clip(np.rint((np.where(missing, lo, values) - lo) * scale), 0, 254))
-    return Packed("u1", list(values.shape), _b64(quantised.astype(np.uint8)), lo, hi)
+    finite = np.isfinite(values)
+    whole = bool(finite.all())
+    if lo is None or hi is None:
+        known = values if whole else values[finite]
+        lo = lo if lo is not None else float(known.min()) if known.size else 0.0
+        hi = hi if hi is not None else float(known.max()) if known.size else 1.0
+    scaled = (values - lo) * (254 / (hi - lo) if hi > lo else 0.0) + 0.5  # rounds to nearest when cut to an integer
+    if not whole:
+        scaled = np.where(finite, scaled, 0.0)
+    quantised = np.clip(scaled, 0, 254.5).astype(np.uint8)
+    if not whole:
+        quantised[~finite] = MISSING
+    return Packed("u1", list(values.shape), _b64(quantised), lo, hi)
 
 
 def pack_raw(values: np.ndarray) -> Packed:

@@ -35,13 +35,13 @@ from engines.core.lazy import torch
 from engines.core.method import MethodInfo
 from engines.core.models import KVCache, Meter, Tokenizer
 from engines.core.params import Params
-from engines.core.sampling import top_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 TOP_K = 5  # candidates kept per position in focus
 FOCUS_LIMIT = 128  # positions in focus kept per step
+BOUNDS: dict[str, tuple[float | None, float | None]] = {"probability": (0.0, 1.0), "score": (None, None)}  # of a lane's scale; others start at 0
 
 CommitFacts = tuple[Any, Any, str | Sequence[str]] | tuple[Any, Any, str | Sequence[str], Any]
 
@@ -122,10 +122,10 @@ class Recorder:
             step.spans, step.choice, step.facts, step.note = list(spans), choice, {k: float(v) for k, v in (facts or {}).items()}, note
             step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.tree = tree() if tree else None
+            self.know(step_tokens(step))
             if self.full:
                 step.scores = self._lanes(scores(), thresholds or {}) if scores else []
                 step.candidates = self._candidates(*candidates()) if candidates else None
-            self.know(step_tokens(step))
         meter.reset()
         self.record_seconds += time.perf_counter() - now
         return step
@@ -165,14 +165,16 @@ class Recorder:
     def _lanes(self, scores: Mapping[str, tuple[Any, Any]], thresholds: Mapping[str, float]) -> list[Lane]:
         lanes = []
         for name, (positions, values) in scores.items():
-            at = np.asarray(_ints(positions), dtype=np.int64)
-            if not at.size:
+            at = _ints(positions)
+            if not at:
                 continue
-            start, end = int(at.min()), int(at.max()) + 1
-            row = np.full(end - start, np.nan, dtype=np.float32)
-            row[at - start] = _floats(values)
+            start, row = min(at), _floats(values)
+            if max(at) - start + 1 != len(at):  # positions left out have no value
+                spread = np.full(max(at) - start + 1, np.nan, dtype=np.float32)
+                spread[np.asarray(at) - start] = row
+                row = spread
             unit = self._info.lanes[name].unit
-            low, high = (0.0, 1.0) if unit == "probability" else (0.0, None) if unit in ("nats", "bits", "count") else (None, None)
+            low, high = BOUNDS.get(unit, (0.0, None))
             threshold = thresholds.get(name)
             lanes.append(Lane(name, unit, start, pack(row, low, high), None if threshold is None else float(threshold)))
         return lanes
@@ -182,9 +184,10 @@ class Recorder:
         if not at:
             return None
         z = logits[: len(at)].float()
-        ids = top_ids(z, TOP_K)
-        p = (z.gather(-1, ids) - z.logsumexp(-1, keepdim=True)).exp()
-        return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
+        p, ids = z.softmax(-1).topk(min(TOP_K, z.shape[-1]))
+        shown = ids.cpu().numpy()
+        self.know(shown.ravel().tolist())
+        return Candidates(at, pack(shown), pack(p.cpu().numpy(), 0.0, 1.0))
 
     def check_edit(self, edit: Edit) -> None:
         """Refuse an edit that does not fit the run as it stands: parameters, positions, kind of board. Raises UserError; nothing has changed then."""

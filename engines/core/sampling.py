@@ -23,7 +23,7 @@ def token_probability(z: Tensor, tokens: Tensor, dtype: torch.dtype | None = Non
 def entropy(z: Tensor, base: float = math.e) -> Tensor:
     """Entropy of softmax(z) per row, z [n, V] -> [n]; nats, or bits with base 2. Entries of -inf count nothing."""
     log_p = z.log_softmax(-1)
-    return -(log_p.exp() * log_p.clamp(min=-1e4)).sum(-1) / math.log(base)
+    return (log_p.exp() * log_p.clamp(min=-1e4)).sum(-1) / -math.log(base)
 
 
 def gumbel_argmax(z: Tensor, temperature: float, rng: Generator) -> Tensor:
@@ -121,9 +121,12 @@ def top_ids(z: Tensor, k: int) -> Tensor:
     torch.topk alone gives ties in no fixed order, which makes bf16 runs differ from machine to machine.
     """
     k = min(k, z.shape[-1])
-    values, ids = z.topk(k, dim=-1)
-    for row in ((z >= values[:, -1:]).sum(-1) > k).nonzero()[:, 0].tolist():  # a tie across the border: topk kept any of the equal ones
-        ids[row] = z[row].sort(descending=True, stable=True).indices[:k]
+    values, ids = z.topk(min(k + 1, z.shape[-1]), dim=-1)
+    tied = (values[:, k - 1] == values[:, -1]).nonzero()[:, 0].tolist() if values.shape[-1] > k else []
+    values, ids = values[:, :k], ids[:, :k]
+    for row in tied:  # across the border topk kept any of the equal ones
+        near = (z[row] >= values[row, -1]).nonzero()[:, 0]  # rising ids
+        ids[row] = near[z[row, near].argsort(descending=True, stable=True)[:k]]
         values[row] = z[row, ids[row]]
     by_id = ids.argsort(-1)
     order = by_id.gather(-1, values.gather(-1, by_id).argsort(dim=-1, descending=True, stable=True))

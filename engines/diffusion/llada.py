@@ -70,7 +70,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             z = guided(model, x, len(prompt), p.cfg_scale)  # [L, V]
             x0 = gumbel_argmax(z, p.temperature, run.rng)  # [L]
             masks = mask_positions(x, model.mask_id)  # [m]
-            conf = token_probability(z[masks], x0[masks], torch.float32)  # [m]
+            z_masks = z[masks]  # [m, V]
+            conf = token_probability(z_masks, x0[masks], torch.float32)  # [m]
             order = torch.rand(len(x), generator=run.rng).to(x.device)[masks] if p.remasking == "random" else conf
             ready = masks < end  # [m]
             best = torch.where(ready, order, -torch.inf).topk(min(n, int(ready.sum()))).indices
@@ -81,10 +82,10 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
                 commits=(chosen, x0[chosen], "quota" if p.remasking == "low_confidence" else "random", conf[best]),
                 scores=lambda: {
                     "confidence": (masks, conf),
-                    "entropy": (masks, entropy(z[masks])),
+                    "entropy": (masks, entropy(z_masks)),
                     **({"order": (masks, order)} if p.remasking == "random" else {}),
                 },
-                candidates=lambda: (masks, z[masks]),
+                candidates=lambda: (masks, z_masks),
                 spans=[Span("block", start, end)],
                 note=f"The schedule keeps {len(chosen)} of {int(ready.sum())} masks in this block.",
             )

@@ -29,6 +29,7 @@ class HFTokenizer:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.size = len(tokenizer)
+        self._pieces: dict[int, Piece] = {}
         self._byte_level = "ByteLevel" in repr(tokenizer.backend_tokenizer.decoder)
         added = tokenizer.added_tokens_decoder
         self._special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
@@ -48,6 +49,11 @@ class HFTokenizer:
 
     def piece(self, token: int) -> Piece:
         """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a character."""
+        if token not in self._pieces:
+            self._pieces[token] = self._look(token)
+        return self._pieces[token]
+
+    def _look(self, token: int) -> Piece:
         written = self.tokenizer.convert_ids_to_tokens(token)
         if written is None:
             return Piece(token, f"<unused {token}>", "special")

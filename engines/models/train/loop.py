@@ -154,4 +154,25 @@ def finish(recipe: Recipe, model: LlamaForCausalLM, tokenizer: PreTrainedTokeniz
         "command": f"python -m engines.models.train {recipe.name}",
     }
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    write_table(folder.parent)
     print(json.dumps(marks), file=sys.stderr)
+
+
+def write_table(models: Path) -> None:
+    """Write README.md beside the model folders: one line per card, from what the cards say."""
+    cards = [json.loads(path.read_text()) for path in sorted(models.glob("*/card.json"))]
+    tasks = list(cards[0]["held_out_exact_match"])
+    lines = [
+        "# The embedded models",
+        "",
+        "Written by the training program from the cards; trained on the synthetic tasks of `engines/tasks.py`, Apache-2.0. Exact match on 128 held-out",
+        "prompts per task, causal models greedily, masked ones with one most-confident token per forward. `shuffle` has many right answers, and a model that",
+        "picks greedily among them easily repeats a name; it is here to show what parallel commits break.",
+        "",
+        f"| model | kind | parameters | steps | minutes | {' | '.join(tasks)} | made again by |",
+        f"|---|---|---|---|---|{'---|' * len(tasks)}---|",
+    ]
+    for card in cards:
+        marks = " | ".join(f"{card['held_out_exact_match'][task]:.1%}" for task in tasks)
+        lines.append(f"| {card['name']} | {card['kind']} | {card['parameters']:,} | {card['steps']} | {card['minutes']} | {marks} | `{card['command']}` |")
+    (models / "README.md").write_text("\n".join(lines) + "\n")

@@ -102,4 +102,4 @@ def test_edits_change_board_parameters_and_what_is_forbidden():
         (engines.Edit(force={1: 1}), "cannot be edited"),
     ):
         with pytest.raises(engines.UserError, match=words):
-            run.steer(edit, x)
+            run.check_edit(edit)
