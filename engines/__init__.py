@@ -10,10 +10,11 @@ Importing this package, listing methods and listing models load neither torch no
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.events import Edit, Step, Trace, TraceError, read_trace
-from engines.core.golden import FileReport, verify
+from engines.core.events import Edit, Step, Trace, TraceError
+from engines.core.golden import FileReport, checks, differ, verify
 from engines.core.method import MethodInfo
 from engines.core.params import Param
+from engines.core.reading import read_trace
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.run import Run, assign_roles, run, stream
 
@@ -29,6 +30,8 @@ __all__ = [
     "UserError",
     "assign_roles",
     "broken_methods",
+    "checks",
+    "differ",
     "get_method",
     "list_methods",
     "list_models",

@@ -150,6 +150,8 @@ def models_command(args: argparse.Namespace) -> int:
 
 def verify_command(args: argparse.Namespace) -> int:
     """A line per file of golden cases and a total; exit 1 if any case fails."""
+    from explorer import golden  # noqa: F401 - registers its checker
+
     reports = engines.verify(args.folder)
     failed = sum(r.state == "failed" for r in reports)
     if args.json:

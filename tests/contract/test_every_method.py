@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 import engines
-from engines.core.events import check_consistency
 from engines.core.method import arguments
+from engines.core.reading import check_consistency
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import engines
-from engines.core import events
-from engines.core.events import Commits, Packed, Trace, TraceError, Tree, pack, pack_raw, read_trace
+from engines.core import reading
+from engines.core.events import Commits, Packed, Trace, TraceError, Tree, pack, pack_raw
+from engines.core.reading import read_trace
 from tests.engines.fakes import TableCausal, TableMasked
 
 
@@ -228,6 +229,6 @@ def test_half_characters_in_the_token_table_are_refused(masked_trace, piece):
 
 
 def test_a_trace_too_large_is_refused_before_it_is_read(monkeypatch, masked_trace):
-    monkeypatch.setattr(events, "MAX_TRACE_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_TRACE_BYTES", 100)
     with pytest.raises(TraceError, match="at most 100"):
         read_trace(masked_trace.to_json())

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 import engines
-from engines.core.events import check_consistency
 from engines.core.method import method
 from engines.core.params import Float, max_new_tokens
+from engines.core.reading import check_consistency
 from engines.core.run import Run
 from tests.engines.fakes import TableCausal, TableMasked, board, commits
 

@@ -1,0 +1,81 @@
+"""Reading a trace that may come from anywhere: decoded, checked against the schema, then for what types cannot say. Nothing in it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from engines.core.events import SCHEMA_VERSION, Step, Trace, TraceError, step_tokens
+
+MAX_TRACE_BYTES = 64 * 2**20
+MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
+
+
+def read_trace(text: str | bytes) -> Trace:
+    """Decode and validate a trace: size, version, schema, array shapes, positions and token ids. Raises TraceError."""
+    size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text)
+    if size > MAX_TRACE_BYTES:
+        raise TraceError(f"the trace has {size:,} bytes; at most {MAX_TRACE_BYTES:,} are read")
+    try:
+        probe = msgspec.json.decode(text, type=_Probe)
+        if probe.header.schema != SCHEMA_VERSION:
+            raise TraceError(f"the trace has schema version {probe.header.schema}; this program reads version {SCHEMA_VERSION}")
+        trace = msgspec.json.decode(text, type=Trace)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not a valid trace: {error}") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TraceError(f"not JSON, or cut off: {error}") from None
+    except RecursionError:
+        raise TraceError("the trace is nested too deeply") from None
+    check_consistency(trace)
+    return trace
+
+
+class _ProbeHeader(msgspec.Struct):
+    schema: int
+
+
+class _Probe(msgspec.Struct):
+    header: _ProbeHeader
+
+
+def check_consistency(trace: Trace) -> None:
+    """What types cannot say: step numbers in order, every array readable, every position on the board, every token in the table."""
+    known = {piece.id for piece in trace.pieces}
+    limit = trace.header.canvas if trace.header.canvas is not None else len(trace.header.prompt_ids) + len(trace.end.output_ids) + 4096
+    if not len(trace.header.prompt_ids) <= limit <= MAX_POSITIONS:
+        raise TraceError(f"a board of {limit:,} positions does not fit a prompt of {len(trace.header.prompt_ids)}; at most {MAX_POSITIONS:,} are read")
+    _require_known(trace.header.prompt_ids, known, "the prompt")
+    _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
+    for number, step in enumerate(trace.steps):
+        where = f"step {number}"
+        if step.index != number:
+            raise TraceError(f"{where} says it is step {step.index}")
+        for positions in _positions(step):
+            if any(p >= limit for p in positions):
+                raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
+        for lane in step.scores:
+            if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
+                raise TraceError(f"{where}: lane '{lane.name}' does not fit the board")
+        if step.media:
+            step.media.codes.array()
+        _require_known(step_tokens(step), known, where)
+
+
+def _positions(step: Step) -> Iterable[Sequence[int]]:
+    if step.commits:
+        yield step.commits.positions
+    if step.candidates:
+        yield step.candidates.positions
+    yield [span.end - 1 for span in step.spans if span.end]
+    yield [span.start - 1 for span in step.spans if span.start]
+    yield [route.position for route in step.routing]
+    if step.tree:
+        yield [step.tree.start]
+
+
+def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:
+    missing = next((t for t in tokens if t not in known), None)
+    if missing is not None:
+        raise TraceError(f"{where} uses token {missing}, which is not in the token table")
