@@ -79,7 +79,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
                 detail=f"read {catch_up} missed tokens first" if catch_up else "",
             ),
             facts={"catch_up_tokens": catch_up, "cost_against_all_large": spent / (tokens * size["large"]) if size["large"] else 0.0},
-            note=f"The {writer} model hands over to the {active} one." if active != writer else "",
+            note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'goes on'}: rolling entropy {mean:.2f} bits.",
         )
         ids = run.steer(edit, ids, *caches.values())
 

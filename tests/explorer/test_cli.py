@@ -40,7 +40,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 @pytest.fixture(scope="module")
 def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("traces") / "out.json"
-    argv = ("run", "--method", PARALLEL, "--model", MODEL, "--prompt", PROMPT, "--param", "max_new_tokens=16", "--json", str(path))
+    argv = ("run", "--method", PARALLEL, "--model", MODEL, "--prompt", PROMPT, "--param", "max_new_tokens=16", "--param", "block_length=4", "--json", str(path))
     assert main(argv) == 0
     return path
 

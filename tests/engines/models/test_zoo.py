@@ -94,7 +94,7 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
 
 
 def test_unknown_names_list_the_choices(assets: Path) -> None:
-    with pytest.raises(UserError, match=r"no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, smollm2"):
+    with pytest.raises(UserError, match=r"no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, tiny-ar-xs, smollm2"):
         zoo.load_model("tiny-ar-n")
 
 
