@@ -149,8 +149,11 @@ def choice_metrics(trace: Trace) -> list[Metric]:
     shown.append(_count("switches", "Switches", sum(choice.switched for choice in choices), "steps at which the choice changed"))
     cost = weighted_cost(trace)
     if cost is not None:
-        formula = "Σ over roles (forwards × parameters) ÷ (tokens × parameters of the largest model)"
-        note = "1 is the largest model alone, one token per forward; the cost of reading the context again after a switch counts as one forward"
+        formula = "Σ over roles (forwards × parameters) ÷ ((tokens + end mark) × parameters of the largest model)"
+        note = (
+            "1 is the largest model alone, one token per forward; as in the paper, reading missed tokens after a switch is not weighed: "
+            "see positions computed and the seconds for it"
+        )
         shown.append(Metric(name="weighted_cost", label="Parameter-weighted cost", value=cost, unit="ratio", kind="modelled", formula=formula, conditions=note))
     return shown
 
@@ -161,7 +164,7 @@ def weighted_cost(trace: Trace) -> float | None:
     if len(sizes) < 2 or not all(sizes.values()):
         return None
     sums = trace.totals
-    return ratio(sum(n * sizes.get(role, 0) for role, n in sums.forwards_by_role.items()), sums.tokens * max(sizes.values()))
+    return ratio(sum(n * sizes.get(role, 0) for role, n in sums.forwards_by_role.items()), (sums.tokens + sums.end_tokens) * max(sizes.values()))
 
 
 def ratio(part: float, whole: float) -> float | None:

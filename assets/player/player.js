@@ -101,6 +101,7 @@ class Player {
     for (const { view } of this.views) view.destroy();
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
     this.body.replaceChildren();
+    setText(this.say, "");
     this.#state("empty");
     this.group.grown();
   }
@@ -131,7 +132,7 @@ class Player {
     const moved = t !== this.t;
     this.t = t;
     this.root.dataset.step = t;
-    if (this.base === "ready" || this.base === "done") this.root.dataset.state = playing ? "playing" : t === this.run?.length ? "done" : "ready";
+    if (this.base === "ready" || this.base === "done") this.root.dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
     setText(this.pill, `${WORDS[this.root.dataset.state] ?? this.root.dataset.state}${this.run ? ` · step ${t} of ${this.run.length}` : ""}`);
     if (!this.run || !moved) return;
     this.#show();
@@ -162,7 +163,7 @@ class Player {
     Object.assign(this, { run, last });
     const { header } = run;
     setText(this.name, this.title || header.title || header.method);
-    setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? "lossless by design" : "", header.departures ? `departs from the paper: ${header.departures}` : ""].filter(Boolean).join(" · "));
+    setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? (header.models?.every((m) => m.dtype === "float32") ? "lossless" : "lossless in float32; near-ties may flip here") : "", header.departures ? `departs from the paper: ${header.departures}` : ""].filter(Boolean).join(" · "));
     this.#grown();
   }
 
@@ -255,8 +256,10 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
     for (const node of units) node.setAttribute("aria-pressed", String(node.dataset.unit === unit));
     speed.lastChild.value = group.speed;
   };
+  const idle = (event) => event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
+  document.addEventListener("keydown", idle);
   group.listeners.add(update);
   element.replaceChildren(root);
   update();
-  return { group, root, destroy: () => (group.listeners.delete(update), root.remove()) };
+  return { group, root, destroy: () => (document.removeEventListener("keydown", idle), group.listeners.delete(update), root.remove()) };
 }

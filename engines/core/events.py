@@ -224,7 +224,7 @@ class Choice(Record):
     threshold: float
     unit: Unit = "score"
     raw: float | None = None  # the unsmoothed reading
-    switched: bool = False
+    switched: bool = False  # after this step another option takes over
     detail: str = ""
 
 

@@ -235,7 +235,7 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         if one is None:
             raise UserError(
                 f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of {loaded[info.role].record.name}, and none is known; "
-                f"give both as {{'{info.role}': ..., '{role}': ...}}."
+                f"choose {_with_companion(zoo, role)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
             )
         beside = {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype} if role not in given else {}
         loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
@@ -244,6 +244,10 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
             raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; choose one of {fitting}.")
     _check_shared_tokenizer(info, loaded)
     return loaded
+
+
+def _with_companion(zoo: Any, role: str) -> str:
+    return " or ".join(m.name for m in zoo.list_models() if role in m.roles) or "a model with one beside it"
 
 
 def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:

@@ -5,7 +5,7 @@ writes; when it rises above tau the large one takes over. Nothing is verified: t
 
 From the paper: the entropy in bits before any temperature, the rolling mean, the rule with a shortest stay d_min. Ours, where it says nothing:
 the entropy read is the writer's own; a decision takes effect at the next token; equality means small; prompt tokens do not count; the window
-lives through a switch; the model that takes over first reads what it missed in one forward, whose cost is counted.
+lives through a switch; the model that takes over first reads what it missed in one forward, whose positions and seconds are counted.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
     room = len(prompt) + p.max_new_tokens
     caches = {role: models.models[role].new_cache(room) for role in ("small", "large")}
     vocab = min(m.vocab_size for m in models.models.values())  # a family may pad its vocabularies differently
-    size = {role: models.models[role].record.parameters for role in caches}
-    spent = tokens = 0
     while len(ids) < room and not (len(ids) > len(prompt) and ids[-1] in models.large.eos_ids | models.small.eos_ids):
         model: CausalLM = models.models[active]
         missed = ids[caches[active].length :]
@@ -58,11 +56,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
         H = float(entropy(z, base=2))
         token = int(z[0].argmax()) if p.temperature == 0 else draw(law(z[0], p.temperature), run.rng)
         chance, at = float(z[0].softmax(-1)[token]), len(ids)
-        ids, tokens, c, read = [*ids, token], tokens + 1, c + 1, [*read, H]
-        spent += size[active]
+        ids, c, read = [*ids, token], c + 1, [*read, H]
         mean = sum(read[-p.window :]) / len(read[-p.window :])
         writer, active, c = active, *next_model(active, mean, c, p.tau, p.d_min)
-        catch_up = len(missed) - 1 if tokens > 1 else 0
+        catch_up = len(missed) - 1 if len(read) > 1 else 0
         edit = yield run.step(
             commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [chance]),
             scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], [H])},
@@ -78,7 +75,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
                 switched=active != writer,
                 detail=f"read {catch_up} missed tokens first" if catch_up else "",
             ),
-            facts={"catch_up_tokens": catch_up, "cost_against_all_large": spent / (tokens * size["large"]) if size["large"] else 0.0},
+            facts={"catch_up_tokens": catch_up},
             note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'goes on'}: rolling entropy {mean:.2f} bits.",
         )
         ids = run.steer(edit, ids, *caches.values())

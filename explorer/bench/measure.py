@@ -121,7 +121,8 @@ def table(figures: Sequence[Figure]) -> str:
         f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f}  {_share(f.exact):>5s}  {_share(f.same_text):>9s}"
         for f in figures
     ]
-    return "\n".join([head, *lines])
+    legend = "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall without recording / model seconds"
+    return "\n".join([head, *lines, legend])
 
 
 def _ratio(value: float | None) -> str:

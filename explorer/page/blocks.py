@@ -81,7 +81,7 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
             line = status(say(_welcome(desk)))
             with gr.Row():
                 count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", scale=5, min_width=200, elem_id="count")
-                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", precision=0, minimum=0, scale=2, min_width=70, elem_id="seed")
+                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", scale=2, min_width=70, elem_id="seed")
             slots = [build_slot(desk.catalogue, i, plan, shown=i < 2) for i, plan in enumerate(desk.catalogue.defaults(list(desk.opening.values())))]
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             toolbar()

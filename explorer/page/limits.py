@@ -41,6 +41,8 @@ class Limits:
 
 def check_seed(seed: object) -> int:
     """A seed as an int; Gradio sends numbers, None for an empty field. Raises UserError."""
+    if seed is None:
+        raise UserError("the seed is empty; give a whole number from 0 to 9007199254740991.")
     if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**53 or seed != int(seed):
         raise UserError(f"seed={str(seed)[:40]} is not allowed; give a whole number from 0 to 9007199254740991.")
     return int(seed)

@@ -64,7 +64,7 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,
             " + ".join(f"{kind} model ({role})" for role, kind in info.needs.items()),
-            _baseline(info, infos) + (", same output" if info.lossless else ""),
+            _baseline(info, infos) + (", same output (in float32)" if info.lossless else ""),
             info.departures,
         ]
         for info in infos.values()
@@ -75,7 +75,9 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
 
 def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
     known = infos.get(info.baseline or "")
-    return known.title if known else info.baseline or "is a control"
+    if known or info.baseline:
+        return known.title if known else str(info.baseline)
+    return "is a control" if any(other.baseline == info.slug for other in infos.values()) else "none declared"
 
 
 def broken(found: list[Any], unread: Mapping[str, str]) -> str:

@@ -5,12 +5,15 @@ import { el } from "../dom.js";
 
 const WHOLE = 20000; // characters of a token that are shown in full
 
+// Recorded in 254 steps, so the ends are bounds and not values.
+const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : number(p));
+
 function bars(run, candidates, chosen) {
   const list = el("ol", { class: "dx-bars", "aria-label": "Most likely tokens" });
   for (const { token, probability } of candidates) {
     const bar = el("span", { class: "dx-bar" });
     bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
-    list.append(el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, el("code", {}, glyphs(run.piece(token).text)), el("span", {}, number(probability))));
+    list.append(el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, el("code", {}, glyphs(run.piece(token).text)), el("span", {}, share(probability))));
   }
   return list;
 }

@@ -6,7 +6,7 @@ import { el, pool, set, setText, svg, timeline } from "../dom.js";
 const H = 36;
 
 export class Facts {
-  static title = "Numbers of the method";
+  static title = "Numbers of the method, as recorded";
 
   static wants(run) {
     return run.has("facts");

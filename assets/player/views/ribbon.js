@@ -48,7 +48,7 @@ export class Ribbon {
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
       ...stretches.map(({ chosen, start, end }) => svg("rect", { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` }, svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`))),
-      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i},0V${H}`, "vector-effect": "non-scaling-stroke" }, svg("title", {}, `step ${i + 1}: to ${c.chosen} ${c.detail ?? ""}`))] : [])),
+      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i + 1},0V${H}`, "vector-effect": "non-scaling-stroke" }, svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`))] : [])),
       stroke("dx-threshold", curve((c) => c.threshold)), stroke("dx-raw", curve((c) => c.raw)), stroke("dx-smooth", curve((c) => c.value)));
     this.legend.replaceChildren(
       ...this.options.map((option, i) => el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option)),
@@ -67,7 +67,7 @@ export class Ribbon {
 
   describe(t) {
     const c = this.run.steps[t - 1]?.choice;
-    return c ? `${c.chosen} runs; ${c.quantity} ${number(c.value)} against ${number(c.threshold)}${c.raw == null ? "" : ` (raw ${number(c.raw)})`}${c.switched ? ", switched here" : ""}${c.detail ? `: ${c.detail}` : ""}.` : "";
+    return c ? `${c.chosen} runs; ${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${c.raw == null ? "" : ` (raw ${number(c.raw)})`}${c.switched ? "; switches after this step" : ""}${c.detail ? `: ${c.detail}` : ""}.` : "";
   }
 
   destroy() {
