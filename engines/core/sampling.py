@@ -22,8 +22,7 @@ def token_probability(z: Tensor, tokens: Tensor, dtype: torch.dtype | None = Non
 
 def entropy(z: Tensor, base: float = math.e) -> Tensor:
     """Entropy of softmax(z) per row, z [n, V] -> [n]; nats, or bits with base 2. Entries of -inf count nothing."""
-    log_p = z.log_softmax(-1)
-    return (log_p.exp() * log_p.clamp(min=-1e4)).sum(-1) / -math.log(base)
+    return torch.special.entr(z.softmax(-1)).sum(-1) / math.log(base)
 
 
 def gumbel_argmax(z: Tensor, temperature: float, rng: Generator) -> Tensor:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
 from engines.core.events import Edit, Span, Step
-from engines.core.lazy import torch
 from engines.core.masks import mask_positions
 from engines.core.method import LaneInfo, method
 from engines.core.models import MaskedLM, Tokenizer
@@ -82,23 +81,24 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             length, why, seen = block_length(z, x0, start, P + G, p, is_delimiter)
             end = start + length
         inside = masks[masks < end]
-        conf = token_probability(z[inside], x0[inside])  # [m], float64
+        z_masks, x0_masks = z[masks], x0[masks]  # those of the block come first
+        chance = token_probability(z_masks, x0_masks)  # float64
+        conf = chance[: len(inside)]  # [m]
         ready = conf >= p.threshold
         ready[conf.argmax()] = True
         chosen = inside[ready]
         x[chosen] = x0[chosen]
-        behind = masks[masks >= end]
-        late = behind[token_probability(z[behind], x0[behind]) >= p.threshold].tolist()
+        late = masks[len(inside) :][chance[len(inside) :] >= p.threshold].tolist()
         causes = ["threshold" if c >= p.threshold else "top1" for c in conf[ready].tolist()]
         window = [Span("window", start, min(start + G // 4, P + G))] if opening else []
         edit = yield run.step(
             commits=(chosen, x0[chosen], causes, conf[ready]),
             scores=lambda: {
-                "confidence": (masks, token_probability(z[masks], x0[masks], torch.float32)),
-                "entropy": (masks, entropy(z[masks])),
+                "confidence": (masks, chance),
+                "entropy": (masks, entropy(z_masks)),
             },
             thresholds={"confidence": p.threshold},
-            candidates=lambda: (masks, z[masks]),
+            candidates=lambda: (masks, z_masks),
             spans=[
                 Span("block", start, end, why),
                 *window,

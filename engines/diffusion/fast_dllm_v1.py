@@ -97,7 +97,8 @@ def parallel(
         z = model(x)  # [L, V]
         x0 = gumbel_argmax(z, p.temperature, run.rng)  # [L]
         inside = masks[masks < b]  # [m]
-        conf = token_probability(z[inside], x0[inside])  # [m], float64
+        z_masks, x0_masks = z[masks], x0[masks]  # the block's masks come first
+        conf = token_probability(z_masks[: len(inside)], x0_masks[: len(inside)])  # [m], float64
         best, causes = select(conf)
         chosen = inside[best]
         x[chosen] = x0[chosen]
@@ -105,11 +106,11 @@ def parallel(
         edit = yield run.step(
             commits=(chosen, x0[chosen], causes, conf[best]),
             scores=lambda: {
-                "confidence": (masks, token_probability(z[masks], x0[masks], torch.float32)),
-                "entropy": (masks, entropy(z[masks])),
+                "confidence": (masks, token_probability(z_masks, x0_masks, torch.float32)),
+                "entropy": (masks, entropy(z_masks)),
             },
             thresholds={"confidence": threshold} if threshold is not None else {},
-            candidates=lambda: (masks, z[masks]),
+            candidates=lambda: (masks, z_masks),
             spans=[Span("block", a, b)],
             note=f"{len(chosen)} of {len(inside)} masks in the block were confident enough."
             if causes != ["top1"]
