@@ -1,0 +1,21 @@
+"""The lossless claim on the real chat model, where it is installed: float32, the bundled prompts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import engines
+
+PROMPTS = json.loads((Path(__file__).resolve().parents[3] / "assets" / "tasks" / "chat_prompts.json").read_text())["prompts"]
+LOSSLESS = [info for info in engines.list_methods() if info.lossless and info.baseline]
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize("info", LOSSLESS, ids=lambda info: info.slug)
+def test_float32_text_equals_the_baseline(info):
+    model = engines.load_model("smollm2", dtype="float32")
+    for entry in PROMPTS[::3]:
+        ours, control = (engines.run(slug, model, entry["prompt"], params={"max_new_tokens": 32}, detail="light") for slug in (info.slug, info.baseline))
+        assert ours.output_ids == control.output_ids
+        assert ours.totals.forwards <= control.totals.forwards
