@@ -8,6 +8,7 @@ import pytest
 import engines
 from engines.core.method import arguments
 from engines.core.reading import check_consistency
+from tests.engines.fakes import board
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
@@ -25,23 +26,6 @@ def facts(trace):
     """A trace without its times."""
     steps = [msgspec.structs.replace(s, model_seconds=0.0, method_seconds=0.0) for s in trace.steps]
     return msgspec.json.encode((steps, trace.end.output_ids))
-
-
-def board(trace):
-    """The output, replayed from the commits alone."""
-    cells = list(trace.header.prompt_ids)
-    if trace.header.canvas is not None:
-        cells += [trace.header.mask_id] * (trace.header.canvas - len(cells))
-    for step in trace.steps:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            if token < 0:
-                del cells[position:]
-            elif position < len(cells):
-                cells[position] = token
-            else:
-                assert position == len(cells)
-                cells.append(token)
-    return cells[len(trace.header.prompt_ids) :]
 
 
 def test_no_method_file_is_broken():

@@ -129,7 +129,7 @@ def train(name: str, *, device: str = "cpu", minutes: float | None = None, resum
 
 
 def finish(recipe: Recipe, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path, steps: int, minutes: float, device: str) -> None:
-    """Save weights (bf16-rounded float32 would not shrink; float16 does) and the card with the held-out marks of the saved weights."""
+    """Round the weights to bfloat16, mark those on the held-out split, and save them with the tokenizer and a card that holds the marks."""
     model = model.float().cpu()
     for parameter in model.parameters():
         parameter.data = parameter.data.to(torch.bfloat16).float()  # what is shipped is what is marked
