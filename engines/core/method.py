@@ -11,7 +11,7 @@ import msgspec
 from engines.core.events import Edit, Step, Unit
 from engines.core.params import Param, Params
 
-ModelKind = Literal["causal", "masked"]
+ModelKind = Literal["causal", "masked", "block", "seq2seq"]
 GROUPS = frozenset({"commits", "scores", "candidates", "tree", "branches", "spans", "lanes", "routing", "choice", "media", "facts", "note"})
 Decode = Callable[..., Generator[Step, Edit | None, None]]
 

@@ -1,6 +1,6 @@
-"""What a method may ask of a model (protocols), and the wrapper through which every call goes: it counts, times and forbids.
+"""What a method may ask of a model (protocols), and the meter on which every call is counted and timed.
 
-Shapes: L board positions, n rows fed, V vocabulary, d hidden size. Logits are float32 whatever the weights' dtype.
+Shapes: L board positions, n rows fed, m prompt tokens, V vocabulary, d hidden size, h heads. Logits are float32 whatever the weights' dtype.
 """
 
 from __future__ import annotations
@@ -64,10 +64,14 @@ class KVCache(Protocol):
 
 @dataclass
 class Extended:
-    """What one causal forward gives: logits [n, V] for the rows asked for, and hidden states [n, d] of the layers asked for."""
+    """What one forward behind a cache gives: logits [n, V] for the rows asked for, and hidden states [n, d] of the layers asked for.
+
+    attention [h, n, m]: where a decoder looked it up (`Seq2SeqLM`), how much of each prompt token each row took in the last layer; rows sum to 1.
+    """
 
     logits: Tensor
     hidden: dict[int, Tensor] = field(default_factory=dict)
+    attention: Tensor | None = None
 
 
 @runtime_checkable
@@ -102,7 +106,80 @@ class MaskedLM(Model, Protocol):
         ...
 
 
-KINDS: dict[str, type] = {"causal": CausalLM, "masked": MaskedLM}
+@runtime_checkable
+class BlockMaskedLM(Model, Protocol):
+    """Block diffusion: bidirectional inside a block of `block_size` absolute positions (counted from 0), causal between blocks.
+
+    Finished blocks are stored, their keys and values are exact and stay. The block behind them is fed as often as it takes, and the keys and values
+    of those forwards stay behind the cache until the block is stored: the sub-block cache of Fast-dLLM v2 (arXiv 2509.26328).
+    shift: row i of the network predicts token i + 1; rows are moved one to the right inside what was fed, the first one keeps its own.
+    """
+
+    mask_id: int
+    block_size: int
+    shift: bool
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for up to `capacity` positions. A crop has to end at a block's edge; any crop forgets the unfinished block."""
+        ...
+
+    def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+        """Feed one or more finished blocks behind the cache, which then holds them.
+
+        Returns logits [V] of the last row: with `shift` the law of the position behind them (a free next token), else of their last position.
+        Raises ValueError where these are no whole blocks.
+        """
+        ...
+
+    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
+        """Feed the block behind the cache, or only its positions start ... start + n - 1; `cache.length` stays.
+
+        The positions left out count as what they were in the forward that last fed them. Returns logits [n, V]; row i is the law of position
+        cache.length + start + i. With `shift` row 0 keeps its own: its position's law stands before what was fed, so it should be decided already.
+        Raises ValueError for a part of a block that was not fed as a whole before.
+        """
+        ...
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The whole board without a cache, of any length: x [L] -> logits [L, V], or [B, L] -> [B, L, V].
+
+        Row i is the law of position i. With `shift` the first row of a block comes from the block before it: it is what `store` of that block gives.
+        """
+        ...
+
+
+class Memory(Protocol):
+    """What an encoder made of a prompt of `length` tokens, once: its output, and the keys and values that the decoder's layers look up in it."""
+
+    length: int
+
+
+@runtime_checkable
+class Seq2SeqLM(Model, Protocol):
+    """Encoder-decoder: the prompt is read once, the decoder writes the answer left to right.
+
+    A cache counts positions of the board, prompt included, as for `CausalLM`: the start token stands for the prompt's last token, so a fresh cache
+    holds m - 1 positions, [start_id, *answer] is fed behind it, and row i predicts position cache.length + i + 1.
+    """
+
+    start_id: int
+    encoder_layers: int
+    decoder_layers: int
+
+    def encode(self, prompt: Sequence[int] | Tensor) -> Memory:
+        """Run the encoder over m prompt tokens."""
+        ...
+
+    def new_cache(self, memory: Memory, capacity: int) -> KVCache:
+        """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several caches."""
+        ...
+
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False) -> Extended:
+        """Feed n answer tokens behind the cache, which then holds n more rows. last_only: logits [1, V] of the last row. attention: see `Extended`."""
+        ...
+
+
+KINDS: dict[str, type] = {"causal": CausalLM, "masked": MaskedLM, "block": BlockMaskedLM, "seq2seq": Seq2SeqLM}
 
 
 @dataclass
@@ -136,59 +213,6 @@ def synchronise(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-class CountedMasked:
-    """A masked model seen through the meter."""
-
-    def __init__(self, model: MaskedLM, role: str, meter: Meter) -> None:
-        self._model, self._role, self._meter = model, role, meter
-        self.mask_id, self.eos_ids, self.vocab_size = model.mask_id, model.eos_ids, model.vocab_size
-        self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
-
-    def warm_up(self) -> float:
-        """See `Model`."""
-        return self._model.warm_up()
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """See `MaskedLM`; forbidden tokens get -inf."""
-        logits = self._meter.call(self._role, self.record.device, x.numel(), lambda: self._model(x))
-        for position, tokens in self._meter.forbidden.items():
-            if position < x.shape[-1]:
-                logits[..., position, sorted(tokens)] = -torch.inf
-        return logits
-
-
-class CountedCausal:
-    """A causal model seen through the meter."""
-
-    def __init__(self, model: CausalLM, role: str, meter: Meter) -> None:
-        self._model, self._role, self._meter = model, role, meter
-        self.eos_ids, self.vocab_size, self.num_layers = model.eos_ids, model.vocab_size, model.num_layers
-        self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
-
-    def warm_up(self) -> float:
-        """See `Model`."""
-        return self._model.warm_up()
-
-    def new_cache(self, capacity: int) -> KVCache:
-        """See `CausalLM`."""
-        return self._model.new_cache(capacity)
-
-    def extend(
-        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, parents: Sequence[int] | None = None, hidden: Sequence[int] = (), last_only: bool = False
-    ) -> Extended:
-        """See `CausalLM`; a row never proposes a token forbidden at the position it predicts."""
-        past, n = cache.length, len(tokens)
-        result: Extended = self._meter.call(
-            self._role, self.record.device, n, lambda: self._model.extend(tokens, cache, parents=parents, hidden=hidden, last_only=last_only)
-        )
-        if self._meter.forbidden:
-            depths = [n - 1] if last_only else row_depths(parents) if parents is not None else list(range(n))
-            for row, depth in enumerate(depths):
-                for token in self._meter.forbidden.get(past + depth + 1, ()):
-                    result.logits[row, token] = -torch.inf
-        return result
-
-
 def row_depths(parents: Sequence[int]) -> list[int]:
     """Depth of each row of a tree whose parents stand before their children; a row with parent -1 has depth 0."""
     depths: list[int] = []
@@ -197,18 +221,13 @@ def row_depths(parents: Sequence[int]) -> list[int]:
     return depths
 
 
-def counted(model: Model, role: str, meter: Meter) -> CountedMasked | CountedCausal:
-    """The model as a method sees it."""
-    return CountedMasked(model, role, meter) if isinstance(model, MaskedLM) else CountedCausal(model, role, meter)  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True)
 class Roles:
-    """Several models of one run by role, read as attributes: `models.small`, `models.large`."""
+    """Several models of one run by role, read as attributes: `models.small`, `models.large`, each of the kind that the method declares for it."""
 
-    models: Mapping[str, CountedMasked | CountedCausal]
+    models: Mapping[str, Any]
 
-    def __getattr__(self, role: str) -> CountedMasked | CountedCausal:
+    def __getattr__(self, role: str) -> Any:
         try:
             return self.models[role]
         except KeyError:

@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from engines.core.counting import counted
 from engines.core.errors import UserError
 from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Step, TimedEdit, Trace
 from engines.core.method import Method, MethodInfo
-from engines.core.models import Meter, Model, Roles, counted
+from engines.core.models import Meter, Model, Roles
 from engines.core.params import resolve
 from engines.core.recorder import Recorder
 from engines.core.registry import get_method
@@ -60,7 +61,7 @@ class Run(Iterator[Step]):
             raise UserError(f"seed={str(seed)[:40]} is not allowed; give a whole number from 0 to 9223372036854775807.")
         if detail not in ("none", "light", "full"):
             raise UserError(f"detail={str(detail)[:40]} is not known; choose one of none, light, full.")
-        mask_id = getattr(main, "mask_id", None) if info.kind == "masked" else None
+        mask_id = getattr(main, "mask_id", None) if info.kind in ("masked", "block") else None
         if mask_id in prompt_ids:
             raise UserError(f"the prompt holds the mask token {main.tokenizer.piece(prompt_ids[prompt_ids.index(mask_id)]).text}; take it out.")
         warmup = sum(model.warm_up() for model in models.values())
@@ -241,7 +242,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
         if loaded[role].record.kind != kind:
             fitting = ", ".join(m.name for m in zoo.list_models() if m.kind == kind)
-            raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; choose one of {fitting}.")
+            what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
+            raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; {what_to_do}.")
     _check_shared_tokenizer(info, loaded)
     return loaded
 

@@ -35,14 +35,30 @@ def snapshot(repo: str, revision: str | None = None) -> tuple[Path, str]:
     return folder, folder.name
 
 
-def check_folder(folder: Path, name: str) -> None:
-    """Raise UserError unless the folder holds a config.json and safetensors weights."""
+def check_folder(folder: Path, name: str) -> str:
+    """The sha256 of the (first) weight file. Raises UserError unless the folder holds a config.json and whole safetensors weights, those of its card."""
     if not (folder / "config.json").is_file():
         raise UserError(f"'{name}' has no config.json, so it is not a transformers model; give the folder that holds config.json.")
-    if not shards(folder):
+    files = shards(folder)
+    if not files:
         pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl") for p in folder.glob(pattern))
         found = f"only {pickles[0]}, which could run code when read" if pickles else "none"
-        raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; convert it with save_pretrained or choose another revision.")
+        what_to_do = _repair(folder) if (folder / "card.json").is_file() else "convert it with save_pretrained or choose another revision"
+        raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
+    for file in files:
+        header(file)
+    found, expected = sha256(files[0]), read_json(folder / "card.json").get("sha256")
+    if expected is not None and files[0].name == "model.safetensors" and found != expected:
+        sums = f"its sha256 is {found[:12]}... and its card says {str(expected)[:12]}..."
+        raise UserError(f"{files[0]} is not the file that was published: {sums}; {_repair(folder)}.")
+    return found
+
+
+def _repair(folder: Path) -> str:
+    """What to do about a damaged model: those with a card are ours, in the repository and made by its scripts."""
+    if not (folder / "card.json").is_file():
+        return "download or copy it again"
+    return f"restore it with `git checkout -- assets/models/{folder.name}` or train it again with `python -m engines.models.train {folder.name}`"
 
 
 def shards(folder: Path) -> list[Path]:
@@ -82,11 +98,24 @@ def _sha256(path: str, changed: int, size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def header(file: Path) -> dict[str, Any]:
+    """The tensors' entries (shape, data_offsets ...) of a safetensors file, by name. Raises UserError if the file is missing, cut short or something else."""
+    try:
+        size = file.stat().st_size
+        with open(file, "rb") as opened:
+            begin = 8 + int.from_bytes(opened.read(8), "little")
+            entries = json.loads(opened.read(min(begin, size) - 8))  # shorter than it says: no JSON
+        entries = {key: entry for key, entry in entries.items() if key != "__metadata__"}
+        whole = begin + max((entry["data_offsets"][1] for entry in entries.values()), default=0)
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing; {_repair(file.parent)}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{file} is no safetensors file, or only its beginning; {_repair(file.parent)}.") from None
+    if size != whole:
+        raise UserError(f"{file} has {size:,} bytes and should have {whole:,}; {_repair(file.parent)}.")
+    return entries
+
+
 def count_parameters(folder: Path) -> int:
-    """Numbers in the weight files, read from their headers."""
-    total = 0
-    for shard in shards(folder):
-        with open(shard, "rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        total += sum(math.prod(entry["shape"]) for key, entry in header.items() if key != "__metadata__")
-    return total
+    """Numbers in the weight files, read from their headers. Raises UserError for a damaged file."""
+    return sum(math.prod(entry["shape"]) for shard in shards(folder) for entry in header(shard).values())

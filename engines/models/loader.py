@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
+from engines.core.models import KINDS, Model
 from engines.models.hub import check_folder, count_parameters, read_json, sha256, shards
 from engines.models.mapping import Plan, plan
 
 if TYPE_CHECKING:
-    from engines.models.causal import HFCausalLM
-    from engines.models.masked import HFMaskedLM
     from engines.models.tokens import HFTokenizer, IdTokenizer
 
-KINDS = ("causal", "masked")
+OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 SMALL = 100e6  # bytes of weights up to which float32 is the default
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
@@ -25,27 +24,39 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 
 def load_folder(
     folder: Path, name: str, *, kind: str | None = None, device: str = "cpu", dtype: Any = None, revision: str = "", licence: str = "", **options: Any
-) -> HFCausalLM | HFMaskedLM:
-    """Load a model. options: mask_id, shift, device_map, quantization. Raises UserError if the folder or a wish does not fit."""
-    from engines.models.causal import HFCausalLM
-    from engines.models.masked import HFMaskedLM
-
-    check_folder(folder, name)
+) -> Model:
+    """Load a model. options: mask_id, shift, block_size, device_map, quantization. Raises UserError if the folder or a wish does not fit."""
+    digest = check_folder(folder, name)
     raw = read_json(folder / "config.json")
-    how = plan(raw, name)
+    how = plan(read_json(folder / "generation_config.json") | raw, name)  # some publish the block length as a setting of generation
     require_kind(name, how.kind, kind)
-    if how.kind != "masked" and (given := [key for key in ("mask_id", "shift") if options.get(key) is not None]):
-        raise UserError(f"{given[0]} is an option of masked models and {name} is {how.kind}; leave it out.")
+    for option, kinds in OPTION_KINDS.items():
+        if options.get(option) is not None and how.kind not in kinds:
+            raise UserError(f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out.")
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(folder, how)
     eos_ids = _eos_ids(network, core)
-    mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind == "masked" else None
+    mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
     tokenizer = _wrap(core, network.config, eos_ids, mask_id)
-    record = _record(folder, name, how.kind, network, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
+    record = _record(folder, name, how.kind, network, digest, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
+    return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
+
+
+def _adapter(how: Plan, network: Any, tokenizer: Any, record: ModelRecord, mask_id: int | None, eos_ids: frozenset[int], options: dict[str, Any]) -> Model:
+    from engines.models.block import HFBlockMaskedLM
+    from engines.models.causal import HFCausalLM
+    from engines.models.masked import HFMaskedLM
+    from engines.models.seq2seq import HFSeq2SeqLM
+
+    if how.kind == "seq2seq":
+        return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
         return HFCausalLM(network, tokenizer, record, eos_ids)
-    shift = options.get("shift")
-    return HFMaskedLM(network, tokenizer, record, mask_id, how.shift if shift is None else bool(shift), eos_ids)
+    shift = how.shift if options.get("shift") is None else bool(options["shift"])
+    if how.kind == "masked":
+        return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)
+    block_size = how.block_size if options.get("block_size") is None else options["block_size"]
+    return HFBlockMaskedLM(network, tokenizer, record, mask_id, block_size, shift, eos_ids)
 
 
 def require_kind(name: str, has: str, wanted: str | None) -> None:
@@ -167,7 +178,7 @@ def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: 
     return IdTokenizer(config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>"))
 
 
-def _record(folder: Path, name: str, kind: str, network: Any, licence: str, revision: str) -> ModelRecord:
+def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licence: str, revision: str) -> ModelRecord:
     import torch
 
     tokenizer = next((sha256(folder / file)[:12] for file in TOKENIZER_FILES if (folder / file).is_file()), "")
@@ -175,7 +186,7 @@ def _record(folder: Path, name: str, kind: str, network: Any, licence: str, revi
         role="target",
         name=name,
         kind=kind,
-        sha256=sha256(shards(folder)[0]),
+        sha256=digest,
         revision=revision,
         parameters=count_parameters(folder),
         dtype=str(network.dtype).removeprefix("torch."),

@@ -1,6 +1,7 @@
-"""What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA and Dream, their names in that class.
+"""What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA, its names in that class.
 
-LLaDA is a bias-free Llama without a causal mask, Dream a Qwen2 without one and with shifted rows, so no code from the checkpoint is ever run.
+LLaDA is a bias-free Llama without a causal mask, Dream a Qwen2 without one and with shifted rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a
+block-causal mask, so no code from the checkpoint is ever run.
 """
 
 from __future__ import annotations
@@ -39,15 +40,19 @@ LLADA_MUST_BE: dict[str, Any] = {  # the switches of its config under which it i
     "include_bias": False,
     "include_qkv_bias": False,
 }
-DREAM_FIELDS = (
+QWEN_FIELDS = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_act",
-    "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id",
+    "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "head_dim", "attention_bias",
+    "use_sliding_window", "sliding_window", "max_window_layers", "layer_types",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None: transformers reads config.json itself."""
+    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None: transformers reads config.json itself.
+
+    mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
+    """
 
     kind: str
     model_class: str
@@ -57,16 +62,34 @@ class Plan:
     tokenizer_class: str = "AutoTokenizer"
     mask_id: int | None = None
     shift: bool = False
+    block_size: int = 0
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
-    """Read a config.json. Raises UserError for a LLaDA-like config that is not a plain Llama."""
+    """Read a config.json. Raises UserError for a LLaDA-like config that is not a plain Llama, and for encoder-decoders other than T5.
+
+    Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal, `block_size`. `bd_size` is
+    that in the files of Fast-dLLM v2, whose rows are shifted.
+    """
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
     if model_type == "llada":
         return _llada(raw, name)
     if model_type == "Dream":
-        return _dream(raw)
-    mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", False))
+        return Plan("masked", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), {}, "Qwen2Tokenizer", raw.get("mask_token_id", 151666), True)
+    if model_type == "Fast_dLLM_Qwen":
+        mask_id, block = raw.get("mask_token_id", 151665), raw.get("bd_size", 32)
+        return Plan("block", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, True, block)
+    if model_type == "sdar":
+        mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
+        return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, False, block)
+    if model_type == "t5":
+        return Plan("seq2seq", "T5ForConditionalGeneration")
+    if raw.get("is_encoder_decoder"):
+        raise UserError(f"'{name}' is an encoder-decoder of the type '{model_type}'; only those of the type 't5' can be loaded, choose one of them.")
+    mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", "bd_size" in raw))
+    block = raw.get("block_size") if raw.get("is_causal") is False else raw.get("bd_size")
+    if block:
+        return Plan("block", "AutoModelForCausalLM", mask_id=mask_id, shift=shift, block_size=block)
     if any(a.endswith("ForMaskedLM") for a in architectures):
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
@@ -97,7 +120,6 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan("masked", "LlamaForCausalLM", "LlamaConfig", config, LLADA_NAMES, "PreTrainedTokenizerFast", raw.get("mask_token_id", 126336))
 
 
-def _dream(raw: Mapping[str, Any]) -> Plan:
+def _qwen(raw: Mapping[str, Any]) -> dict[str, Any]:
     rope = {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)} | (raw.get("rope_scaling") or {})
-    config = {key: raw[key] for key in DREAM_FIELDS if key in raw} | {"rope_parameters": rope, "is_causal": False}
-    return Plan("masked", "Qwen2ForCausalLM", "Qwen2Config", config, {}, "Qwen2Tokenizer", raw.get("mask_token_id", 151666), True)
+    return {key: raw[key] for key in QWEN_FIELDS if key in raw} | {"rope_parameters": raw.get("rope_parameters") or rope, "is_causal": False}

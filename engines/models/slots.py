@@ -1,12 +1,16 @@
 """A preallocated key-value cache: rows are written where they belong, never concatenated.
 
 It is a transformers `Cache`, so stock models take it as `past_key_values`, and the `KVCache` of our protocol. Shapes: h key-value heads,
-d head size, n new rows. A later mode that writes rows at chosen positions (a board) only needs another `SlotLayer.update`.
+d head size, n new rows.
+
+Behind the rows in use there may be a *board*: rows that are seen but do not count, and that later forwards write again at places of their choice
+(the unfinished block of block diffusion). The first ordinary update, a crop and a reset forget it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +22,10 @@ from engines.core.errors import UserError
 
 
 class SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer in two buffers [1, h, capacity, d], of which the first `length` rows are in use."""
+    """Keys and values of one layer in two buffers [1, h, capacity, d], of which the first `length` rows are in use, and `board` ones behind them.
+
+    start: where on the board the next rows go; None: behind the rows in use, as ordinary ones.
+    """
 
     is_sliding = False
     is_croppable = True
@@ -26,7 +33,8 @@ class SlotLayer(CacheLayerMixin):
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
-        self.capacity, self.length = capacity, 0
+        self.capacity, self.length, self.board = capacity, 0, 0
+        self.start: int | None = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Allocate the buffers in the shape, dtype and device of the first rows [1, h, n, d] that arrive."""
@@ -36,15 +44,20 @@ class SlotLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write rows [1, h, n, d] behind the used ones; return views [1, h, length, d]. Raises UserError if they do not fit."""
+        """Write rows [1, h, n, d] behind the used ones, or on the board; return views [1, h, length + board, d]. Raises UserError if they do not fit."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        begin, end = self.length, self.length + key_states.shape[-2]
+        begin = self.length + (self.start or 0)
+        end = begin + key_states.shape[-2]
         check_room(begin, end - begin, self.capacity)
         self.keys[:, :, begin:end] = key_states
         self.values[:, :, begin:end] = value_states
-        self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        if self.start is None:
+            self.length, self.board = end, 0
+        else:
+            self.board = max(self.board, end - self.length)
+        seen = self.length + self.board
+        return self.keys[:, :, :seen], self.values[:, :, :seen]
 
     def keep(self, base: int, rows: Tensor) -> None:
         """Move the rows `base + rows` [k] behind the first `base` ones, in place."""
@@ -53,11 +66,15 @@ class SlotLayer(CacheLayerMixin):
             rows = base + rows.to(self.keys.device)
             self.keys[:, :, base:end] = self.keys.index_select(2, rows)
             self.values[:, :, base:end] = self.values.index_select(2, rows)
-        self.length = end
+        self.crop(end)
+
+    def crop(self, length: int) -> None:
+        """Forget the board and everything from row `length` on."""
+        self.length, self.board = min(self.length, length), 0
 
     def reset(self) -> None:
         """Forget all rows; the buffers stay."""
-        self.length = 0
+        self.crop(0)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """(columns of the attention mask, first column), as transformers asks for it."""
@@ -88,12 +105,28 @@ class SlotCache(Cache):
         """Positions that the cache holds."""
         return self.layers[0].length
 
+    @property
+    def board(self) -> int:
+        """Rows on the board behind those."""
+        return self.layers[0].board
+
+    @contextmanager
+    def on_board(self, start: int) -> Iterator[None]:
+        """Forwards in here write their rows on the board, from its place `start` on, instead of adding to the rows in use."""
+        try:
+            for layer in self.layers:
+                layer.start = start
+            yield
+        finally:
+            for layer in self.layers:
+                layer.start = None
+
     def crop(self, length: int) -> None:
-        """Forget everything from position `length` on (transformers' own caches take a negative count here). Raises ValueError if there is less."""
+        """Forget the board and everything from position `length` on (transformers' own caches take a negative count). Raises ValueError if there is less."""
         if not 0 <= length <= self.length:
             raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
         for layer in self.layers:
-            layer.length = min(layer.length, length)
+            layer.crop(length)
 
     @torch.no_grad()
     def keep(self, base: int, rows: Sequence[int]) -> None:

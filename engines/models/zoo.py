@@ -19,17 +19,19 @@ from engines.models import smollm2
 from engines.models.hub import HUB_ID, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 
-OPTIONS = ("mask_id", "shift", "revision", "device_map", "quantization")
+OPTIONS = ("mask_id", "shift", "block_size", "revision", "device_map", "quantization")
 KEPT = 4  # loaded models that stay in memory
 TITLES = {
-    "tiny-ar-xs": "Tiny causal model, very small (makes mistakes: the small half of a pair)",
-    "tiny-ar-s": "Tiny causal model, small",
+    "tiny-ar-s": "Tiny causal model, small (makes mistakes: a draft, or the small half of a pair)",
     "tiny-ar-m": "Tiny causal model, medium",
+    "tiny-ar-l": "Tiny causal model, large",
     "tiny-dlm": "Tiny masked-diffusion model",
+    "tiny-blockdlm": "Tiny block-diffusion model",
+    "tiny-encdec": "Tiny encoder-decoder",
 }
 COMPANIONS = {  # model -> role -> the model that plays it beside the first
-    "tiny-ar-m": {"small": "tiny-ar-xs", "draft": "tiny-ar-s"},
-    "tiny-ar-s": {"small": "tiny-ar-xs"},
+    "tiny-ar-l": {"small": "tiny-ar-s", "draft": "tiny-ar-m"},
+    "tiny-ar-m": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
 }
 _loaded: OrderedDict[str, Model] = OrderedDict()
 _lock = threading.Lock()
@@ -68,7 +70,11 @@ def _describe(folder: Path, names: set[str]) -> ModelInfo:
     title = str(card.get("title") or TITLES.get(folder.name, folder.name))
     roles = card.get("companions") or COMPANIONS.get(folder.name, {})
     there = {role: name for role, name in roles.items() if name in names}
-    return ModelInfo(folder.name, kind, title, count_parameters(folder), "embedded", str(card.get("note", "")), there)
+    try:
+        parameters, note = count_parameters(folder), str(card.get("note", ""))
+    except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
+        parameters, note = 0, str(error)
+    return ModelInfo(folder.name, kind, title, parameters, "embedded", note, there)
 
 
 def companion(name: str, role: str) -> str | None:
@@ -79,9 +85,10 @@ def companion(name: str, role: str) -> str | None:
 def load_model(name_or_path: str | os.PathLike[str], *, kind: str | None = None, device: str = "cpu", dtype: Any = None, **options: Any) -> Model:
     """A model by zoo name, folder or hub id, ready to run.
 
-    kind: "causal" or "masked", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB,
-    as stored above. options: mask_id, shift (masked models), revision (hub), device_map, quantization (a transformers quantisation config).
-    The last four loaded models stay in memory. Raises UserError, with what to do, for everything that does not fit.
+    kind: "causal", "masked", "block" or "seq2seq", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights
+    up to 100 MB, as stored above. options: mask_id, shift (masked and block models), block_size (block models whose files do not say it), revision
+    (hub), device_map, quantization (a transformers quantisation config). The last four loaded models stay in memory. Raises UserError, with what to
+    do, for everything that does not fit, a damaged file included.
     """
     from engines.models.loader import load_folder, require_kind
 
@@ -115,7 +122,7 @@ def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
     if name == smollm2.NAME:
         folder, source = smollm2.ensure()
         return folder, name, source, smollm2.LICENCE
-    if plain and shards(embedded):
+    if plain and (shards(embedded) or ((embedded / "config.json").is_file() and not folder.is_dir())):
         return embedded, name, "", ""
     if folder.is_dir():
         return folder, folder.resolve().name, "", ""

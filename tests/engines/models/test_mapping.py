@@ -1,4 +1,4 @@
-"""Checkpoints in the names that LLaDA and Dream are published in, against the stock classes built with the same weights."""
+"""Checkpoints in the names that LLaDA, Dream, Fast-dLLM v2 and SDAR are published in, against the stock classes built with the same weights."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from engines.core.errors import UserError
 from engines.models.mapping import plan
@@ -23,6 +23,19 @@ DREAM = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 64, "hidden_act": "silu",
     "rope_theta": 1000000.0, "rope_scaling": None, "rms_norm_eps": 1e-6, "max_position_embeddings": 128, "mask_token_id": 63, "eos_token_id": 62,
     "pad_token_id": 62, "sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False,
+}  # fmt: skip
+FAST_DLLM = {
+    "model_type": "Fast_dLLM_Qwen", "architectures": ["Fast_dLLM_QwenForCausalLM"], "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"},
+    "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 64,
+    "hidden_act": "silu", "rope_theta": 1000000.0, "rms_norm_eps": 1e-6, "max_position_embeddings": 128, "eos_token_id": 62, "tie_word_embeddings": False,
+    "sliding_window": None, "use_sliding_window": False, "max_window_layers": 2, "layer_types": ["full_attention", "full_attention"], "bd_size": 32,
+}  # fmt: skip
+SDAR = {
+    "model_type": "sdar", "architectures": ["SDARForCausalLM"], "auto_map": {"AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"}, "hidden_size": 32,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 64,
+    "hidden_act": "silu", "rope_theta": 1000000.0, "rope_scaling": None, "rms_norm_eps": 1e-6, "max_position_embeddings": 130, "eos_token_id": 62,
+    "attention_bias": False, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": None, "fuse_cross_entropy": True,
+    "mask_token_id": 63,
 }  # fmt: skip
 BOARD = torch.tensor([1, 16, 5, 63, 63, 63])
 
@@ -80,6 +93,65 @@ def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
     assert not load_model(tmp_path / "dream", shift=False).shift
 
 
+def block_causal(stock: torch.nn.Module, ids: torch.Tensor, block: int) -> torch.Tensor:
+    """Rows of a stock network under the mask that the published model files build: block of the query >= block of the key."""
+    place = torch.arange(len(ids)) // block
+    with torch.no_grad():
+        return stock(input_ids=ids[None], attention_mask=torch.where(place[:, None] >= place, 0.0, -1e9)[None, None]).logits[0]
+
+
+def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=128, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, initializer_range=0.3,
+    )  # fmt: skip
+    stock = Qwen2ForCausalLM(config).eval()
+    for name, tensor in stock.state_dict().items():
+        if name.endswith("bias"):
+            tensor.normal_()
+    write(tmp_path / "v2", FAST_DLLM, stock.state_dict())
+    with pytest.raises(UserError, match="mask_id=151665 is not in the vocabulary"):  # the published id; the config does not repeat it
+        load_model(tmp_path / "v2")
+    model = load_model(tmp_path / "v2", kind="block", mask_id=63)
+    assert (model.record.kind, model.shift, model.block_size, model.mask_id, model.max_positions) == ("block", True, 32, 63, 128)
+    ids = torch.randint(1, 62, (70,), generator=torch.Generator().manual_seed(0))
+    rows = block_causal(stock, ids, 32)
+    torch.testing.assert_close(model(ids)[1:, :63], rows[:-1, :63], atol=1e-4, rtol=0)
+    cache = model.new_cache(96)
+    torch.testing.assert_close(model.store(ids[:64], cache)[:63], rows[63, :63], atol=1e-4, rtol=0)
+    assert plan(FAST_DLLM | {"bd_size": 8}, "x").block_size == 8 and plan({"model_type": "qwen2", "bd_size": 8}, "x").shift
+
+
+@pytest.mark.parametrize(("said", "block"), [({}, 4), ({"block_size": 8}, 8), ({"block_length": 16}, 16)])
+def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: int) -> None:
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        max_position_embeddings=130, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, initializer_range=0.3,
+    )  # fmt: skip
+    stock = Qwen3ForCausalLM(config).eval()
+    names = set(stock.state_dict())
+    assert {"model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"} <= names
+    for name, tensor in stock.state_dict().items():
+        if name.endswith("norm.weight"):
+            tensor.normal_(1.0, 0.3)
+    write(tmp_path / "sdar", SDAR | (said if "block_size" in said else {}), stock.state_dict())
+    (tmp_path / "sdar" / "generation_config.json").write_text(json.dumps(said | {"eos_token_id": [61, 62]}))
+    model = load_model(tmp_path / "sdar")
+    assert (model.record.kind, model.shift, model.block_size, model.mask_id, model.eos_ids) == ("block", False, block, 63, {61, 62})
+    assert model.max_positions == 130 // block * block and plan({**SDAR, "mask_token_id": 151669}, "x").mask_id == 151669
+    ids = torch.randint(1, 62, (40,), generator=torch.Generator().manual_seed(0))
+    rows = block_causal(stock, ids, block)
+    torch.testing.assert_close(model(ids)[:, :63], rows[:, :63], atol=1e-4, rtol=0)
+    cache = model.new_cache(32)
+    model.store(ids[:block], cache)
+    exact = block_causal(stock, ids[: 2 * block], block)[block:, :63]
+    torch.testing.assert_close(model.denoise(ids[block : 2 * block], cache)[:, :63], exact, atol=1e-4, rtol=0)
+    if not said:
+        assert load_model(tmp_path / "sdar", block_size=8).block_size == 8
+
+
 def test_lost_weights_are_said(tmp_path: Path) -> None:
     config = LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
     stock = LlamaForCausalLM(config)
@@ -95,5 +167,12 @@ def test_kinds_read_from_a_config() -> None:
     assert plan({"architectures": ["LlamaForCausalLM"], "is_causal": False, "shift_logits": True, "mask_token_id": 1}, "x").shift
     assert plan({"architectures": ["BertForMaskedLM"]}, "x").kind == "masked"
     assert plan({**LLADA, "mask_token_id": None}, "x").kind == "masked"
+    ours = plan({"model_type": "llama", "is_causal": False, "block_size": 16, "shift_logits": True, "mask_token_id": 1}, "x")
+    assert (ours.kind, ours.block_size, ours.shift, ours.mask_id, ours.model_class) == ("block", 16, True, 1, "AutoModelForCausalLM")
+    assert not plan({"model_type": "llama", "is_causal": False, "block_size": 16}, "x").shift
+    assert plan({"model_type": "gpt2", "block_size": 16}, "x").kind == "causal"  # there it is a length
+    assert plan({"model_type": "t5", "is_encoder_decoder": True}, "x").kind == "seq2seq"
+    with pytest.raises(UserError, match="'x' is an encoder-decoder of the type 'mbart'"):
+        plan({"model_type": "mbart", "is_encoder_decoder": True}, "x")
     with pytest.raises(UserError, match="alibi=True"):
         plan({**LLADA, "alibi": True}, "x")

@@ -58,6 +58,34 @@ def test_crop() -> None:
     assert cache.length == 0
 
 
+def test_the_board_behind_the_rows_in_use() -> None:
+    cache = filled(4)
+    with cache.on_board(0):
+        keys, _ = cache.update(torch.full((1, 2, 3, 3), 7.0), torch.zeros(1, 2, 3, 3), 0)
+        assert keys[0, 0, :, 0].tolist() == [0, 1, 2, 3, 7, 7, 7]
+    with cache.on_board(1):
+        keys, values = cache.update(torch.full((1, 2, 1, 3), 8.0), torch.ones(1, 2, 1, 3), 0)
+    assert keys[0, 0, :, 0].tolist() == [0, 1, 2, 3, 7, 8, 7] and values[0, 0, 4:, 0].tolist() == [0, 1, 0]
+    assert (cache.length, cache.board, cache.get_seq_length()) == (4, 3, 4)
+    keys, _ = cache.update(torch.full((1, 2, 1, 3), 9.0), torch.zeros(1, 2, 1, 3), 0)
+    assert keys[0, 0, :, 0].tolist() == [0, 1, 2, 3, 9] and (cache.length, cache.board) == (5, 0)
+
+
+def test_cropping_forgets_the_board() -> None:
+    cache = filled(4)
+    for forget in (lambda: cache.crop(4), lambda: cache.keep(2, [1]), cache.reset):
+        with cache.on_board(0):
+            for layer in range(2):
+                cache.update(torch.zeros(1, 2, 3, 3), torch.zeros(1, 2, 3, 3), layer)
+        assert cache.board == 3
+        forget()
+        assert cache.board == 0
+    assert cache.length == 0
+    with pytest.raises(UserError, match="room for 10 positions"), cache.on_board(9):
+        cache.update(torch.zeros(1, 2, 2, 3), torch.zeros(1, 2, 2, 3), 0)
+    assert cache.layers[0].start is None
+
+
 def test_capacity_is_said() -> None:
     with pytest.raises(UserError, match=r"room for 10 positions; 6 are used and 5 more"):
         filled(6).update(torch.zeros(1, 2, 5, 3), torch.zeros(1, 2, 5, 3), 0)

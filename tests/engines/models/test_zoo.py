@@ -1,5 +1,6 @@
 """Loading by name, folder or hub id, and what is said when that fails."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -45,11 +46,11 @@ def test_list_and_companions(assets: Path) -> None:
     assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2"]
     assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
     assert models["smollm2"].where == "download"
-    with pytest.raises(UserError, match="shift is an option of masked models"):
+    with pytest.raises(UserError, match="shift is an option of masked and block models and tiny-ar-m is causal"):
         zoo.load_model("tiny-ar-m", shift=True)
     with pytest.raises(UserError, match="revision is an option of models on the hub"):
         zoo.load_model("tiny-ar-m", revision="main")
-    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-xs" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
+    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
 
 
 def test_listing_needs_no_torch() -> None:
@@ -83,7 +84,9 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
     assert zoo.load_model(folder, kind="masked").mask_id == 63
     with pytest.raises(UserError, match="a causal model is needed and l is masked"):
         zoo.load_model(folder, kind="causal")
-    with pytest.raises(UserError, match="kind 'sideways' is unknown; choose one of causal, masked"):
+    with pytest.raises(UserError, match="block_size is an option of block models and l is masked"):
+        zoo.load_model(folder, block_size=4)
+    with pytest.raises(UserError, match="kind 'sideways' is unknown; choose one of causal, masked, block, seq2seq"):
         zoo.load_model(folder, kind="sideways")
     with pytest.raises(UserError, match="unknown option 'maskid'"):
         zoo.load_model(folder, maskid=63)
@@ -111,6 +114,73 @@ def test_pickles_and_foreign_code_are_refused(tmp_path: Path) -> None:
     (foreign / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match="model type 'whatever'"):
         zoo.load_model(foreign)
+
+
+def carded(assets: Path, name: str = "tiny-ar-s") -> Path:
+    """The weight file of an embedded model whose card says its sum."""
+    file = assets / "models" / name / "model.safetensors"
+    (file.parent / "card.json").write_text(json.dumps({"name": name, "sha256": sha256(file)}))
+    return file
+
+
+REPAIR = "restore it with `git checkout -- assets/models/tiny-ar-s` or train it again with `python -m engines.models.train tiny-ar-s`"
+
+
+def test_an_asset_with_other_weights_than_its_card_says(assets: Path) -> None:
+    file = carded(assets)
+    before = sha256(file)
+    assert zoo.load_model("tiny-ar-s").record.sha256 == before
+    zoo._loaded.clear()
+    changed = bytearray(file.read_bytes())
+    changed[-1] ^= 1
+    file.write_bytes(changed)
+    after = hashlib.sha256(changed).hexdigest()
+    with pytest.raises(UserError) as caught:
+        zoo.load_model("tiny-ar-s")
+    told = str(caught.value)
+    assert str(file) in told and f"is {after[:12]}..." in told and f"says {before[:12]}..." in told and REPAIR in told
+    (file.parent / "card.json").write_text(json.dumps({"title": "No sum"}))
+    assert zoo.load_model("tiny-ar-s").record.sha256 == after
+
+
+def test_the_sum_is_computed_once(assets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carded(assets)
+    asked: list[Path] = []
+    monkeypatch.setattr(hub, "sha256", lambda path: asked.append(path) or sha256(path))
+    zoo.load_model("tiny-ar-s")
+    assert [path.name for path in asked] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "bytes and should have"),
+        (lambda file: file.write_bytes(file.read_bytes()[:200]), "is no safetensors file, or only its beginning"),
+        (lambda file: file.write_bytes(b""), "is no safetensors file, or only its beginning"),
+        (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00"), "is no safetensors file, or only its beginning"),
+        (lambda file: file.write_bytes((2).to_bytes(8, "little") + b"[]"), "is no safetensors file, or only its beginning"),
+    ],
+)
+def test_a_cut_weight_file(assets: Path, damage: Any, said: str) -> None:
+    damage(carded(assets))
+    with pytest.raises(UserError, match=said) as caught:
+        zoo.load_model("tiny-ar-s")
+    assert REPAIR in str(caught.value)
+    models = {m.name: m for m in zoo.list_models()}  # and the others are still there
+    assert models["tiny-ar-s"].kind == "causal" and said in models["tiny-ar-s"].note and models["tiny-ar-m"].parameters > 0
+
+
+def test_missing_weights(assets: Path, tmp_path: Path) -> None:
+    carded(assets).unlink()
+    with pytest.raises(UserError, match=r"'tiny-ar-s' needs weights as \*.safetensors and has none") as caught:
+        zoo.load_model("tiny-ar-s")
+    assert REPAIR in str(caught.value) and "tiny-ar-s" not in {m.name for m in zoo.list_models()}
+    folder = causal(tmp_path / "mine")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(UserError, match=r"model-2.safetensors is missing; download or copy it again"):
+        zoo.load_model(folder)
 
 
 def test_the_hub_is_asked_for_safe_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,314 @@
+"""Block diffusion: the cache of finished blocks is exact, the unfinished one can be fed in parts, and the official traces can be reproduced."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from engines.core.counting import COUNTED, counted
+from engines.core.errors import UserError
+from engines.core.events import Edit, ModelRecord
+from engines.core.method import ModelKind, method
+from engines.core.models import KINDS, BlockMaskedLM, CausalLM, Meter, Seq2SeqLM
+from engines.core.params import max_new_tokens
+from engines.core.run import Run, assign_roles
+from engines.models.block import HFBlockMaskedLM
+from engines.models.slots import SlotCache
+from engines.models.tokens import IdTokenizer
+from engines.models.zoo import load_model
+from tests.engines.conftest import GOLDEN
+
+B, V, MASK = 4, 40, 39
+MASKED = 63  # in the golden stubs
+SIZE: dict[str, Any] = {
+    "vocab_size": V, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "max_position_embeddings": 33, "head_dim": 8,
+}  # fmt: skip
+FAMILIES: dict[str, Any] = {
+    "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {}),
+}
+DONE = [3, 14, 15, 9, 26, 5, 35, 8]  # two blocks
+BLOCK = [7, MASK, 20, MASK]
+
+
+def build(family: str = "llama", *, shift: bool = True, block: int = B, attention: str = "sdpa", mask_id: int = MASK) -> HFBlockMaskedLM:
+    torch.manual_seed(0)
+    config_class, model_class, extra = FAMILIES[family]
+    config = config_class(**SIZE, **extra, initializer_range=0.3, attn_implementation=attention)
+    return HFBlockMaskedLM(model_class(config), IdTokenizer(V), ModelRecord("model", family, "block"), mask_id, block, shift, frozenset({2}))
+
+
+def after(model: HFBlockMaskedLM, done: list[int]) -> SlotCache:
+    cache = model.new_cache(len(done) + 2 * model.block_size)
+    model.store(done, cache)
+    return cache
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
+
+
+def by_hand(model: HFBlockMaskedLM, ids: list[int]) -> torch.Tensor:
+    """The network's own rows [L, V], with the mask of the paper spelled out position by position."""
+    size = len(ids)
+    mask = torch.tensor([[0.0 if j // model.block_size <= i // model.block_size else -1e9 for j in range(size)] for i in range(size)])
+    with torch.no_grad():
+        logits = model.model(input_ids=torch.tensor([ids]), attention_mask=mask[None, None], use_cache=False).logits[0]
+    logits[:, model.mask_id] = -torch.inf
+    return logits
+
+
+def test_kinds_protocols_and_wrappers_go_together() -> None:
+    model = build()
+    assert isinstance(model, BlockMaskedLM) and not isinstance(model, (CausalLM, Seq2SeqLM))
+    assert set(KINDS) == set(COUNTED) == set(get_args(ModelKind))
+
+
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_whole_board_is_block_causal(family: str, attention: str, shift: bool) -> None:
+    model = build(family, shift=shift, attention=attention)
+    board = torch.tensor([*DONE, *BLOCK, 11, MASK])  # the last block is cut
+    rows, logits = by_hand(model, board.tolist()), model(board)
+    close(logits, torch.cat([rows[:1], rows[:-1]]) if shift else rows)
+    assert logits.dtype == torch.float32 and logits[:, MASK].eq(-torch.inf).all()
+    changed = board.clone()
+    changed[-1] = 4
+    assert torch.equal(model(changed)[:12, :MASK], logits[:12, :MASK]) and not torch.equal(model(changed)[-1, :MASK], logits[-1, :MASK])
+    both = model(torch.stack([board, changed]))
+    close(both[0], logits)
+    close(both[1], model(changed))
+
+
+@pytest.mark.parametrize("shift", [True, False])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_block_on_the_cache_equals_the_whole_sequence(family: str, attention: str, shift: bool) -> None:
+    model = build(family, shift=shift, attention=attention)
+    cache = model.new_cache(16)
+    first = model.store(DONE[:B], cache)
+    free = model.store(DONE[B:], cache)
+    rows = by_hand(model, [*DONE, *BLOCK])
+    close(first, rows[B - 1])
+    close(free, rows[2 * B - 1])
+    for _ in range(2):  # the cache is not extended, so it can be asked again
+        logits = model.denoise(BLOCK, cache)
+        close(logits, torch.cat([rows[8:9], rows[8:11]]) if shift else rows[8:])
+        assert cache.length == 8 and logits.shape == (B, V)
+    whole = model(torch.tensor([*DONE, *BLOCK]))
+    close(logits[1:], whole[9:]) if shift else close(logits, whole[8:])
+    if shift:
+        close(free, whole[8])
+    logits[0, 3] = -torch.inf  # a method may write into them
+
+
+def test_blocks_can_be_stored_one_by_one_or_together() -> None:
+    model = build("qwen3")
+    one, many = model.new_cache(12), model.new_cache(12)
+    for block in (DONE[:B], DONE[B:]):
+        model.denoise(BLOCK, one)
+        last = model.store(torch.tensor(block), one)
+    close(last, model.store(DONE, many))
+    for a, b in zip(one.layers, many.layers, strict=True):
+        close(a.keys[:, :, :8], b.keys[:, :, :8])
+    close(model.denoise(BLOCK, one), model.denoise(BLOCK, many))
+
+
+def test_blocks_of_one_are_the_causal_model() -> None:
+    model = build(block=1)
+    model.model.config.is_causal = True
+    with torch.no_grad():
+        rows = model.model(input_ids=torch.tensor([DONE]), use_cache=False).logits[0]
+    rows[:, MASK] = -torch.inf
+    close(model(torch.tensor(DONE)), torch.cat([rows[:1], rows[:-1]]))
+    cache = model.new_cache(8)
+    close(torch.stack([model.store([token], cache) for token in DONE]), rows)
+
+
+def test_stored_blocks_never_change() -> None:
+    model = build()
+    cache = after(model, DONE)
+    kept = [(layer.keys[:, :, :8].clone(), layer.values[:, :, :8].clone()) for layer in cache.layers]
+    model.denoise(BLOCK, cache)
+    model.denoise([21, 22], cache, 1)
+    model.store([7, 21, 20, 22], cache)
+    model.denoise(BLOCK, cache)
+    assert cache.length == 12
+    for layer, (keys, values) in zip(cache.layers, kept, strict=True):
+        assert torch.equal(layer.keys[:, :, :8], keys) and torch.equal(layer.values[:, :, :8], values)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_part_on_a_fresh_block_cache_equals_the_whole_block(family: str) -> None:
+    model = build(family, shift=False)
+    cache = after(model, DONE)
+    whole = model.denoise(BLOCK, cache)
+    for start, end in [(0, 2), (2, 4), (1, 2), (0, 4)]:
+        close(model.denoise(BLOCK[start:end], cache, start), whole[start:end])
+    shifting = build(family)
+    cache = after(shifting, DONE)
+    shifting.denoise(BLOCK, cache)
+    close(shifting.denoise(BLOCK[2:], cache, 2)[1:], whole[2:3])  # row j uses j - 1 of what was fed
+    close(shifting.denoise(BLOCK[2:], cache, 2)[0], whole[2])  # and row 0 keeps its own
+
+
+def test_a_part_overwrites_its_rows_and_sees_stale_ones() -> None:
+    """Against the network with the other positions' keys and values frozen layer by layer, as `use_block_cache` leaves them."""
+    model = build(shift=False)
+    cache = after(model, DONE)
+    model.denoise(BLOCK, cache)
+    stale = [layer.keys[:, :, 8:12].clone() for layer in cache.layers]
+    part = model.denoise([7, 21], cache, 0)
+    for layer, old in zip(cache.layers, stale, strict=True):
+        assert torch.equal(layer.keys[:, :, 10:12], old[:, :, 2:]) and not torch.equal(layer.keys[:, :, 9], old[:, :, 1])
+    exact = model.denoise([7, 21, *BLOCK[2:]], cache)
+    assert (part - exact[:2])[:, :MASK].abs().max() > 1e-4  # an approximation: positions 10 and 11 did not see the new token
+    close(model.denoise([7, 21], cache, 0), exact[:2])  # and after a whole forward none
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    model = build()
+    cache = after(model, DONE)
+    with pytest.raises(ValueError, match="2 of 4 positions were fed"):
+        model.denoise(BLOCK[:2], cache)
+    model.denoise(BLOCK, cache)
+    with pytest.raises(ValueError, match="positions 3 to 4 behind 8"):
+        model.denoise([1, 2], cache, 3)
+    with pytest.raises(ValueError, match="3 tokens were to be stored behind 8"):
+        model.store([1, 2, 3], cache)
+    cache.crop(8)
+    with pytest.raises(ValueError, match="feed the whole block first"):  # a crop forgets the unfinished block
+        model.denoise(BLOCK[:2], cache)
+    cache.crop(6)
+    with pytest.raises(ValueError, match="behind 6"):
+        model.denoise(BLOCK, cache)
+    small = model.new_cache(6)
+    assert small.capacity == 8 and model.max_positions == 32
+    model.store(DONE, small)
+    with pytest.raises(UserError, match="room for 8 positions; 8 are used and 4 more"):
+        model.denoise(BLOCK, small)
+    with pytest.raises(UserError, match="32 positions and position 35 was fed"):
+        model.store([1] * 36, model.new_cache(36))
+    for size in (0, 34, "16"):
+        with pytest.raises(UserError, match=f"block_size={size} does not fit llama"):
+            HFBlockMaskedLM(model.model, model.tokenizer, model.record, MASK, size)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="mask_id=40"):
+        HFBlockMaskedLM(model.model, model.tokenizer, model.record, V, B)
+    sliding = MistralForCausalLM(MistralConfig(**SIZE, sliding_window=4))
+    with pytest.raises(UserError, match="sliding_attention layers; block diffusion needs full attention"):
+        HFBlockMaskedLM(sliding, model.tokenizer, model.record, MASK, B)
+    assert model.warm_up() > 0 and model.warm_up() == 0.0
+
+
+@pytest.mark.parametrize("shift", [True, False])
+def test_forwards_and_tokens_are_counted_and_edits_apply(shift: bool) -> None:
+    meter, plain = Meter(forbidden={8: {5}, 9: {6}, 7: {3}}), build(shift=shift)
+    model = counted(plain, "model", meter)
+    assert isinstance(model, BlockMaskedLM) and (model.block_size, model.shift, model.mask_id) == (B, shift, MASK)
+    cache = model.new_cache(12)
+    free = model.store(DONE, cache)
+    assert (meter.forwards, meter.tokens_fed) == ({"model": 1}, 8) and meter.seconds > 0
+    assert free[5 if shift else 3] == -torch.inf and free[3 if shift else 5] > -torch.inf
+    logits = model.denoise(BLOCK, cache)
+    model.denoise(BLOCK[:2], cache, 0)
+    assert (meter.forwards, meter.tokens_fed) == ({"model": 3}, 8 + 4 + 2)
+    assert logits[1, 6] == -torch.inf and model.denoise(BLOCK[1:3], cache, 1)[0, 6] == -torch.inf
+    assert logits.eq(-torch.inf).sum() == B + 2  # the mask everywhere, tokens 5 and 6 in their rows
+    board = model(torch.tensor([*DONE, *BLOCK]))
+    assert meter.tokens_fed == 8 + 4 + 2 + 2 + 12 and [int(board[p, t].isinf()) for p, t in ((7, 3), (8, 5), (9, 6), (9, 5))] == [1, 1, 1, 0]
+
+
+def test_the_driver_hands_it_out() -> None:
+    """A run with needs="block": role, mask, canvas and costs; a model of another kind is refused."""
+    seen: list[Any] = []
+
+    def body(model: BlockMaskedLM, prompt: list[int], p: Any, run: Any) -> Any:
+        seen.append(model)
+        x, cache = run.canvas(p.max_new_tokens), model.new_cache(16)
+        token = int(model.store(prompt, cache).argmax())
+        x[len(prompt)] = token
+        x = run.steer((yield run.step(commits=([len(prompt)], [token], "next"))), x)
+        run.steer((yield run.step(commits=([5], [int(model.denoise(x[4:8], cache)[1].argmax())], "confident"))), x)
+
+    declared = method("fake", title="", family="fake", paper="", summary="", needs="block", params=[max_new_tokens(8)], emits=set())(body)
+    model = build()
+    assert declared.info.needs == {"model": "block"} and assign_roles(declared.info, model) == {"model": model}
+    one = Run(declared, {"model": model}, DONE[:4], params={"max_new_tokens": 8})
+    first = next(one)
+    second = one.send(Edit(forbid={5: [int(model.denoise([first.commits.tokens[0], MASK, MASK, MASK], after(model, DONE[:4]))[1].argmax())]}))
+    assert [s.tokens_fed for s in (first, second)] == [4, 4] and type(seen[0]).__name__ == "CountedBlock"
+    assert (one.header.mask_id, one.header.canvas) == (MASK, 12) and one.trace().totals.forwards_by_role == {"model": 2}
+    assert one.header.models[0].kind == "block"
+    with pytest.raises(UserError, match="'fake' needs a block model, tiny-ar-m is causal"):
+        assign_roles(declared.info, "tiny-ar-m")
+
+
+def official(model: HFBlockMaskedLM, prompt: list[int], p: dict[str, Any]) -> tuple[list[dict[str, Any]], list[int]]:
+    """Fast-dLLM v2's official loop, greedy, in the words of the protocol: (forwards, sequence up to the first end mark)."""
+    size, part, eos = p["block_size"], p["small_block_size"], 62
+    x, steps, cache = list(prompt), [], model.new_cache(len(prompt) + p["max_new_tokens"] + size)
+
+    def forward(kind: str, start: int, end: int, found: dict[int, int]) -> None:
+        steps.append({"kind": kind, "fed": [start, end], "set": sorted([q, t] for q, t in found.items())})
+
+    if len(x) > size:
+        full = len(x) // size * size
+        free = model.store(x[:full], cache)
+        x += [int(free.argmax())] if full == len(x) else []
+        forward("prefill", 0, full, {q: x[q] for q in range(len(prompt), len(x))})
+    for _ in range(p["max_new_tokens"] // size):
+        if eos in x[len(prompt) :]:
+            break
+        base, fed = cache.length, len(x)
+        x += [MASKED] * (-len(x) % size)
+        stopped = False
+        for s in range(base, base + size, part):
+            while MASKED in x[s : s + part] and not stopped:
+                whole = not p.get("use_block_cache") or x[s] == MASKED or cache.board == 0
+                a, b = (base, base + size) if whole else (s, s + part)
+                chance = model.denoise(x[a:b], cache, a - base).softmax(-1)
+                best = {q: chance[q - a].max(-1) for q in range(s, s + part) if x[q] == MASKED}
+                sure = max(best, key=lambda q: float(best[q].values))
+                found = {q: int(best[q].indices) for q in best if best[q].values > p["threshold"] or q == sure}
+                for q, token in found.items():
+                    x[q] = token
+                forward("denoise" if whole else "denoise_sub", a, b, found)
+                end = x.index(eos, fed) if eos in x[fed:] else None
+                stopped = end is not None and MASKED not in x[fed:end]
+        if stopped:
+            break
+        x.append(int(model.store(x[base : base + size], cache).argmax()))
+        forward("store", base, base + size, {len(x) - 1: x[-1]})
+    return steps, x[: x.index(eos, len(prompt)) + 1] if eos in x[len(prompt) :] else x
+
+
+CASES = json.loads((GOLDEN / "diffusion" / "fast_dllm_v2.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_the_protocol_serves_the_official_loop(case: dict[str, Any]) -> None:
+    """Forward by forward: kind, what was fed, what was written."""
+    model = load_model(GOLDEN / "diffusion" / "stubs" / case["stub"], kind="block")
+    assert (model.block_size, model.mask_id, model.shift) == (8, MASKED, True)
+    steps, final = official(model, case["prompt"], case["params"])
+    wanted = [{"kind": s["kind"], "fed": s["fed"], "set": [[q, t] for q, t, _ in s["set"]]} for s in case["expected"]["steps"]]
+    assert steps == wanted and final == case["expected"]["final"]
+
+
+def test_a_folder_of_ours(tmp_path: Path) -> None:
+    """What `tiny-blockdlm` will say in its config.json, and the options that change it."""
+    torch.manual_seed(0)
+    config = LlamaConfig(**SIZE, is_causal=False, block_size=4, mask_token_id=MASK, shift_logits=True)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "ours")
+    model = load_model(tmp_path / "ours", kind="block")
+    assert (type(model).__name__, model.record.kind, model.block_size, model.mask_id, model.shift) == ("HFBlockMaskedLM", "block", 4, MASK, True)
+    other = load_model(tmp_path / "ours", block_size=8, shift=False, mask_id=3)
+    assert (other.block_size, other.shift, other.mask_id) == (8, False, 3)
+    with pytest.raises(UserError, match="a masked model is needed and ours is block"):
+        load_model(tmp_path / "ours", kind="masked")
