@@ -59,4 +59,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Gene
 if __name__ == "__main__":
     from engines.core.show import show
 
-    show("greedy", "tiny-ar-m", "sort: Mia, Leo, Ada")
+    show("greedy", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -13,7 +13,7 @@ from engines.core.errors import UserError
 from engines.core.method import Method, MethodInfo
 
 ENGINES = Path(__file__).resolve().parents[1]
-NOT_FAMILIES = frozenset({"core", "models"})
+NOT_FAMILIES = frozenset({"core", "models", "tasks"})
 
 
 @dataclass(frozen=True)

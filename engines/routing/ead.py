@@ -90,4 +90,4 @@ def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tupl
 if __name__ == "__main__":
     from engines.core.show import show
 
-    show("ead", "tiny-ar-m", "add: 457 + 86")
+    show("ead", "tiny-ar-l", "add: 457 + 86")

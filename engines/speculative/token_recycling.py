@@ -170,4 +170,4 @@ def record_tree(z: torch.Tensor, tree: list[int], tokens: list[int], ranks: list
 if __name__ == "__main__":
     from engines.core.show import show
 
-    show("token-recycling", "tiny-ar-m", "add: 457 + 86")
+    show("token-recycling", "tiny-ar-l", "add: 457 + 86")

@@ -42,7 +42,7 @@ def prompts_for(model: str, n: int) -> list[str]:
     """Bundled prompts: held-out tasks for the embedded models, chat prompts for the others."""
     info = next((m for m in engines.list_models() if m.name == model), None)
     if info is not None and info.where == "embedded":
-        streams = [task.generate("held-out", seed=2) for task in TASKS.values() if task.slug != "shuffle"]
+        streams = [task.generate("held-out", seed=2) for task in TASKS.values() if not task.many]
         return [next(streams[i % len(streams)]).prompt for i in range(n)]
     return [entry["prompt"] for entry in islice(json.loads(PROMPTS.read_text())["prompts"], n)]
 

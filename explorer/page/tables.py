@@ -33,7 +33,8 @@ def verdict(trace: Trace) -> dict[str, Any]:
     mark = tasks.check(example, trace.text)
     if mark.correct:
         return {"text": "right", "mark": "right"}
-    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; expected: {mark.expected}", "mark": "wrong", "long": True}
+    expected = "right would be, for example" if tasks.TASKS[example.task].many else "expected"
+    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; {expected}: {mark.expected}", "mark": "wrong", "long": True}
 
 
 def numbers(traces: Mapping[int, Trace]) -> str:

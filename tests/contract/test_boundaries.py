@@ -23,7 +23,7 @@ import pytest
 import engines
 
 ROOT = Path(__file__).resolve().parents[2]
-FAMILIES = {p.name for p in (ROOT / "engines").iterdir() if p.is_dir() and p.name not in ("core", "models") and (p / "__init__.py").exists()}
+FAMILIES = {p.name for p in (ROOT / "engines").iterdir() if p.is_dir() and p.name not in ("core", "models", "tasks") and (p / "__init__.py").exists()}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 MAX_FUNCTION, MAX_DECODE, MAX_FILE = 70, 70, 350
 

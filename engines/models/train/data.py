@@ -1,74 +1,161 @@
-"""Batches for the two kinds of training, deterministic for a seed and a step (so that a resumed run sees the same data)."""
+"""Batches for the four kinds of training, deterministic for a seed and a pool number (so that a resumed run sees the same data).
+
+Examples are drawn in pools, sorted by length and cut into batches of about equal numbers of tokens: little padding, and no attention mask is needed
+for causal rows (padding stands behind) or for masked ones (the canvas is lengthened with end marks instead).
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from engines.models.train.recipes import Recipe
+from engines.models.train.stories import prompt_of, read_stories
+from engines.models.train.tokenizer import answer_text, prompt_text
 from engines.tasks import TASKS, Example
 
-Batch = tuple[torch.Tensor, torch.Tensor]  # input ids [B, L], target ids [B, L] with -100 where no loss is taken
+POOL = 1024  # examples that are sorted together
+IGNORED = -100
+Pair = tuple[list[int], list[int]]  # ids of the prompt with the chat template, ids of the answer with the end mark
+Batch = dict[str, Tensor]  # arguments of the network, and "targets" with IGNORED where no loss is taken
 
 
-def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: int = 0) -> Iterator[Batch]:
-    """Endless batches from step `start`. Row i of the logits predicts token i+1 in both kinds, so targets are shifted left by one."""
-    weights = list(recipe.mixture.values())
-    step = start
+def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], Batch]]:
+    """Endless (position behind the batch, batch), from a position (pool, batch in the pool)."""
+    pool, skip = start
     while True:
-        rng = random.Random(f"{recipe.name}/{recipe.seed}/{step}")
-        streams = {name: TASKS[name].generate("train", rng.getrandbits(48)) for name in recipe.mixture}
-        examples = [next(streams[name]) for name in rng.choices(list(recipe.mixture), weights, k=recipe.batch)]
-        pairs = encode(tokenizer, examples)
-        yield _causal(tokenizer, pairs) if recipe.kind == "causal" else _masked(recipe, tokenizer, pairs, rng)
-        step += 1
+        rng = random.Random(f"{recipe.name}/{recipe.seed}/{pool}")
+        pairs = encode(tokenizer, draw(recipe, rng))
+        for i, rows in enumerate(cut_by_length(recipe, pairs, rng)):
+            seed = rng.getrandbits(48)
+            if i >= skip:
+                yield (pool, i + 1), make_batch(recipe, tokenizer, rows, random.Random(seed), torch.Generator().manual_seed(seed))
+        pool, skip = pool + 1, 0
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, examples: list[Example]) -> list[tuple[list[int], list[int]]]:
-    """(prompt ids with the chat template, answer ids with the end mark) per example."""
-    prompts = tokenizer([f"<user> {e.prompt}<answer>" for e in examples])["input_ids"]
-    answers = tokenizer([f" {e.answer}<eos>" for e in examples])["input_ids"]
+def draw(recipe: Recipe, rng: random.Random) -> list[Example]:
+    """One pool of training examples in the recipe's mixture."""
+    streams = {name: TASKS[name].generate("train", rng.getrandbits(48)) for name in recipe.mixture if name in TASKS}
+    chosen = rng.choices(list(recipe.mixture), list(recipe.mixture.values()), k=POOL)
+    return [next(streams[name]) if name in streams else rng.choice(_told()) for name in chosen]
+
+
+@cache
+def _told() -> list[Example]:
+    return [Example("tell", prompt_of(story), story["text"]) for story in read_stories("train")]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, examples: list[Example]) -> list[Pair]:
+    """(prompt ids, answer ids) per example."""
+    prompts = tokenizer([prompt_text(e.prompt) for e in examples])["input_ids"]
+    answers = tokenizer([answer_text(e.answer) for e in examples])["input_ids"]
     return list(zip(prompts, answers, strict=True))
 
 
-def _causal(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[list[int], list[int]]]) -> Batch:
-    length = max(len(p) + len(a) for p, a in pairs)
-    ids = torch.full((len(pairs), length), tokenizer.pad_token_id)
-    targets = torch.full((len(pairs), length), -100)
-    for row, (prompt, answer) in enumerate(pairs):
-        end = len(prompt) + len(answer)
-        ids[row, :end] = torch.tensor(prompt + answer)
-        targets[row, len(prompt) - 1 : end - 1] = torch.tensor(answer)
-    return ids, targets
+def cut_by_length(recipe: Recipe, pairs: list[Pair], rng: random.Random) -> list[list[tuple[Pair, int]]]:
+    """Rows (pair, length of the answer's canvas) in batches of at most `recipe.batch` tokens, in random order."""
+    rows = sorted(((pair, _canvas(recipe, pair, rng)) for pair in pairs), key=lambda row: len(row[0][0]) + row[1])
+    cut: list[list[tuple[Pair, int]]] = [[]]
+    for row in rows:
+        longest = len(row[0][0]) + row[1]  # sorted: the newest row is the longest
+        if cut[-1] and longest * (len(cut[-1]) + 1) * COPIES.get(recipe.kind, 1) > recipe.batch:
+            cut.append([])
+        cut[-1].append(row)
+    rng.shuffle(cut)
+    return cut
 
 
-def _masked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[list[int], list[int]]], rng: random.Random) -> Batch:
-    """The answer stands on an EOS-padded canvas. Half of the rows mask every position with a rate t ~ U(0, 1) (LLaDA's loss), half are
-    in semi-autoregressive state: a clean prefix, some of the current block known, everything behind masked.
+COPIES = {"block": 4}  # noisy and clean half, and both again with the complementary mask
 
-    Rows are padded to one length by lengthening the canvas, so that no position is hidden and a plain full-attention forward serves.
+
+def _canvas(recipe: Recipe, pair: Pair, rng: random.Random) -> int:
+    """Answer positions of a row: the answer; for a masked model end marks behind it, seldom many, so that a long canvas is known too."""
+    prompt, answer = pair
+    if recipe.kind == "masked":
+        return len(answer) + int(80 * rng.random() ** 3)
+    return -(-(len(prompt) + len(answer)) // recipe.block) * recipe.block - len(prompt) if recipe.kind == "block" else len(answer)
+
+
+def make_batch(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[tuple[Pair, int]], rng: random.Random, generator: torch.Generator) -> Batch:
+    """Network inputs and targets of some rows. Row i of the logits predicts token i + 1 in the decoder-only kinds, so their targets are shifted."""
+    if recipe.kind == "encdec":
+        return _encdec(tokenizer, [pair for pair, _ in rows])
+    length = max(len(prompt) + canvas for (prompt, _), canvas in rows)
+    ids = torch.full((len(rows), length), tokenizer.eos_token_id)
+    answered = torch.zeros((len(rows), length), dtype=torch.bool)
+    for i, ((prompt, answer), canvas) in enumerate(rows):
+        ids[i, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
+        answered[i, len(prompt) : length if recipe.kind == "masked" else len(prompt) + canvas] = True
+    if recipe.kind == "causal":
+        return {"input_ids": ids, "targets": _shifted(ids, answered)}
+    if recipe.kind == "masked":
+        hidden = torch.stack([_hide(len(prompt), len(answer), length, rng, generator) for (prompt, answer), _ in rows]) & answered
+        return {"input_ids": torch.where(hidden, tokenizer.mask_token_id, ids), "targets": _shifted(ids, hidden)}
+    return block_batch(ids, answered, recipe.block, tokenizer.mask_token_id, generator)
+
+
+def _shifted(ids: Tensor, wanted: Tensor) -> Tensor:
+    targets = torch.full_like(ids, IGNORED)
+    targets[:, :-1] = torch.where(wanted, ids, IGNORED)[:, 1:]
+    return targets
+
+
+def _hide(prompt: int, answer: int, length: int, rng: random.Random, generator: torch.Generator) -> Tensor:
+    """Which positions of a row are masked [length]. Half of the rows mask each with one rate t ~ U(0, 1) (LLaDA's loss), half are in
+    semi-autoregressive state: a clean prefix, some of the current block known, everything behind masked."""
+    if rng.random() < 0.5:
+        return torch.rand(length, generator=generator) < rng.random()
+    hidden = torch.zeros(length, dtype=torch.bool)
+    first = prompt + rng.randint(0, answer - 1)
+    end = first + rng.choice((4, 8, 16, 32, 64))
+    hidden[first:] = True
+    hidden[first:end] = torch.rand(len(hidden[first:end]), generator=generator) < rng.random()
+    return hidden
+
+
+def block_batch(ids: Tensor, answered: Tensor, block: int, mask_id: int, generator: torch.Generator) -> Batch:
+    """Fast-dLLM v2's training rows: the noisy text and behind it the clean one, each twice, with a mask and with its complement.
+
+    ids [R, L] with L a multiple of `block`. Every block draws t ~ U(0, 1) and masks its answer tokens with probability (1 - 1e-3) t + 1e-3. Returns
+    input_ids [2R, 2L], position_ids, the attention mask [1, 1, 2L, 2L] and targets [2R, 2L], which stand in the noisy half only (section 3.2 and
+    the released code; each answer token is asked for in just one of the two copies).
     """
-    generator = torch.Generator().manual_seed(rng.getrandbits(48))
-    low, high = recipe.canvas
-    canvas = low + int((high + 1 - low) * rng.random() ** 3)
-    length = max(len(p) for p, _ in pairs) + canvas
-    ids = torch.full((len(pairs), length), tokenizer.eos_token_id)
-    answered = torch.zeros((len(pairs), length), dtype=torch.bool)
-    hidden = torch.zeros((len(pairs), length), dtype=torch.bool)
-    for row, (prompt, answer) in enumerate(pairs):
-        ids[row, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
-        answered[row, len(prompt) :] = True
-        if rng.random() < 0.5:
-            hidden[row] = torch.rand(length, generator=generator) < rng.random()
-        else:
-            first = len(prompt) + rng.randint(0, len(answer) - 1)
-            block_end = first + rng.choice((4, 8, 16, 32))
-            hidden[row, first:] = True
-            hidden[row, first:block_end] = torch.rand(len(hidden[row, first:block_end]), generator=generator) < rng.random()
-    hidden &= answered
-    targets = torch.full_like(ids, -100)
-    targets[:, :-1] = torch.where(hidden, ids, -100)[:, 1:]
-    return torch.where(hidden, tokenizer.mask_token_id, ids), targets
+    rows, length = ids.shape
+    rate = torch.rand((rows, length // block), generator=generator).repeat_interleave(block, dim=1) * (1 - 1e-3) + 1e-3
+    drawn = torch.rand((rows, length), generator=generator) < rate
+    hidden = torch.cat([drawn & answered, ~drawn & answered])
+    clean = ids.repeat(2, 1)
+    noisy = torch.where(hidden, mask_id, clean)
+    positions = torch.arange(length).repeat(2)[None]
+    return {
+        "input_ids": torch.cat([noisy, clean], dim=1),
+        "position_ids": positions,
+        "attention_mask": block_training_mask(length, block)[None, None],
+        "targets": torch.cat([_shifted(clean, hidden), torch.full_like(clean, IGNORED)], dim=1),
+    }
+
+
+def block_training_mask(length: int, block: int) -> Tensor:
+    """Who may look at whom in [noisy; clean] [2L, 2L], True where allowed: own block in the own half, clean earlier blocks; a clean row also its own."""
+    number = torch.arange(length) // block
+    same, earlier = number[:, None] == number[None], number[:, None] > number[None]
+    nothing = torch.zeros_like(same)
+    return torch.cat([torch.cat([same, earlier], dim=1), torch.cat([nothing, same | earlier], dim=1)])
+
+
+def _encdec(tokenizer: PreTrainedTokenizerBase, pairs: list[Pair]) -> Batch:
+    """Prompt into the encoder, answer into the decoder behind the pad token (T5's start)."""
+    prompt_length, answer_length = max(len(p) for p, _ in pairs), max(len(a) for _, a in pairs)
+    ids = torch.full((len(pairs), prompt_length), tokenizer.pad_token_id)
+    targets = torch.full((len(pairs), answer_length), IGNORED)
+    for i, (prompt, answer) in enumerate(pairs):
+        ids[i, : len(prompt)] = torch.tensor(prompt)
+        targets[i, : len(answer)] = torch.tensor(answer)
+    start = torch.full((len(pairs), 1), tokenizer.pad_token_id)
+    decoder = torch.cat([start, targets.clamp_min(tokenizer.pad_token_id)[:, :-1]], dim=1)
+    return {"input_ids": ids, "attention_mask": (ids != tokenizer.pad_token_id).long(), "decoder_input_ids": decoder, "targets": targets}

@@ -1,0 +1,156 @@
+"""The card of a trained model, and the tables made of all cards (`assets/models/README.md`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import LlamaForCausalLM, T5ForConditionalGeneration
+
+from engines.models.train.marks import held_out, loss_and_agreement, mark
+from engines.models.train.networks import Network
+from engines.models.train.recipes import RECIPES, Recipe
+from engines.models.train.stories import prompt_of, read_stories
+from engines.models.train.tokenizer import load_tokenizer
+from engines.tasks import TASKS, Example
+
+PROMPTS = 100  # held-out prompts per task
+THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward (block models: one per block)
+LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
+DECODING = {
+    "causal": "greedy",
+    "encdec": "greedy",
+    "masked": "one most-confident token per forward on a canvas of the task's longest answer, rounded up to 16",
+    "block": "one most-confident token per forward inside the open block",
+}
+
+
+def training_facts(recipe: Recipe, steps: int, tokens: int, minutes: float, device: str, limit: str = "") -> dict[str, Any]:
+    """What is known when the training ends; `limit` is what its command had beside the name."""
+    stories = len(read_stories("train")) if "tell" in recipe.mixture else 0
+    where = torch.cuda.get_device_name(device) if device.startswith("cuda") else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    return {
+        "name": recipe.name,
+        "kind": recipe.kind,
+        "data": f"train split of engines/tasks (mixture in engines/models/train/recipes.py) and {stories} stories written by SmolLM2-135M-Instruct",
+        "seed": recipe.seed,
+        "steps": steps,
+        "tokens": tokens,
+        "minutes": round(minutes, 1),
+        "machine": f"{where}, torch {torch.__version__}",
+        "init_from": recipe.init_from,
+        "licence": "Apache-2.0 (trained here, on synthetic data and on stories written by SmolLM2-135M-Instruct, which is Apache-2.0)",
+        "command": f"python -m engines.models.train {recipe.name}{limit}",
+    }
+
+
+def load_network(folder: Path, kind: str) -> Network:
+    """The weights that ship, in float32."""
+    return (T5ForConditionalGeneration if kind == "encdec" else LlamaForCausalLM).from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def write_card(folder: Path, facts: dict[str, Any]) -> None:
+    """Mark the weights in `folder` on the held-out split and write card.json: the facts given and the marks."""
+    recipe, tokenizer = RECIPES[facts["name"]], load_tokenizer()
+    network = load_network(folder, recipe.kind)
+    card = facts | {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "sha256": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(),
+        "decoding": DECODING[recipe.kind],
+        "held_out_prompts": PROMPTS,
+        "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS).exact for task in TASKS},
+    }
+    if recipe.kind in ("masked", "block"):
+        card |= _parallel(network, tokenizer, recipe)
+    if recipe.kind == "causal":
+        card |= _causal(network, tokenizer, recipe, folder.parent)
+    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+
+
+def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any]:
+    """Exact match and forwards at every threshold, and how often a token committed at p > 0.9 was right (tasks with one right answer)."""
+    marks = {task: {threshold: mark(network, tokenizer, recipe, task, PROMPTS, threshold=threshold) for threshold in THRESHOLDS} for task in TASKS}
+    unique = [task for task in TASKS if not TASKS[task].many]
+    sure, right = (sum(getattr(marks[task][0.9], key) for task in unique) for key in ("sure", "sure_right"))
+    return {
+        "thresholds": {task: {str(t): {"exact": m.exact, "forwards": round(m.forwards, 2)} for t, m in row.items()} for task, row in marks.items()},
+        "calibration": {"tokens_at_p_over_0.9": sure, "of_them_right": right, "share": round(right / max(1, sure), 4)},
+    }
+
+
+def _causal(network: Network, tokenizer: Any, recipe: Recipe, models: Path) -> dict[str, Any]:
+    """Loss on held-out tasks and stories, and how often the largest causal model ranks the same token first."""
+    other = load_network(models / LARGEST, "causal") if (models / LARGEST / "model.safetensors").is_file() else None
+    texts = {"tasks": [e for task in TASKS for e in held_out(task, PROMPTS // 2)]}
+    if "tell" in recipe.mixture:
+        texts["stories"] = [Example("tell", prompt_of(story), story["text"]) for story in read_stories("held-out")]
+    found = {name: loss_and_agreement(network, other, tokenizer, examples) for name, examples in texts.items()}
+    return {"loss": {name: loss for name, (loss, _) in found.items()}, f"top1_agreement_with_{LARGEST}": {name: same for name, (_, same) in found.items()}}
+
+
+INTRODUCTION = f"""# The embedded models
+
+Written by `python -m engines.models.train table` from the cards beside the weights. All share one tokenizer (`tokenizer/`, byte-level BPE, 2,048 entries;
+ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn), were trained here on the tasks of `engines/tasks` and on short
+stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of {PROMPTS} held-out prompts per task whose whole answer passes the
+task's own check; such a figure is uncertain by up to 10 points. "(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong.
+"""
+
+
+def write_table(models: Path) -> None:
+    """Write README.md beside the model folders, from what the cards say."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in models.glob("*/card.json")}
+    cards = [found[name] for name in RECIPES if name in found]
+    names = [card["name"] for card in cards]
+    lines = [INTRODUCTION, "## How they were made", ""]
+    lines += _table(
+        ["model", "kind", "parameters", "started from", "steps", "tokens", "minutes", "machine", "made again by"],
+        [
+            [
+                c["name"],
+                c["kind"],
+                f"{c['parameters']:,}",
+                c["init_from"] or "random",
+                c["steps"],
+                f"{c['tokens'] / 1e6:.1f} M",
+                c["minutes"],
+                c["machine"],
+                f"`{c['command']}`",
+            ]
+            for c in cards
+        ],
+    )
+    lines += ["", "## Held-out exact match, one token per forward", ""]
+    rows = [[task + (" (many)" if TASKS[task].many else ""), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
+    lines += _table(["task", *names], rows)
+    for card in (c for c in cards if "thresholds" in c):
+        lines += ["", f"## {card['name']}: exact match / mean forwards by threshold", ""]
+        head = ["task", "one per forward", *("all at once" if t == 0 else f"p > {t}" for t in THRESHOLDS)]
+        lines += _table(head, [_sweep(card, task) for task in card["thresholds"]])
+        sure = card["calibration"]
+        counted = f"Of {sure['tokens_at_p_over_0.9']:,} tokens committed at p > 0.9 (threshold 0.9, tasks with one right answer)"
+        lines += ["", f"{counted}, {sure['share']:.1%} were right."]
+    causal = [c for c in cards if "loss" in c]
+    if causal:
+        lines += ["", f"## Causal models: loss (nats per token) and the share of positions where {LARGEST} ranks the same token first", ""]
+        agreement = f"top1_agreement_with_{LARGEST}"
+        rows = [[c["name"], *(f"{c['loss'][k]:.3f}" for k in ("tasks", "stories")), *(_share(c[agreement][k]) for k in ("tasks", "stories"))] for c in causal]
+        lines += _table(["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows)
+    (models / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _share(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.1%}"
+
+
+def _sweep(card: dict[str, Any], task: str) -> list[str]:
+    by_threshold = card["thresholds"][task].values()
+    return [task, f"{card['held_out_exact_match'][task]:.0%}", *(f"{m['exact']:.0%} / {m['forwards']:.1f}" for m in by_threshold)]
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> list[str]:
+    return [f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows)]

@@ -1,0 +1,49 @@
+"""Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked against."""
+
+from __future__ import annotations
+
+import re
+
+from engines.tasks.base import Example, Group, Split, Task, Verdict, split_of
+from engines.tasks.language import LANGUAGE
+from engines.tasks.lists import LISTS
+from engines.tasks.programs import PROGRAMS
+from engines.tasks.puzzles import PUZZLES
+from engines.tasks.reading import READING
+from engines.tasks.stories import STORIES
+from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
+
+__all__ = [
+    "TASKS",
+    "Example",
+    "Group",
+    "Split",
+    "Task",
+    "Verdict",
+    "check",
+    "difference_with_steps",
+    "recognise",
+    "split_of",
+    "sum_with_steps",
+]
+
+TASKS: dict[str, Task] = {task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)}
+
+
+def _parts(prompt: str) -> tuple[str, str]:
+    """(slug, text) of a prompt "slug: text", however its first word is typed."""
+    verb, _, text = prompt.strip().partition(":")
+    return re.sub(r"\s+", " ", verb).strip().lower(), text.strip()
+
+
+def recognise(prompt: str) -> Example | None:
+    """The task that a typed prompt asks for, with a right answer; None if it is none of ours (then nothing is marked)."""
+    slug, text = _parts(prompt)
+    answer = TASKS[slug].read(text) if slug in TASKS and text else None
+    return None if answer is None else Example(slug, prompt, answer)
+
+
+def check(example: Example, output: str) -> Verdict:
+    """Mark an output exactly, by the rule of the example's task. White space between words is forgiven except in Python."""
+    place = TASKS[example.task].wrong(_parts(example.prompt)[1], example.answer, output)
+    return Verdict(place is None, place, example.answer)
