@@ -15,7 +15,7 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.models import Model
-from engines.models import smollm2
+from engines.models import oracle, smollm2
 from engines.models.hub import HUB_ID, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 
@@ -57,11 +57,12 @@ def assets() -> Path:
 
 
 def list_models() -> list[ModelInfo]:
-    """The embedded models whose weights are there, then SmolLM2. Loads nothing."""
+    """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
     folders = sorted(p.parent for p in (assets() / "models").glob("*/config.json") if shards(p.parent))
     names = {folder.name for folder in folders}
     return [_describe(folder, names) for folder in folders] + [
-        ModelInfo(smollm2.NAME, "causal", "SmolLM2-135M-Instruct", smollm2.PARAMETERS, "cache" if smollm2.ready() else "download", smollm2.NOTE)
+        ModelInfo(smollm2.NAME, "causal", "SmolLM2-135M-Instruct", smollm2.PARAMETERS, "cache" if smollm2.ready() else "download", smollm2.NOTE),
+        ModelInfo(oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE),
     ]
 
 
@@ -97,7 +98,9 @@ def load_model(name_or_path: str | os.PathLike[str], *, kind: str | None = None,
     name = _canonical(os.fspath(name_or_path))
     key = repr((name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
     with _lock:
-        if key not in _loaded:
+        if key not in _loaded and name == oracle.NAME:
+            _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
+        elif key not in _loaded:
             folder, label, revision, licence = _locate(name, options.pop("revision", None))
             _loaded[key] = load_folder(folder, label, kind=kind, device=device, dtype=dtype, revision=revision, licence=licence, **options)
         _loaded.move_to_end(key)

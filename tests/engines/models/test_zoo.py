@@ -43,9 +43,10 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_list_and_companions(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
-    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2"]
+    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle"]
     assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
-    assert models["smollm2"].where == "download"
+    assert models["smollm2"].where == "download" and (models["oracle"].kind, models["oracle"].parameters) == ("masked", 0)
+    assert zoo.load_model("oracle", kind="masked") is zoo.load_model("oracle")
     with pytest.raises(UserError, match="shift is an option of masked and block models and tiny-ar-m is causal"):
         zoo.load_model("tiny-ar-m", shift=True)
     with pytest.raises(UserError, match="revision is an option of models on the hub"):
