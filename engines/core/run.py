@@ -78,6 +78,7 @@ class Run(Iterator[Step]):
         self._reason: Literal["complete", "stopped", "budget", "failed"] = "stopped"
         self._message = ""
         self.steps: list[Step] = []
+        size = getattr(main, "block_size", 1)  # a block-diffusion board is made of whole blocks
         self.header = Header(
             schema=SCHEMA_VERSION,
             method=info.slug,
@@ -99,7 +100,7 @@ class Run(Iterator[Step]):
             started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             eos_ids=sorted(main.eos_ids),
             mask_id=mask_id,
-            canvas=len(prompt_ids) + p.max_new_tokens if mask_id is not None else None,
+            canvas=-(-(len(prompt_ids) + p.max_new_tokens) // size) * size if mask_id is not None else None,
             warmup_seconds=warmup,
         )
 

@@ -13,7 +13,7 @@ from tests.engines.fakes import board
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
-MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m"}
+MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m", "block": "tiny-blockdlm"}
 TEXT_VALUES = ("=", "+", "12", "13,14,15")
 
 
