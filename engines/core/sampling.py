@@ -57,6 +57,23 @@ def law(z: Tensor, temperature: float) -> Tensor:
     return (z.float() / temperature).softmax(-1)
 
 
+def within_mass(z: Tensor, top_p: float) -> Tensor:
+    """Top-p: logits [.., V] with -inf behind the most likely tokens whose mass first exceeds `top_p`; the first one always stays, 1 keeps all."""
+    if top_p >= 1:
+        return z
+    ranked, ids = z.sort(dim=-1, descending=True, stable=True)
+    beyond = torch.zeros_like(ids, dtype=torch.bool)
+    beyond[..., 1:] = ranked.softmax(-1).cumsum(-1)[..., :-1] > top_p
+    return z.masked_fill(torch.zeros_like(beyond).scatter(-1, ids, beyond), -torch.inf)
+
+
+def within_rank(z: Tensor, top_k: int) -> Tensor:
+    """Top-k: logits [.., V] with -inf below the k-th largest; equals of the k-th stay, 0 keeps all."""
+    if top_k <= 0:
+        return z
+    return z.masked_fill(z < z.topk(min(top_k, z.shape[-1]), dim=-1).values[..., -1:], -torch.inf)
+
+
 def accept_probability(p: Tensor, q: Tensor, token: int) -> float:
     """min(1, p(x)/q(x)): the chance that a token drawn from q is kept (Leviathan et al. 2023, algorithm 1)."""
     if q[token] <= 0:  # cannot have been drawn, but rounding may say so; never keep what the target rules out

@@ -27,6 +27,14 @@ NAMES = {
     "decay_beta": "decay_beta",
     "early_stop": "early_stop",
     "delimiter_threshold": "delimiter_threshold",
+    "relaxed_threshold": "relaxed_threshold",
+    "radius": "radius",
+    "answer_start": "answer_start",
+    "max_new_tokens": "max_new_tokens",
+    "alg": "alg",
+    "alg_temp": "alg_temp",
+    "top_p": "top_p",
+    "alg_p_threshold": "alg_p_threshold",
 }
 
 
@@ -90,3 +98,66 @@ def adablock(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
         or differ("block_lengths", [b - a for a, b in starts], want.get("block_lengths", [b - a for a, b in starts]))
         or differ("nfe_per_block", [blocks.count(s) for s in starts], want.get("nfe_per_block", [blocks.count(s) for s in starts]))
     )
+
+
+@checks("localleap")
+def localleap(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """LocalLeap's loop; `steps` is only checked for divisibility there."""
+    return mismatch(decoded("localleap", case, data, folder, drop=("steps",)), case)
+
+
+@checks("prophet")
+def prophet(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Prophet's early exit and the step it reports. Constraints stand in the canvas before the first forward there, and in our first step's commits."""
+    given = {int(offset): token for offset, token in case["params"].get("constraints", {}).items()}
+    bars = {f"bar_{phase}": bar for phase, bar in case["params"].get("early_exit_thresholds", {}).items()}
+    constraints = "|".join(f"{offset}:#{token}" for offset, token in given.items())
+    trace = decoded("prophet", case, data, folder, constraints=constraints, **bars)
+    written = {len(case["prompt"]) + offset: token for offset, token in given.items()}
+    first, *rest = case["expected"]["steps"]
+    steps = [{**first, "set": sorted([*first["set"], *([q, token, None] for q, token in written.items())])}, *rest]
+    leap = next((step.index + 1 for step in trace.steps if step.choice and step.choice.chosen == "all-in"), None)
+    want = case["expected"]["extra"]["exit"]["exit_decision_step"]
+    return mismatch(trace, {**case, "expected": {**case["expected"], "steps": steps}}) or differ("exit", leap, want)
+
+
+@checks("dream")
+def dream(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Dream's loop with its four orders, and the rule that Fast-dLLM adds to it."""
+    if case["params"]["alg"] == "confidence_threshold":
+        return mismatch(decoded("dream-threshold", case, data, folder, drop=("alg",)), case)
+    return mismatch(decoded("dream", case, data, folder), case)
+
+
+@checks("dimple")
+def dimple(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Dimple's `dim` pipeline. Priors stand in the canvas before the first forward there, and in our first step's commits."""
+    if case["params"]["decoding_pipeline"] != "dim":
+        raise NotCovered
+    given = {int(offset): token for offset, token in case["params"].get("structure_prior", {}).items()}
+    trace = decoded("dimple", case, data, folder, structure_prior="|".join(f"{offset}:#{token}" for offset, token in given.items()))
+    first, *rest = case["expected"]["steps"]
+    steps = [{**first, "set": sorted([*first["set"], *([len(case["prompt"]) + offset, token, None] for offset, token in given.items())])}, *rest]
+    return mismatch(trace, {**case, "expected": {**case["expected"], "steps": steps}})
+
+
+@checks("fast_dllm_v2")
+def fast_dllm_v2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Fast-dLLM v2's generate: what every forward fed and wrote. The forward that stores the last block for nothing is not made by us."""
+    p, prompt, expected = case["params"], case["prompt"], case["expected"]
+    model = load_model(str(folder / "stubs" / case["stub"]), kind="block", mask_id=data["mask_id"])
+    size = p["block_size"]
+    params = {k: v for k, v in p.items() if k in ("small_block_size", "threshold", "use_block_cache")}
+    canvas = (len(prompt) // size + p["max_new_tokens"] // size) * size - len(prompt)
+    trace = run("fast-dllm-v2", model, prompt, params={**params, "max_new_tokens": canvas}, detail="light")
+    wanted = expected["steps"][:-1] if expected["steps"][-1]["kind"] == "store" else expected["steps"]
+    if fault := differ("nfe", trace.totals.forwards, len(wanted)):
+        return fault
+    for i, (step, want) in enumerate(zip(trace.steps, wanted, strict=True)):
+        pairs = sorted(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
+        if fault := differ(f"forward {i} commits", [list(pair) for pair in pairs], [[q, token] for q, token, _ in want["set"]]):
+            return fault
+        if fault := differ(f"forward {i} fed", next([s.start, s.end] for s in step.spans if s.kind == "fed"), want["fed"]):
+            return fault
+    final = prompt + trace.output_ids[: len(expected["final"]) - len(prompt)]
+    return differ("final", final, expected["final"][: len(final)])

@@ -10,7 +10,10 @@ import engines
 from .conftest import GOLDEN
 
 COVERED = {
-    "diffusion": {"llada.json", "fast_dllm_v1.json", "fast_dllm_v1_cache.json", "credit.json", "dinfer_threshold.json", "adablock.json"},
+    "diffusion": {
+        *("llada.json", "fast_dllm_v1.json", "fast_dllm_v1_cache.json", "credit.json", "dinfer_threshold.json", "adablock.json"),
+        *("localleap.json", "prophet.json", "dream.json", "dimple.json", "fast_dllm_v2.json"),
+    },
     "speculative": {"chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"},
     "sampling": {"ead.json"},
 }
