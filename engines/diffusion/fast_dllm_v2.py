@@ -28,6 +28,8 @@ from engines.core.sampling import entropy, within_mass
 if TYPE_CHECKING:
     from torch import Tensor
 
+TOP_P = 0.95  # official, where a temperature is set
+
 
 @method(
     "fast-dllm-v2",
@@ -40,10 +42,9 @@ if TYPE_CHECKING:
     params=[
         max_new_tokens(),
         Int("small_block_size", 8, 1, 1024, symbol="b", sees="Sub-blocks are finished from left to right; at most b tokens per forward."),
-        Float("threshold", 0.9, 0.0, 1.0, symbol="θ", sees="Lower commits more per forward and risks more; 1 is one token per forward.", neutral=1.0),
+        Float("threshold", 0.9, 0.0, 1.0, symbol="θ", sees="Lower commits more per forward and risks more; 1 is one token per forward."),
         Bool("use_block_cache", False, sees="Feed only the sub-block where its first token is known: fewer tokens, older keys and values around it."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn instead of being the most likely."),
-        Float("top_p", 0.95, 0.01, 1.0, sees="With a temperature: draw only from the most likely tokens that make up this mass."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn, from the likeliest tokens that make up 95 %."),
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
@@ -128,7 +129,7 @@ def propose(z: Tensor, p: Params, run: Recorder) -> tuple[Tensor, Tensor]:
     if p.temperature == 0:
         chance, tokens = z.softmax(-1).max(-1)
         return tokens, chance
-    law = within_mass(z / p.temperature, p.top_p).softmax(-1)
+    law = within_mass(z / p.temperature, TOP_P).softmax(-1)
     tokens = torch.multinomial(law.cpu(), 1, generator=run.rng).to(z.device)
     return tokens[:, 0], law.gather(-1, tokens)[:, 0]
 

@@ -29,6 +29,8 @@ from engines.tasks import lists, puzzles, recognise, words
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engines.core.models import Tokenizer
+
 NAME = "oracle"
 TITLE = "Exact oracle for lists and puzzles (no network)"
 NOTE = "Knows the true law of every position by counting all right answers: what goes wrong here is the price of parallel commits."
@@ -176,7 +178,7 @@ class OracleMaskedLM:
     """
 
     mask_id, eos_ids, vocab_size, max_positions = MASK, frozenset({EOS}), len(TOKENIZER.texts), 2048
-    tokenizer = TOKENIZER
+    tokenizer: Tokenizer = TOKENIZER
 
     def __init__(self, record: ModelRecord) -> None:
         self.record = record

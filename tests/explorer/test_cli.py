@@ -17,8 +17,8 @@ from explorer.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "sort: Mia, Leo, Ada"
-MASKED = next(i for i in engines.list_methods() if i.kind == "masked" and i.baseline is None).slug
-PARALLEL = next(i for i in engines.list_methods() if i.kind == "masked" and i.baseline == MASKED).slug
+BASES = [i.slug for i in engines.list_methods() if i.kind == "masked" and i.baseline is None]
+PARALLEL, MASKED = next((i.slug, i.baseline) for i in engines.list_methods() if i.baseline in BASES)
 TWO_MODELS = next(i for i in engines.list_methods() if len(i.needs) > 1)
 MODEL = "tiny-dlm"
 

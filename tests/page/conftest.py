@@ -22,9 +22,10 @@ def first_model(kind: str) -> str:
 
 
 def methods_of(kind: str) -> list[str]:
-    """Methods that one embedded model of that kind can run, controls first."""
+    """Methods that one embedded model of that kind can run, controls first: those that others are compared with."""
     infos = [info for info in engines.list_methods() if list(info.needs.values()) == [kind]]
-    return [info.slug for info in sorted(infos, key=lambda info: info.baseline is not None)]
+    controls = {info.baseline for info in infos}
+    return [info.slug for info in sorted(infos, key=lambda info: (info.baseline is not None, info.slug not in controls))]
 
 
 @pytest.fixture(scope="session")

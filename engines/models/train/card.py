@@ -18,7 +18,7 @@ from engines.models.train.stories import prompt_of, read_stories
 from engines.models.train.tokenizer import load_tokenizer
 from engines.tasks import TASKS, Example
 
-PROMPTS = 100  # held-out prompts per task
+PROMPTS = {"causal": 100, "encdec": 100, "masked": 50, "block": 50}  # held-out prompts per task; diffusion models are marked at five thresholds too
 THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward (block models: one per block)
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
@@ -61,8 +61,8 @@ def write_card(folder: Path, facts: dict[str, Any]) -> None:
         "parameters": sum(p.numel() for p in network.parameters()),
         "sha256": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(),
         "decoding": DECODING[recipe.kind],
-        "held_out_prompts": PROMPTS,
-        "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS).exact for task in TASKS},
+        "held_out_prompts": PROMPTS[recipe.kind],
+        "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS[recipe.kind]).exact for task in TASKS},
     }
     if recipe.kind in ("masked", "block"):
         card |= _parallel(network, tokenizer, recipe)
@@ -73,7 +73,7 @@ def write_card(folder: Path, facts: dict[str, Any]) -> None:
 
 def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any]:
     """Exact match and forwards at every threshold, and how often a token committed at p > 0.9 was right (tasks with one right answer)."""
-    marks = {task: {threshold: mark(network, tokenizer, recipe, task, PROMPTS, threshold=threshold) for threshold in THRESHOLDS} for task in TASKS}
+    marks = {task: {threshold: mark(network, tokenizer, recipe, task, PROMPTS[recipe.kind], threshold=threshold) for threshold in THRESHOLDS} for task in TASKS}
     unique = [task for task in TASKS if not TASKS[task].many]
     sure, right = (sum(getattr(marks[task][0.9], key) for task in unique) for key in ("sure", "sure_right"))
     return {
@@ -85,7 +85,7 @@ def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any
 def _causal(network: Network, tokenizer: Any, recipe: Recipe, models: Path) -> dict[str, Any]:
     """Loss on held-out tasks and stories, and how often the largest causal model ranks the same token first."""
     other = load_network(models / LARGEST, "causal") if (models / LARGEST / "model.safetensors").is_file() else None
-    texts = {"tasks": [e for task in TASKS for e in held_out(task, PROMPTS // 2)]}
+    texts = {"tasks": [e for task in TASKS for e in held_out(task, PROMPTS[recipe.kind] // 2)]}
     if "tell" in recipe.mixture:
         texts["stories"] = [Example("tell", prompt_of(story), story["text"]) for story in read_stories("held-out")]
     found = {name: loss_and_agreement(network, other, tokenizer, examples) for name, examples in texts.items()}
@@ -96,8 +96,9 @@ INTRODUCTION = f"""# The embedded models
 
 Written by `python -m engines.models.train table` from the cards beside the weights. All share one tokenizer (`tokenizer/`, byte-level BPE, 2,048 entries;
 ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn), were trained here on the tasks of `engines/tasks` and on short
-stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of {PROMPTS} held-out prompts per task whose whole answer passes the
-task's own check; such a figure is uncertain by up to 10 points. "(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong.
+stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check:
+{PROMPTS["causal"]} prompts per task, {PROMPTS["masked"]} for the diffusion models (a card may say more), so a figure is uncertain by up to 10 or 14 points.
+"(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong.
 """
 
 
