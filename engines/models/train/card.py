@@ -18,8 +18,8 @@ from engines.models.train.stories import prompt_of, read_stories
 from engines.models.train.tokenizer import load_tokenizer
 from engines.tasks import TASKS, Example
 
-PROMPTS = {"causal": 100, "encdec": 100, "masked": 50, "block": 50}  # held-out prompts per task; diffusion models are marked at five thresholds too
-THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward (block models: one per block)
+PROMPTS = {"causal": 100, "encdec": 100, "masked": 50, "block": 50}  # held-out prompts per task; masked models are marked at five thresholds too
+THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
     "causal": "greedy",
@@ -64,7 +64,7 @@ def write_card(folder: Path, facts: dict[str, Any]) -> None:
         "held_out_prompts": PROMPTS[recipe.kind],
         "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS[recipe.kind]).exact for task in TASKS},
     }
-    if recipe.kind in ("masked", "block"):
+    if recipe.kind == "masked":
         card |= _parallel(network, tokenizer, recipe)
     if recipe.kind == "causal":
         card |= _causal(network, tokenizer, recipe, folder.parent)
