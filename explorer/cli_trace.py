@@ -13,6 +13,7 @@ import engines
 from engines import Step, Trace, UserError
 from explorer.cli_io import cell, check_target, print_json, printable, read_traces, write
 from explorer.cli_run import split_role
+from explorer.hindsight import hindsight, summary
 
 Fields = dict[str, Any]
 
@@ -65,6 +66,7 @@ def heading(trace: Trace) -> Iterator[str]:
     yield "params: " + printable(", ".join(f"{name}={value}" for name, value in h.params.items()))
     seconds = f"{t.model_seconds:.3f} s model, {t.method_seconds:.3f} s method"
     yield f"{len(trace.steps)} steps, {t.forwards} forward passes, {t.tokens} tokens, {seconds}"
+    yield f"hindsight: {summary(hindsight(trace))}"
 
 
 def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str]:

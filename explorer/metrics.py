@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from engines import Trace
+from explorer.hindsight import CAVEAT, coverage, hindsight
 
 Kind = Literal["measured", "derived", "modelled", "published"]
 
@@ -47,8 +48,8 @@ def _number(value: float, unit: str) -> str:
 
 
 def measure(trace: Trace) -> list[Metric]:
-    """All metrics that apply to this trace: counts, times, then what its trees and choices allow."""
-    return [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace)]
+    """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
+    return [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace), *hindsight_metrics(trace)]
 
 
 def counts(trace: Trace) -> list[Metric]:
@@ -156,6 +157,21 @@ def choice_metrics(trace: Trace) -> list[Metric]:
         )
         shown.append(Metric(name="weighted_cost", label="Parameter-weighted cost", value=cost, unit="ratio", kind="modelled", formula=formula, conditions=note))
     return shown
+
+
+def hindsight_metrics(trace: Trace) -> list[Metric]:
+    """How long final tokens had been the top guess before they were committed; empty where no candidates show it."""
+    lens = hindsight(trace)
+    if lens.enough is None:
+        return []
+    about = f"{CAVEAT}; {coverage(lens)}"
+    since = "forwards from the step since which the final token stayed the top guess to the step that committed it"
+    formula = "forwards until every final token was written, or was the top guess and stayed it ÷ all forwards of the run"
+    return [
+        _derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "forwards", f"mean of {since}", about),
+        _derived("commit_delay_max", "Commit delay, longest", lens.max_delay, "count", f"largest number of {since}", about),
+        _derived("forwards_enough", "Forwards that were enough", ratio(lens.enough, lens.forwards), "share", formula, about),
+    ]
 
 
 def weighted_cost(trace: Trace) -> float | None:

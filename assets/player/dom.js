@@ -22,6 +22,12 @@ export function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
 }
 
+/** The drawing area of a picture that shrinks to three quarters in a narrow panel, then scrolls. */
+export function frame(picture, w, h) {
+  set(picture, { viewBox: `0 0 ${w} ${h}` });
+  picture.style.cssText = `max-width:${w}px;min-width:${w * 0.75}px`;
+}
+
 /** A canvas of w x h CSS pixels, sharp on dense screens. */
 export function sizeCanvas(canvas, w, h) {
   const ratio = window.devicePixelRatio || 1;
@@ -49,17 +55,17 @@ export function select(label, options, value, choose) {
   return el("label", { class: "dx-select" }, el("span", {}, label), box);
 }
 
+/** A state of the board as the legends show it. */
+export const legend = ({ states }, state, text = states[state].label) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
+
 /** The part of a timeline that has not been played yet is covered by a veil which only moves. */
-export function timeline(seek, ...drawing) {
+export function timeline(run, context, ...drawing) {
   const veil = el("div", { class: "dx-veil" }), hand = el("div", { class: "dx-hand" });
-  const node = el("div", { class: "dx-timeline", onclick: (event) => seek(place(event)) }, ...drawing, veil, hand);
+  const node = el("div", { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(place(event) * run.length) + 1) }, ...drawing, veil, hand);
   const place = (event) => {
     const box = node.getBoundingClientRect();
     return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
   };
-  const show = (part) => {
-    veil.style.transform = `translateX(${part * 100}%)`;
-    hand.style.transform = `translateX(${part * 100}%)`;
-  };
+  const show = (t) => (veil.style.transform = hand.style.transform = `translateX(${(100 * t) / run.length}%)`);
   return { node, show, place };
 }

@@ -9,6 +9,7 @@ import { Branches } from "./views/branches.js";
 import { Counters } from "./views/counters.js";
 import { Facts } from "./views/facts.js";
 import { Gantt } from "./views/gantt.js";
+import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
 import { Media } from "./views/media.js";
 import { Ribbon } from "./views/ribbon.js";
@@ -17,7 +18,8 @@ import { Text } from "./views/text.js";
 import { Tokens } from "./views/tokens.js";
 import { DraftTree } from "./views/tree.js";
 
-const VIEWS = [Counters, Text, Tokens, DraftTree, Ribbon, Lanes, Facts, Branches, Media, Routing, Gantt];
+// A view is drawn if the run fills its `group` or it `wants` the run; one that names neither always is.
+const VIEWS = [Counters, Text, Tokens, DraftTree, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing, Gantt];
 const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
 const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: "ready", playing: "playing", done: "done", stopped: "stopped", failed: "failed", error: "cannot show" };
 let ids = 0;
@@ -98,7 +100,6 @@ class Player {
   }
 
   clear() {
-    for (const { view } of this.views) view.destroy();
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
     this.body.replaceChildren();
     setText(this.say, "");
@@ -149,7 +150,7 @@ class Player {
   }
 
   #sentence() {
-    return this.run ? [`Step ${this.t} of ${this.run.length}.`, ...this.views.map(({ view }) => view.describe(this.t)), this.note.textContent].filter(Boolean).join(" ") : "";
+    return this.run ? [`Step ${this.t} of ${this.run.length}.`, ...this.views.map(({ view }) => view.describe?.(this.t)), this.note.textContent].filter(Boolean).join(" ") : "";
   }
 
   #speak() {
@@ -172,7 +173,7 @@ class Player {
     this.context.lane = this.context.lane !== "" && !run.lanes.has(this.context.lane) ? (run.lanes.has("confidence") ? "confidence" : ([...run.lanes.keys()][0] ?? null)) : this.context.lane;
     for (const { view } of this.views) view.grow?.();
     VIEWS.forEach((View, place) => {
-      if (this.views.some((v) => v.View === View) || !View.wants(run)) return;
+      if (this.views.some((v) => v.View === View) || !(View.wants ? View.wants(run) : !View.group || run.has(View.group))) return;
       const dom = el("div", { class: "dx-content" }), view = new View();
       const frame = View.title ? el("details", { class: "dx-view", open: true, "data-view": View.name }, el("summary", {}, View.title), dom) : dom;
       const after = this.views.find((v) => v.place > place);

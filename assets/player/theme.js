@@ -31,7 +31,7 @@ export function modeOf(element) {
   return getComputedStyle(element).getPropertyValue("--dx-mode").trim() || "light";
 }
 
-const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+export const rgbOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
 export function luminance(rgb) {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
@@ -40,7 +40,7 @@ export function luminance(rgb) {
 
 /** The heat ramp in 32 levels: {rgb, fill, text}; the text is black or white, whichever can be read better. */
 export function ramp(theme, mode) {
-  const stops = theme.heat[mode].map(channels);
+  const stops = theme.heat[mode].map(rgbOf);
   return Array.from({ length: LEVELS }, (_, level) => {
     const place = (level / (LEVELS - 1)) * (stops.length - 1), i = Math.min(Math.floor(place), stops.length - 2);
     const rgb = stops[i].map((c, channel) => Math.round(c + (stops[i + 1][channel] - c) * (place - i)));
@@ -53,5 +53,3 @@ export const levelOf = (part) => (Number.isNaN(part) ? -1 : Math.round(part * (L
 export function spanColour(theme, mode, kind) {
   return theme.spans[mode][Object.hasOwn(theme.spans[mode], kind) ? kind : "other"];
 }
-
-export const rgbOf = channels;

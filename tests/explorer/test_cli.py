@@ -14,6 +14,7 @@ import pytest
 import engines
 from engines import Trace
 from explorer.cli import main
+from explorer.hindsight import hindsight, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "sort: Mia, Leo, Ada"
@@ -219,6 +220,7 @@ def test_replay_tells_every_step(capsys, trace_file):
     assert code == 0
     assert sum(line.startswith("step ") for line in out.splitlines()) == len(trace.steps)
     assert all(step.note in out for step in trace.steps) and trace.text in out and trace.header.prompt in out
+    assert f"hindsight: {summary(hindsight(trace))}" in out.splitlines()
     code, out, _ = call(capsys, "replay", str(trace_file), "--step", "1")
     assert code == 0 and out.startswith("step 1: ") and "likely:" in out and "step 2:" not in out
     told = json.loads(call(capsys, "replay", str(trace_file), "--json")[1])

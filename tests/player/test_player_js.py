@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import re
@@ -14,13 +15,15 @@ import pytest
 from handmade import HOSTILE, drafting, everything_else, masked
 from playwright.sync_api import Browser
 
-from engines.core.events import Candidates, Commits, pack, pack_raw
+from engines.core.events import Candidates, Commits, Trace, pack, pack_raw
 from explorer.export.html import ASSETS, bundle, export_html
+from explorer.hindsight import hindsight
+from tests.explorer.lookback import invented
 
 PLAYER = ASSETS / "player"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
 MODES = ("light", "dark")
-BUDGET = 100_000  # bytes of all modules and styles as they stand; a third of it when compressed
+BUDGET = 105_000  # bytes of all modules and styles as they stand; a third of it when compressed
 Call = Callable[..., Any]
 
 
@@ -188,6 +191,28 @@ def test_batches_are_put_in_order(js: Call) -> None:
     last = {"run": "a", "seq": 3}
     batches = [*({"run": run, "seq": seq} for run, seq in [("a", 4), ("a", 3), ("a", 6), ("b", 0), ("b", 2)]), {"run": "b", "seq": 1, "header": {}}]
     assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == ["next", "old", "gap", "start", "gap", "start"]
+
+
+# hindsight: Python counts for the tables and the command line, the player for what it draws
+
+
+def recorded() -> list[Trace]:
+    return [Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))]
+
+
+@pytest.mark.parametrize(
+    "traces", [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]], ids=["invented", "recorded", "made"]
+)
+def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
+    shown = 0
+    for trace in traces():
+        here = hindsight(trace)
+        there = js("hindsight.js", "M.hindsight(modules['store.js'].Run.from(text))", text=trace.to_json())
+        assert there["positions"] == [{name: getattr(one, name) for name in one.__struct_fields__} for one in here.positions]
+        assert (there["never"], there["forwards"], there["enough"]) == (here.never_committed, here.forwards, here.enough)
+        assert (there["mean"], there["max"]) == (pytest.approx(here.mean_delay), here.max_delay)
+        shown += here.enough is not None
+    assert shown
 
 
 # layout

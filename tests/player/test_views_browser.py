@@ -12,8 +12,10 @@ import pytest
 from handmade import HOSTILE, drafting, everything_else, hostile, masked
 from playwright.sync_api import Browser, expect
 
-from engines.core.events import Piece, Trace
+from engines.core.events import Piece, Trace, pack
 from explorer.export.html import ASSETS
+from explorer.hindsight import CAVEAT
+from tests.explorer.lookback import looked
 
 Watched = Any  # conftest.Watched: a page with what it asked for and complained about
 Open = Callable[..., Watched]
@@ -192,6 +194,62 @@ def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
     at = trace.steps[5].commits.positions[0]
     pixel = page.page.evaluate("(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at)
     assert pixel == [0xF5, 0xB8, 0x3D, 255]
+
+
+def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) -> None:
+    trace = masked(24, 6)
+    at = trace.steps[4].commits.positions[0]
+    wrong = trace.steps[1].candidates
+    rows = wrong.tokens.array().copy()
+    rows[wrong.positions.index(at)] = rows[wrong.positions.index(at), 0] + 1
+    wrong.tokens = pack(rows)
+    page = opened([trace, drafting()])
+    lens = page.page.locator("[data-view=Hindsight]")
+    expect(lens).to_have_count(1)  # the other run recorded no candidates
+    expect(lens).to_contain_text(re.compile(rf"After 3 of 6 forward passes \(50 %\).*{CAVEAT}.*Start known for 12 of 12 committed positions\.", re.IGNORECASE))
+    place = lens.locator(f'[role=listitem][aria-label^="position {at},"]')
+    expect(place).to_have_attribute("aria-label", re.compile("decodable since step 3, committed at step 5$"))
+    expect(place).to_have_attribute("title", re.compile("decodable since step 3, committed at step 5$"))
+    for step, state in [(0, "masked"), (2, "masked"), (3, "drafted"), (4, "drafted"), (5, "old"), (6, "old")]:
+        seek(page, step)
+        expect(place).to_have_attribute("data-s", state)
+    assert place.evaluate("(node) => node.style.background") != ""
+    bars = lens.locator("rect").filter(has=page.page.locator("title", has_text=f"position {at},"))
+    assert bars.evaluate_all("(bars) => bars.map((bar) => [bar.x.baseVal.value, bar.width.baseVal.value])") == [[2, 2], [4, 1]]
+    box = lens.locator(".dx-timeline").bounding_box()
+    lens.locator(".dx-timeline").click(position={"x": box["width"] * 1.5 / 6, "y": 20})
+    assert steps(page) == [2, 2]
+    waiting = [p for step in trace.steps[2:] for p in step.commits.positions if p != at]
+    expect(lens).to_contain_text(f"{len(waiting)} decodable and not committed yet")
+    page.page.locator(".dx-panel").first.press("ArrowRight")
+    hand = lens.locator(".dx-hand").evaluate("(node) => [node.getBoundingClientRect().left, node.parentNode.getBoundingClientRect()].map((b) => b.left ?? b)")
+    assert hand[0] - hand[1] == pytest.approx(box["width"] / 2, abs=3)
+
+
+def test_hindsight_says_when_it_has_nothing_to_show_and_what_is_unknown(opened: Open) -> None:
+    causal = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=None)
+    torn = looked([({2: 4, 3: 5, 4: 4}, []), ({3: 5, 4: 5}, [(2, 4)]), ({4: 6}, []), ({3: 5, 4: 6}, [(3, 5), (4, 4)])], canvas=6)
+    page = opened([causal, torn])
+    lenses = page.page.locator("[data-view=Hindsight]")
+    expect(lenses.first).to_contain_text("Nothing to show: no candidates were recorded for a position before the step that wrote it.")
+    expect(lenses.first.locator("svg, [role=listitem]")).to_have_count(0)
+    labels = lenses.nth(1).locator("[role=listitem]").evaluate_all("(nodes) => nodes.map((n) => [n.dataset.k, n.ariaLabel.split(': ').slice(1).join(': ')])")
+    assert labels == [
+        ["unknown", "decodable since: unknown, committed at step 2"],
+        ["since", "decodable since step 4 or earlier, committed at step 4"],
+        ["other", "not the top guess, committed at step 4"],
+    ]
+    for part in ("Start known for 1 of 3", "1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never committed"):
+        expect(lenses.nth(1)).to_contain_text(part)
+
+
+def test_hindsight_waits_for_the_end_of_a_live_run(opened: Open) -> None:
+    page, parts = opened([masked(24, 4)]), batches(masked(24, 4))
+    page.page.evaluate("(some) => some.forEach((b) => handles[0].push(b))", parts[:-1])
+    assert "Hindsight" not in debug(page)["views"]
+    page.page.evaluate("(b) => handles[0].push(b)", parts[-1])
+    assert "Hindsight" in debug(page)["views"]
+    expect(page.page.locator("[data-view=Hindsight] [role=listitem]")).to_have_count(12)
 
 
 def test_figures_say_how_they_were_made(opened: Open) -> None:

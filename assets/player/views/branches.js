@@ -1,22 +1,17 @@
 // Beams or reasoning paths: one column for each of the latest steps, a link from each branch to the one it grew from.
 
 import { glyphs, number } from "../codec.js";
-import { el, set, svg } from "../dom.js";
+import { el, frame, svg } from "../dom.js";
 
 const COLUMNS = 16, W = 108, X = 140, H = 34, Y = 42;
 const FATES = { alive: ["drafted", ""], pruned: ["unreached", "✕"], finished: ["old", "■"], chosen: ["accepted", "★"] };
 
-const SHRINK = 0.75; // smallest scale before the picture scrolls
-
 export class Branches {
   static title = "Branches";
-
-  static wants(run) {
-    return run.has("branches");
-  }
+  static group = "branches";
 
   load(run, dom) {
-    Object.assign(this, { run, dom });
+    this.run = run;
     this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Branches over steps" });
     this.scroll = el("div", { class: "dx-scroll" }, this.picture);
     dom.append(this.scroll);
@@ -38,8 +33,7 @@ export class Branches {
       for (const [id, place] of fresh) latest.set(id, place);
     });
     const w = Math.max(1, steps.length) * X, h = tall * Y + 4;
-    set(this.picture, { viewBox: `0 0 ${w} ${h}` });
-    this.picture.style.cssText = `max-width:${w}px;min-width:${w * SHRINK}px`;
+    frame(this.picture, w, h);
     this.picture.replaceChildren(...edges, ...nodes);
     this.scroll.scrollLeft = w;
   }
@@ -47,9 +41,5 @@ export class Branches {
   describe(t) {
     const branches = this.run.steps[t - 1]?.branches ?? [];
     return branches.length ? `${branches.length} branches, ${branches.filter((b) => b.fate === "pruned").length} pruned.` : "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

@@ -18,12 +18,8 @@ const FIGURES = [
 ];
 
 export class Counters {
-  static wants() {
-    return true;
-  }
-
   load(run, dom) {
-    Object.assign(this, { run, dom, open: null });
+    Object.assign(this, { run, open: null });
     this.note = el("p", { class: "dx-formula", hidden: true });
     this.items = FIGURES.map(([name, origin], i) => {
       const value = el("strong", {}, "–");
@@ -62,9 +58,5 @@ export class Counters {
 
   describe() {
     return `${this.values.tokens} tokens after ${this.values.forwards} forward passes.`;
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

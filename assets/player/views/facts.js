@@ -7,17 +7,14 @@ const H = 36;
 
 export class Facts {
   static title = "Numbers of the method, as recorded";
-
-  static wants(run) {
-    return run.has("facts");
-  }
+  static group = "facts";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom, lines: [] });
+    Object.assign(this, { run, lines: [] });
     this.box = el("div", { class: "dx-multiples" });
     this.make = () => {
-      const path = svg("path", { class: "dx-smooth", "vector-effect": "non-scaling-stroke" }), picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, path);
-      const line = timeline((part) => context.seek(Math.floor(part * run.length) + 1), picture), name = el("span"), value = el("strong"), range = el("small");
+      const path = svg("path", { class: "dx-smooth" }), picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, path);
+      const line = timeline(run, context, picture), name = el("span"), value = el("strong"), range = el("small");
       this.lines.push({ path, picture, line, name, value, range });
       return el("div", { class: "dx-fact" }, name, value, line.node, range);
     };
@@ -43,16 +40,8 @@ export class Facts {
 
   show(t) {
     this.names.forEach((name, i) => {
-      this.lines[i].line.show(t / this.run.length);
+      this.lines[i].line.show(t);
       setText(this.lines[i].value, number(this.run.steps[t - 1]?.facts?.[name]));
     });
-  }
-
-  describe() {
-    return "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

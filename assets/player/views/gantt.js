@@ -7,13 +7,10 @@ const ROW = 26, LEFT = 96, WIDE = 720;
 
 export class Gantt {
   static title = "Devices and workers";
-
-  static wants(run) {
-    return run.has("lanes");
-  }
+  static group = "lanes";
 
   load(run, dom) {
-    Object.assign(this, { run, dom });
+    this.run = run;
     this.picture = svg("svg", { class: "dx-gantt", role: "img", "aria-label": "Work over time" });
     this.foot = el("p", { class: "dx-readout" });
     dom.append(el("div", { class: "dx-scroll" }, this.picture), this.foot);
@@ -38,9 +35,5 @@ export class Gantt {
   describe(t) {
     const work = this.run.steps[t - 1]?.lanes ?? [];
     return work.length ? `Work on ${[...new Set(work.map((w) => w.lane))].join(", ")}.` : "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

@@ -6,16 +6,13 @@ import { levelOf, ramp, rgbOf } from "../theme.js";
 
 export class Lanes {
   static title = "Scores over steps";
-
-  static wants(run) {
-    return run.has("scores");
-  }
+  static group = "scores";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, context });
     this.controls = el("div", { class: "dx-controls" });
     this.canvas = el("canvas", { class: "dx-strip", role: "img", "aria-label": "Scores, steps by positions" });
-    this.line = timeline((part) => context.seek(Math.floor(part * run.length) + 1), this.canvas);
+    this.line = timeline(run, context, this.canvas);
     this.line.node.addEventListener("pointermove", (event) => this.#read(event));
     this.line.node.addEventListener("pointerleave", () => setText(this.readout, this.hint));
     this.readout = el("p", { class: "dx-readout" });
@@ -75,20 +72,8 @@ export class Lanes {
     this.grow();
   }
 
-  resize() {
-    this.#draw();
-  }
-
   show(t) {
     this.t = t;
-    this.line.show(t / this.run.length);
-  }
-
-  describe() {
-    return "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
+    this.line.show(t);
   }
 }

@@ -6,13 +6,10 @@ import { ramp } from "../theme.js";
 
 export class Media {
   static title = "Picture tokens";
-
-  static wants(run) {
-    return run.has("media");
-  }
+  static group = "media";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, context });
     this.canvas = el("canvas", { role: "img", "aria-label": "Grid of picture tokens" });
     this.say = el("p", { class: "dx-readout" });
     dom.append(this.say, this.canvas);
@@ -23,8 +20,12 @@ export class Media {
     this.top = Math.max(1, ...this.run.steps.map((step) => (step.media ? unpack(step.media.codes).values.reduce((a, b) => Math.max(a, b), 0) : 0)));
   }
 
+  #latest(t) {
+    return this.run.steps.slice(0, t).findLast((step) => step.media)?.media;
+  }
+
   show(t) {
-    const media = this.run.steps.slice(0, t).findLast((step) => step.media)?.media;
+    const media = this.#latest(t);
     setText(this.say, this.describe(t));
     this.canvas.hidden = !media;
     if (!media) return;
@@ -46,19 +47,15 @@ export class Media {
       if (!box.label) continue;
       pen.fillRect(box.column * size, box.row * size, pen.measureText(box.label.slice(0, 24)).width + 8, 16);
       pen.fillStyle = panel;
-      pen.fillText((box.label ?? "").slice(0, 24), box.column * size + 4, box.row * size + 12);
+      pen.fillText(box.label.slice(0, 24), box.column * size + 4, box.row * size + 12);
       pen.fillStyle = accent;
     }
   }
 
   describe(t) {
-    const media = this.run.steps.slice(0, t).findLast((step) => step.media)?.media;
+    const media = this.#latest(t);
     if (!media) return "No picture yet.";
     const { values } = unpack(media.codes), known = values.filter((code) => code >= 0).length;
     return `${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

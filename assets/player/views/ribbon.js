@@ -7,15 +7,12 @@ const H = 110, BAND = 18; // units of the drawing; x runs over steps
 
 export class Ribbon {
   static title = "Choice of model or mode";
-
-  static wants(run) {
-    return run.has("choice");
-  }
+  static group = "choice";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom });
+    this.run = run;
     this.picture = svg("svg", { class: "dx-ribbon", preserveAspectRatio: "none", role: "img", "aria-label": "Choices over steps" });
-    this.line = timeline((part) => context.seek(Math.floor(part * run.length) + 1), this.picture);
+    this.line = timeline(run, context, this.picture);
     this.say = el("p", { class: "dx-readout" });
     this.legend = el("div", { class: "dx-legend" });
     dom.append(this.say, this.line.node, this.legend);
@@ -44,11 +41,11 @@ export class Ribbon {
         return `${command}${i + 0.5},${y(v).toFixed(2)}`;
       }).join("");
     };
-    const stroke = (kind, d) => svg("path", { class: kind, d, "vector-effect": "non-scaling-stroke" });
+    const stroke = (kind, d) => svg("path", { class: kind, d });
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
       ...stretches.map(({ chosen, start, end }) => svg("rect", { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` }, svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`))),
-      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i + 1},0V${H}`, "vector-effect": "non-scaling-stroke" }, svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`))] : [])),
+      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i + 1},0V${H}` }, svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`))] : [])),
       stroke("dx-threshold", curve((c) => c.threshold)), stroke("dx-raw", curve((c) => c.raw)), stroke("dx-smooth", curve((c) => c.value)));
     this.legend.replaceChildren(
       ...this.options.map((option, i) => el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option)),
@@ -61,16 +58,12 @@ export class Ribbon {
   }
 
   show(t) {
-    this.line.show(t / this.run.length);
+    this.line.show(t);
     setText(this.say, this.describe(t) || "No choice at this step.");
   }
 
   describe(t) {
     const c = this.run.steps[t - 1]?.choice;
     return c ? `${c.chosen} runs; ${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${c.raw == null ? "" : ` (raw ${number(c.raw)})`}${c.switched ? "; switches after this step" : ""}${c.detail ? `: ${c.detail}` : ""}.` : "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

@@ -6,13 +6,10 @@ import { ramp } from "../theme.js";
 
 export class Routing {
   static title = "Routing";
-
-  static wants(run) {
-    return run.has("routing");
-  }
+  static group = "routing";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, context });
     this.say = el("p", { class: "dx-readout" });
     this.table = el("table", { class: "dx-grid" });
     dom.append(this.say, el("div", { class: "dx-scroll" }, this.table));
@@ -42,9 +39,5 @@ export class Routing {
   describe(t) {
     const entries = this.run.steps[t - 1]?.routing ?? [];
     return entries.length ? `${entries[0].kind} routing of ${new Set(entries.map((e) => e.position)).size} positions in this step; shade: summed weight.` : "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

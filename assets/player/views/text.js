@@ -8,13 +8,8 @@ const LONG = 12; // open positions in a row that are drawn one by one
 export class Text {
   static title = "Generated text";
 
-  static wants() {
-    return true;
-  }
-
   load(run, dom) {
     this.run = run;
-    this.dom = dom;
     this.box = el("p", { class: "dx-text" });
     dom.append(this.box);
   }
@@ -31,9 +26,5 @@ export class Text {
 
   describe(t) {
     return this.run.end && t === this.run.length ? `The text is: ${prose(this.run.end.text).slice(0, 300)}` : "";
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

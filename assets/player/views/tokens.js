@@ -1,7 +1,7 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and windows.
 
 import { glyphs, number } from "../codec.js";
-import { el, pool, select, setText, sizeCanvas } from "../dom.js";
+import { el, legend, pool, select, setText, sizeCanvas } from "../dom.js";
 import { cellAt, grid, segments } from "../layout.js";
 import { levelOf, ramp, spanColour } from "../theme.js";
 import { details } from "./details.js";
@@ -12,10 +12,6 @@ const LINES = ["solid", "dashed", "dotted", "double"];
 
 export class Tokens {
   static title = "Token board";
-
-  static wants() {
-    return true;
-  }
 
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, t: 0, picked: -1, pinned: false });
@@ -183,7 +179,7 @@ export class Tokens {
     const { run, context } = this, { states } = context.theme;
     const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
     this.legend.replaceChildren(
-      ...Object.keys(states).filter((state) => run.states.has(state)).map((state) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), states[state].label)),
+      ...Object.keys(states).filter((state) => run.states.has(state)).map((state) => legend(context.theme, state)),
       ...(lane ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", { class: "dx-ramp" }), number(lane.hi, lane.unit))] : []),
       ...run.spanKinds.map((kind, i) => el("span", {}, el("i", { class: "dx-line", style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}` }), kind)),
     );
@@ -246,9 +242,5 @@ export class Tokens {
     const open = run.canvas === null ? "" : ` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
     const say = commits?.positions.slice(0, 6).map((p, i) => (commits.tokens[i] < 0 ? `position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20))).join(", ");
     return say ? `${commits.positions.length} written: ${say}${commits.positions.length > 6 ? " and more" : ""}.${open}` : `Nothing written.${open}`;
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

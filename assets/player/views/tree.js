@@ -1,7 +1,7 @@
 // The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step gained.
 
 import { glyphs, number } from "../codec.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
@@ -31,17 +31,12 @@ function tell(row) {
     row.folded && `${row.folded} nodes below are folded`].filter(Boolean).join(", ");
 }
 
-const SHRINK = 0.75; // smallest scale before the picture scrolls
-
 export class DraftTree {
   static title = "Draft tree";
-
-  static wants(run) {
-    return run.has("tree");
-  }
+  static group = "tree";
 
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, context });
     this.say = el("p", { class: "dx-readout" });
     this.edges = svg("g");
     this.nodes = svg("g");
@@ -50,7 +45,7 @@ export class DraftTree {
     this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Draft tree" }, svg("defs", {}, hatch), this.edges, this.nodes);
     this.scroll = el("div", { class: "dx-scroll" }, this.picture);
     const states = ["accepted", "rejected", "unreached", "bonus"];
-    dom.append(this.say, this.scroll, el("div", { class: "dx-legend" }, ...states.map((s) => el("span", {}, el("i", { class: "dx-cell", "data-s": s }, context.theme.states[s].glyph), context.theme.states[s].label)),
+    dom.append(this.say, this.scroll, el("div", { class: "dx-legend" }, ...states.map((s) => legend(context.theme, s)),
       el("span", {}, "edge width: draft probability or rank")));
   }
 
@@ -70,8 +65,7 @@ export class DraftTree {
     const { places, rows: height, columns } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
     const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
     const w = (columns - 1) * NODE.x + NODE.w + 8, h = (height - 1) * NODE.y + NODE.h + 8;
-    set(this.picture, { viewBox: `0 0 ${w} ${h}` });
-    this.picture.style.cssText = `max-width:${w}px;min-width:${w * SHRINK}px`;
+    frame(this.picture, w, h);
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
       const row = rows[edges[i]], a = at[number.get(row.parent)], b = at[number.get(edges[i])], x1 = a.x + NODE.w, y1 = a.y + NODE.h / 2, y2 = b.y + NODE.h / 2, middle = (x1 + b.x) / 2;
@@ -95,9 +89,5 @@ export class DraftTree {
     if (!tree) return t ? `No draft tree in step ${t}.` : "Before the first step.";
     const { rows, accepted } = rowsOf(tree), bonus = rows.length - tree.tokens.length, drafted = tree.why.filter((why) => why !== "root").length;
     return `${drafted} drafted, ${accepted} accepted${bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : ""}.`;
-  }
-
-  destroy() {
-    this.dom.replaceChildren();
   }
 }

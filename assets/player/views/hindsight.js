@@ -1,0 +1,79 @@
+// Hindsight of a finished run: since when each final token had been the top guess, against the step that committed it.
+
+import { glyphs, number } from "../codec.js";
+import { el, legend, setText, svg, timeline } from "../dom.js";
+import { hindsight } from "../hindsight.js";
+import { levelOf, ramp } from "../theme.js";
+
+const NOTHING = "Nothing to show: no candidates were recorded for a position before the step that wrote it.";
+const START = { other: "not the top guess", unknown: "decodable since: unknown" };
+
+export class Hindsight {
+  static title = "Hindsight: decodable before it was committed";
+
+  static wants(run) {
+    return run.end && run.has("candidates");
+  }
+
+  load(run, dom, context) {
+    Object.assign(this, { run, context, ...hindsight(run), say: el("p", { class: "dx-none" }) });
+    const { positions, forwards, enough, mean, max, never } = this;
+    if (enough === null) return dom.append(el("p", { class: "dx-none" }, NOTHING));
+    this.cells = positions.map((row) => {
+      const text = glyphs(run.piece(row.token).text, 24);
+      const start = START[row.known] ?? `decodable since step ${row.since + 1}${row.earlier ? " or earlier" : ""}`;
+      row.label = `position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
+      return el("span", { class: "dx-cell", role: "listitem", title: row.label, "aria-label": row.label, "data-k": row.known }, text);
+    });
+    this.picture = svg("svg", { viewBox: `0 0 ${run.length} ${positions.length}`, preserveAspectRatio: "none", role: "img",
+      "aria-label": "From decodable to committed, over steps" });
+    this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
+    this.line = timeline(run, context, this.picture);
+    const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
+    const left = Object.entries({ earlier: "of them perhaps earlier", other: "not the top guess when committed (×)",
+      unknown: "without candidates when committed (?)" }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
+    dom.append(
+      el("p", {}, `After ${enough} of ${forwards} forward passes (${Math.round((100 * enough) / forwards)} %) every final token`
+        + ` was written, or was the top guess and stayed it.${mean === null ? "" : ` Committed ${number(mean)} passes later on average, ${max} at most.`}`),
+      el("p", { class: "dx-none" }, "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. Start known for "
+        + `${count("since")} of ${positions.length} committed positions${["", ...left, ...(never ? [`${never} never committed`] : [])].join("; ")}.`),
+      el("div", { class: "dx-scroll dx-late", role: "list", "aria-label": "Delay of each position" }, ...this.cells), this.line.node,
+      el("div", { class: "dx-ticks" }, el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
+      el("div", { class: "dx-legend" }, legend(context.theme, "drafted", "decodable"), legend(context.theme, "new", "committed"),
+        el("span", {}, "delay 0", el("i", { class: "dx-ramp" }), `${max ?? 0} passes`)));
+    this.relook();
+  }
+
+  relook() {
+    if (!this.cells) return;
+    const shades = ramp(this.context.theme, this.context.mode());
+    this.picture.replaceChildren(...this.positions.flatMap((row, y) => {
+      const { since, committed, label } = row;
+      const bar = (x, width, look) => svg("rect", { x, y: y + 0.1, width, height: 0.8, ...look }, svg("title", {}, label));
+      row.shade = shades[levelOf(row.delay / (this.max || 1))];
+      if (since === null) return bar(committed, 1, { "data-s": "masked" });
+      return [bar(since, committed - since, { style: `fill:${row.shade.fill}` }), bar(committed, 1, { "data-s": "new" })];
+    }));
+    for (const node of this.cells) node.dataset.s = "";
+    this.show(this.t ?? 0);
+  }
+
+  show(t) {
+    this.t = t;
+    this.cells?.forEach((node, i) => {
+      const { since, committed, shade } = this.positions[i], heat = since !== null && committed < t;
+      const state = committed < t ? "old" : since !== null && since < t ? "drafted" : "masked";
+      if (node.dataset.s === state) return;
+      node.dataset.s = state;
+      node.style.background = heat ? shade.fill : "";
+      node.style.color = heat ? shade.text : "";
+    });
+    this.line?.show(t);
+    setText(this.say, this.describe(t));
+  }
+
+  describe(t) {
+    const open = this.positions.filter(({ since, committed }) => since !== null && since < t && committed >= t);
+    return this.cells ? `${open.length} decodable and not committed yet.` : "";
+  }
+}
