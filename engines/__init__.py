@@ -10,7 +10,7 @@ Importing this package, listing methods and listing models load neither torch no
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.events import Edit, Step, Trace, TraceError
+from engines.core.events import Edit, ModelRecord, Step, Trace, TraceError
 from engines.core.golden import FileReport, checks, differ, verify
 from engines.core.method import MethodInfo
 from engines.core.params import Param
@@ -22,6 +22,7 @@ __all__ = [
     "Edit",
     "FileReport",
     "MethodInfo",
+    "ModelRecord",
     "Param",
     "Run",
     "Step",

@@ -1,4 +1,4 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | sweep | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`); 2 bad input, with one line on standard error that says what is allowed.
 Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
@@ -7,15 +7,19 @@ Nothing heavy is imported before a command needs it: `methods` and `--help` answ
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+import msgspec
+
 import engines
 from engines import MethodInfo, UserError
+from engines.tasks import TASKS
 from explorer import cli_run, cli_trace
-from explorer.cli_io import Parser, print_json, print_table, printable
+from explorer.cli_io import Parser, check_target, print_json, print_table, printable, write
 
 BAD_INPUT = 2
 
@@ -86,6 +90,14 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--max-new-tokens", type=positive, default=64, metavar="N", help="length of the answers (default 64)")
     bench.add_argument("--json", action="store_true", help="print JSON")
     bench.set_defaults(command=bench_command)
+
+    sweep = commands.add_parser("sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method")
+    sweep.add_argument("--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model")
+    sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+    sweep.add_argument("--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks")
+    sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
+    sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
+    sweep.set_defaults(command=sweep_command)
 
     serve = commands.add_parser("serve", help="start the page")
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
@@ -186,6 +198,40 @@ def bench_command(args: argparse.Namespace) -> int:
     print(f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; medians over {args.prompts} prompts of {args.repeats} alternating runs")
     print(measure.table(figures))
     return 0
+
+
+def sweep_command(args: argparse.Namespace) -> int:
+    """Measure quality and forwards and print one line per point; the points that are whole stay when it is interrupted."""
+    from tqdm import tqdm
+
+    from explorer.bench import quality
+
+    check_target(args.json)
+    model = engines.load_model(args.model)
+    slugs = args.method or [i.slug for i in engines.list_methods() if i.kind == model.record.kind and len(i.needs) == 1]
+    points: list[quality.Point] = []
+    tasks = args.task or list(TASKS)
+    with tqdm(unit="run", disable=None, mininterval=1) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        code = cli_run.INTERRUPTED
+        with contextlib.suppress(KeyboardInterrupt):
+            for point in quality.sweep(slugs, model, tasks, args.prompts, progress):
+                points.append(point)  # one by one: an interrupt keeps those that are whole
+            code = 0
+    if not points:
+        return code
+    if args.json:
+        found = quality.Recorded(model.record, tasks, args.prompts, points)
+        write(args.json, msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+    print(f"{model.record.name}, {args.prompts} held-out prompts of each of {len(tasks)} tasks")
+    rows = quality.rows(points)
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+    print(quality.LEGEND)
+    return code
 
 
 def serve_command(args: argparse.Namespace) -> int:

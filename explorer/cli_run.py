@@ -113,6 +113,7 @@ def row(trace: Trace, first: Trace) -> dict[str, Any]:
         "model": "+".join(m.name for m in trace.header.models),
         "steps": len(trace.steps),
         "forwards": t.forwards,
+        "tokens_fed": t.tokens_fed,
         "tokens": t.tokens,
         "tokens_per_forward": t.tokens / t.forwards if t.forwards else None,
         "seconds": t.model_seconds + t.method_seconds,

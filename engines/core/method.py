@@ -28,6 +28,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `needs` maps model roles to kinds; the first role is the model a person picks, the others come from its companions.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
+    `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all others on its kind of model compare with.
     """
 
     slug: str
@@ -41,6 +42,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     lanes: dict[str, LaneInfo] = {}
     baseline: str | None = None
     lossless: bool = False
+    curve: tuple[str, tuple[float, ...]] | None = None
     code: str = ""
     departures: str = "none"
 
@@ -77,6 +79,7 @@ def method(
     lanes: Mapping[str, LaneInfo] | None = None,
     baseline: str | None = None,
     lossless: bool = False,
+    curve: tuple[str, tuple[float, ...]] | None = None,
     code: str = "",
     departures: str = "none",
     check: Callable[[Params], None] | None = None,
@@ -86,8 +89,12 @@ def method(
         raise ValueError(f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}")
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
+    if curve and (curve[0] not in {p.name for p in params} or not curve[1]):
+        raise ValueError(f"method '{slug}' has a curve over '{curve[0]}', which needs to be one of its parameters, with values")
     for p in params:
         p.check(p.default)
+        for value in curve[1] if curve and p.name == curve[0] else ():
+            p.check(value)
     roles: dict[str, ModelKind] = {"target" if needs == "causal" else "model": needs} if isinstance(needs, str) else dict(needs)  # type: ignore[dict-item]
     info = MethodInfo(
         slug=slug,
@@ -101,6 +108,7 @@ def method(
         lanes=dict(lanes or {}),
         baseline=baseline,
         lossless=lossless,
+        curve=curve,
         code=code,
         departures=departures,
     )

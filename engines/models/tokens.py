@@ -42,6 +42,10 @@ class HFTokenizer:
             return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
         return list(self.tokenizer(text)["input_ids"])
 
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text as it stands, by the model's own merges."""
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special tokens and ids that stand for nothing are left out, broken bytes become U+FFFD."""
         known = [int(i) for i in ids if 0 <= i < self.size]
@@ -93,6 +97,10 @@ class IdTokenizer:
             given = f"'{bad}'" if bad is not None else "an empty prompt"
             raise UserError(f"this model has no tokenizer and {given} was given; write token ids from 0 to {self.size - 1}, for example '1 16 5'.")
         return [int(w) for w in words]
+
+    def encode(self, text: str) -> list[int]:
+        """As `encode_prompt`: there is no other text than ids."""
+        return self.encode_prompt(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The ids, separated by spaces; special ones are left out."""

@@ -7,7 +7,8 @@ from typing import Any
 import gradio as gr
 
 from engines import broken_methods, tasks
-from explorer.page import tables
+from explorer.bench import quality
+from explorer.page import curves, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message, whole
 from explorer.page.handlers import Handlers, say
@@ -41,6 +42,13 @@ by your browser and checked by this server, which forgets it when you close the 
 """
 
 
+SWEEPS_HELP = """### What a method adds to a plain threshold
+Most published speed-ups of parallel decoding are told against one token per forward, while committing everything above a fixed confidence already takes
+most of them. So each method stands before the sweep of that threshold on the same model and prompts: a dot above the line is better than any threshold
+at that cost, a dot on it is as good as one, a dot below it is worse. Bars are 95 % intervals (Wilson); answers are checked exactly; nothing is timed here.
+"""
+
+
 def build(desk: Handlers) -> gr.Blocks:
     """The whole page."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
@@ -57,11 +65,31 @@ def build(desk: Handlers) -> gr.Blocks:
                 table(tables.methods(desk.catalogue.methods))
                 table(tables.models(desk.catalogue.models))
                 table(tables.broken(broken_methods(), desk.gallery.broken))
+            with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
+                _sweeps(sweeps)
             with gr.Tab("About the numbers", id="about"):
                 gr.Markdown(NUMBERS_HELP)
         demo.unload(desk.closed)
         gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo
+
+
+def _sweeps(tab: gr.Tab) -> None:
+    """Recorded quality against forwards. The figures are drawn when the tab is opened, so that a page without them never loads plotly."""
+    gr.Markdown(SWEEPS_HELP)
+    found = quality.recorded()
+    if not found:
+        gr.Markdown("No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`.")
+    figures = []
+    for one in found:
+        figures.append(gr.Plot(show_label=False, min_width=320))
+        table(tables.sweep(one))
+    if figures:
+        tab.select(lambda: [curves.sweep_figure(one.points, _title(one)) for one in found], None, figures, **LIGHT)
+
+
+def _title(found: quality.Recorded) -> str:
+    return f"{found.model.name}: exact answers against forwards, {found.points[0].tried} held-out prompts"
 
 
 def _opening(desk: Handlers) -> str:

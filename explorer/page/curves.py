@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engines import Trace
+from explorer.bench.quality import Point, wilson
 from explorer.metrics import confidence_by_step, growth
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-blind eyes; dash and marker differ too
 DASHES = ("solid", "dash", "dot", "dashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 MARKERS = ("circle", "square", "diamond", "x")
 
 
@@ -34,6 +36,42 @@ def _figure(traces: Mapping[int, Trace], points: Callable[[Trace], list[tuple[in
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
         figure.add_scatter(x=[p[0] for p in data], y=[p[1] for p in data], mode="lines+markers", name=name, line=line, marker=marker)
+    return _drawn(figure, title, x, y, top)
+
+
+def sweep_figure(points: Sequence[Point], title: str) -> Any:
+    """Share answered exactly against forwards over the control's: the model's own sweep as a line, every other method as a dot with its 95 % interval."""
+    import plotly.graph_objects as go
+
+    base = next(p for p in points if p.control)
+    figure = go.Figure()
+    curve = sorted((p for p in points if p.on_curve or p.control), key=lambda p: p.forwards)
+    said = [" ".join(f"{k}={v}" for k, v in p.params.items()) or p.method for p in curve]
+    figure.add_scatter(
+        x=[p.forwards / base.forwards for p in curve],
+        y=[p.share for p in curve],
+        text=said,
+        mode="lines+markers+text",
+        textposition="bottom right",
+        textfont={"size": 10},
+        name="the model's own threshold sweep",
+        line={"color": NEUTRAL, "width": 2},
+        marker={"size": 5},
+    )
+    for i, point in enumerate(p for p in points if not (p.on_curve or p.control)):
+        low, high = wilson(round(point.share * point.tried), point.tried)
+        figure.add_scatter(
+            x=[point.forwards / base.forwards],
+            y=[point.share],
+            error_y={"array": [high - point.share], "arrayminus": [point.share - low], "thickness": 1, "width": 3},
+            mode="markers",
+            name=point.method,
+            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
+        )
+    return _drawn(figure, title, "forwards, as a share of one token per forward", "answered exactly", 1.02)
+
+
+def _drawn(figure: Any, title: str, x: str, y: str, top: float | None) -> Any:
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
         title={"text": title, "x": 0.02, "font": {"size": 14}},

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from engines import MethodInfo, Trace, tasks
+from explorer.bench import quality
 from explorer.metrics import Metric, measure
 from explorer.page.parts import fresh
 
-HEADLINE = ("tokens", "forwards", "tokens_per_forward", "model_seconds", "tokens_per_second")
+HEADLINE = ("tokens", "forwards", "tokens_fed", "tokens_per_forward", "model_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
 
@@ -95,6 +96,13 @@ def models(found: tuple[Any, ...]) -> str:
         columns=["Name", "Model", "Kind", "Note"],
         rows=rows,
     )
+
+
+def sweep(found: quality.Recorded) -> str:
+    """A recorded sweep: one row per point, with what the model's own curve has at as many forwards."""
+    lines = quality.rows(found.points)
+    about = f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts of each of {len(found.tasks)} tasks."
+    return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[[str(value) for value in line.values()] for line in lines])
 
 
 def card(title: str, rows: list[list[str]]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import engines
+from explorer.bench import quality
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
 
 
@@ -38,6 +39,16 @@ def test_gallery_compares_runs_on_one_prompt(visit, traces):
     screen.page.locator(".compare").first.click()
     for slot, trace in enumerate(traces):
         expect(screen.player(slot).locator("h2")).to_have_text(trace.header.title)
+
+
+def test_recorded_sweeps_show_their_curve_and_table(visit):
+    found = quality.recorded()
+    screen = visit()
+    screen.tab("Sweeps")
+    expect(screen.page.locator("#sweeps .js-plotly-plot")).to_have_count(len(found))
+    assert len(found) > 0
+    expect(screen.page.locator("#sweeps .facts").first).to_have_attribute("data-rows", str(len(found[0].points)))
+    expect(screen.page.locator("#sweeps")).to_contain_text(found[0].model.sha256[:12])
 
 
 def test_runs_two_methods_and_scrubs_by_keyboard(visit):

@@ -4,6 +4,9 @@ import pytest
 
 import engines
 from engines.core import registry
+from engines.core.errors import UserError
+from engines.core.method import method
+from engines.core.params import Float
 
 GOOD = """
 from engines.core.method import method
@@ -70,3 +73,15 @@ def test_an_unknown_slug_names_the_known_ones():
         engines.get_method("x" * 10_000)
     assert "x" * 61 not in str(caught.value)
     assert [i.slug for i in engines.list_methods()] == list(registry.registry().methods)
+
+
+def test_a_curve_is_over_a_parameter_that_is_there():
+    def declare(curve):
+        method("x", title="", family="diffusion", paper="", summary="", needs="masked", params=[Float("t", 0.5, 0.0, 1.0, sees="")], emits=set(), curve=curve)
+
+    declare(("t", (0.9, 0.1)))
+    for curve in (("u", (0.9,)), ("t", ())):
+        with pytest.raises(ValueError, match="needs to be one of its parameters"):
+            declare(curve)
+    with pytest.raises(UserError, match="t="):
+        declare(("t", (1.5,)))
