@@ -93,7 +93,7 @@ def hindsight(trace: Trace) -> Hindsight:
     header, at = trace.header, {one.position for one in found}
     return Hindsight(
         positions=found,
-        never_committed=sum(p not in at for p in range(len(header.prompt_ids), header.canvas)) if header.canvas is not None else 0,
+        never_committed=sum(p not in at for p in range(len(header.prompt_ids), width(trace))) if header.canvas is not None else 0,
         forwards=used[-1] if used else 0,
         enough=max((used[one.committed if one.since is None else one.since] for one in found), default=None) if looked_ahead else None,
         looked_ahead=looked_ahead,
@@ -110,16 +110,25 @@ def top_guesses(step: Step) -> dict[int, int]:
 
 
 def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
-    """Position -> its writes (step, token) in order. On a board that grows, a negative token takes away all positions from there on."""
+    """Position -> its writes (step, token) in order. A negative token takes away all positions from there on."""
     writes: dict[int, list[tuple[int, int]]] = {}
-    grows, width = trace.header.canvas is None, trace.header.canvas or len(trace.header.prompt_ids)
+    end = trace.header.canvas or len(trace.header.prompt_ids)
     for number, step in enumerate(trace.steps):
         for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            gone = grows and token < 0
-            for at in range(position, width) if gone else (position,):
+            gone = token < 0
+            for at in range(position, end) if gone else (position,):
                 writes.setdefault(at, []).append((number, token))
-            width = min(width, position) if gone else max(width, position + 1)
+            end = min(end, position) if gone else max(end, position + 1)
     return writes
+
+
+def width(trace: Trace) -> int:
+    """Positions of the board at the end of the run."""
+    end = trace.header.canvas or len(trace.header.prompt_ids)
+    for step in trace.steps:
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            end = min(end, position) if token < 0 else max(end, position + 1)
+    return end
 
 
 def hidden(trace: Trace, token: int) -> bool:

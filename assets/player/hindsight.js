@@ -10,7 +10,7 @@ export function hindsight(run) {
     return new Map(values.length ? group.positions.map((p, i) => [p, values[i * (shape[1] ?? 1)]]).reverse() : []);
   });
   const used = run.sums.map((sum) => sum.forwards), hidden = (token) => token < 0 || token === run.mask, positions = [];
-  let ahead = false, enough = 0, never = run.canvas - run.prompt.length;
+  let ahead = false, enough = 0, never = run.widths.at(-1) - run.prompt.length;
   run.history.forEach((writes, position) => {
     const { step: committed, token } = writes.at(-1), before = writes.at(-2), has = (step) => tops[step].has(position);
     if (hidden(token)) return;

@@ -99,7 +99,7 @@ export class Run {
     commits?.positions.forEach((position, i) => {
       const token = commits.tokens[i];
       const entry = { step: index, token, cause: commits.causes[i], probability: commits.probabilities?.[i] ?? null };
-      if (token < 0 && this.canvas === null) {
+      if (token < 0) {
         for (let behind = position; behind < width; behind++) write(behind, entry);
         width = Math.min(width, position);
       } else {

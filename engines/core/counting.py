@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from engines.core.errors import UserError
 from engines.core.lazy import torch
-from engines.core.models import BlockMaskedLM, CausalLM, Extended, KVCache, MaskedLM, Memory, Meter, Model, Seq2SeqLM, row_depths
+from engines.core.models import BlockMaskedLM, CachedMaskedLM, CausalLM, Extended, KVCache, MaskedLM, Memory, Meter, Model, Seq2SeqLM, row_depths
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,10 +42,21 @@ class CountedMasked(Counted):
     def __init__(self, model: MaskedLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
         self.mask_id = model.mask_id
+        self.shift = bool(getattr(model, "shift", False))
 
     def __call__(self, x: Tensor) -> Tensor:
         """See `MaskedLM`; forbidden tokens get -inf."""
         return self._allowed(self._call(x.numel(), lambda: self._model(x)), 0)
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """See `CachedMaskedLM`. Raises UserError for a model that is none."""
+        if not isinstance(self._model, CachedMaskedLM):
+            raise UserError(f"{self.record.name} keeps no keys and values between forwards; set cache=none or choose a Llama- or Qwen-like masked model.")
+        return self._model.new_cache(capacity)
+
+    def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
+        """See `CachedMaskedLM`; what is counted is end - start positions. Forbidden tokens get -inf."""
+        return self._allowed(self._call(end - start, lambda: self._model.feed(x, cache, start, end)), start)
 
 
 class CountedCausal(Counted):
@@ -76,7 +88,7 @@ class CountedBlock(CountedMasked):
 
     def __init__(self, model: BlockMaskedLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.block_size, self.shift = model.block_size, model.shift
+        self.block_size = model.block_size
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `BlockMaskedLM`."""

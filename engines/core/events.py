@@ -102,9 +102,9 @@ class Piece(Record):
 class Commits(Record):
     """Tokens written in this step, one entry per position, in the order in which they were decided.
 
-    `causes`: threshold, top1, quota, factor, random, boosted, greedy, sampled, accepted, bonus, forced, remasked, withdrawn ...
-    `probabilities`: what the deciding distribution gave the token; None where there was none. A remasked position holds the mask id,
-    a withdrawn one (a causal run cut back by an edit) holds -1.
+    `causes`: threshold, top1, quota, factor, random, boosted, greedy, sampled, accepted, bonus, forced, remasked, withdrawn, cut ...
+    `probabilities`: what the deciding distribution gave the token; None where there was none. A remasked position holds the mask id.
+    A -1 ends the board: nothing stands there or behind it any more (a causal run that an edit cut back, a masked board that the method cut off).
     """
 
     positions: list[Index]
@@ -419,7 +419,7 @@ def totals(trace: Trace) -> Totals:
 
 
 def step_tokens(step: Step) -> list[int]:
-    """Every token id that a step mentions (a withdrawn position's -1 excepted)."""
+    """Every token id that a step mentions (the -1 that ends a board excepted)."""
     found: list[int] = []
     if step.commits:
         found += [t for t in step.commits.tokens if t >= 0]

@@ -24,6 +24,10 @@ class Tokenizer(Protocol):
         """Ids of a user's prompt in the model's own chat format (or plain, where it has none)."""
         ...
 
+    def encode(self, text: str) -> list[int]:
+        """Ids of a piece of text as it stands, without chat format and without a beginning or end mark."""
+        ...
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special tokens are left out, broken bytes become U+FFFD."""
         ...
@@ -103,6 +107,29 @@ class MaskedLM(Model, Protocol):
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V]. The mask token is never proposed: its logit is -inf."""
+        ...
+
+
+@runtime_checkable
+class CachedMaskedLM(MaskedLM, Protocol):
+    """A masked model that can be fed a part of the board on keys and values of earlier forwards: approximate ones, for they saw another board.
+
+    shift: row i of the network predicts token i + 1; rows are moved one to the right inside what was fed, the first one keeps its own.
+    """
+
+    shift: bool
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """A cache for boards of up to `capacity` positions. Raises UserError where the network cannot do it."""
+        ...
+
+    def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
+        """Feed the positions start ... end - 1 of a board x [L]; their keys and values replace those in the cache.
+
+        The positions left out count as what they were in the forward that last fed them. Returns logits [end - start, V]; row i is the law of
+        position start + i. With `shift` and start > 0, row 0 keeps its own: its position's law stands before what was fed, so it should be decided
+        already. Raises ValueError for a part of a board that was not fed as a whole before.
+        """
         ...
 
 

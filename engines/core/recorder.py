@@ -130,6 +130,10 @@ class Recorder:
         self.record_seconds += time.perf_counter() - now
         return step
 
+    def book(self, role: str) -> None:
+        """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to compare with."""
+        self._meter.forwards = {role: sum(self._meter.forwards.values())}
+
     def know(self, tokens: Iterable[int]) -> None:
         """Put tokens into the token table."""
         for token in tokens:

@@ -25,15 +25,17 @@ def entropy(z: Tensor, base: float = math.e) -> Tensor:
     return torch.special.entr(z.softmax(-1)).sum(-1) / math.log(base)
 
 
-def gumbel_argmax(z: Tensor, temperature: float, rng: Generator) -> Tensor:
+def gumbel_argmax(z: Tensor, temperature: float, rng: Generator, rows: Tensor | None = None, of: int = 0) -> Tensor:
     """One token per row drawn from softmax(z / temperature), z [..., V] -> [...]; argmax at 0.
 
     LLaDA's form of Gumbel-max, exp(z) / (-ln U)^T in float64 (float32 noise is known to hurt): one uniform tensor of z's shape.
+    rows [k], of: z [k, V] are these rows of a board of `of`, and the noise is drawn for all of it, so that leaving rows out changes no draw.
     """
     if temperature == 0:
         return z.argmax(-1)
     z = z.double()
-    u = torch.rand(z.shape, dtype=torch.float64, generator=rng).to(z.device)
+    u = torch.rand(z.shape if rows is None else (of, z.shape[-1]), dtype=torch.float64, generator=rng)
+    u = (u if rows is None else u[rows.to(u.device)]).to(z.device)
     return (z.exp() / (-u.log()) ** temperature).argmax(-1)
 
 

@@ -18,6 +18,7 @@ NAMES = {
     "init_block_length": "block_length",
     "steps": "steps",
     "cfg_scale": "cfg_scale",
+    "cache": "cache",
     "temperature": "temperature",
     "remasking": "remasking",
     "threshold": "threshold",
@@ -52,7 +53,7 @@ def mismatch(trace: Trace, case: Case) -> str | None:
     if fault := differ("nfe", trace.totals.forwards, expected["nfe"]):
         return fault
     for i, (step, want) in enumerate(zip(trace.steps, expected["steps"], strict=True)):
-        pairs = sorted(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
+        pairs = sorted((q, token) for q, token in zip(step.commits.positions, step.commits.tokens, strict=True) if token >= 0) if step.commits else []
         if fault := differ(f"forward {i} commits", [list(pair) for pair in pairs], [[q, token] for q, token, _ in want["set"]]):
             return fault
         block = next(([s.start, s.end] for s in step.spans if s.kind == "block"), None)
@@ -69,11 +70,15 @@ def llada(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 @checks("fast_dllm_v1", "fast_dllm_v1_cache")
 def fast_dllm_v1(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """Threshold and factor; the fixed schedule too where neither is given. Cached loops are not installed."""
-    if case["params"].get("cache", "none") != "none":
-        raise NotCovered
+    """Threshold and factor, and the fixed schedule where neither is given, with and without a cache; what every forward of a cached file fed."""
     slug = "threshold" if "threshold" in case["params"] else "factor" if "factor" in case["params"] else "llada"
-    return mismatch(decoded(slug, case, data, folder, drop=() if slug == "llada" else ("steps",)), case)
+    trace = decoded(slug, case, data, folder, drop=() if slug == "llada" else ("steps",))
+    whole = [0, trace.header.canvas]
+    for i, (step, want) in enumerate(zip(trace.steps, case["expected"]["steps"], strict=False)):
+        fed = next(([s.start, s.end] for s in step.spans if s.kind == "fed"), whole)
+        if "fed" in want and (fault := differ(f"forward {i} fed", [*fed, step.tokens_fed], [*want["fed"], want["fed"][1] - want["fed"][0]])):
+            return fault
+    return mismatch(trace, case)
 
 
 @checks("credit", "dinfer_threshold")
@@ -104,6 +109,24 @@ def adablock(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 def localleap(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     """LocalLeap's loop; `steps` is only checked for divisibility there."""
     return mismatch(decoded("localleap", case, data, folder, drop=("steps",)), case)
+
+
+@checks("learn2pd")
+def learn2pd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """Learn2PD's three loops (filter, EoTP, both) and where the board was cut. `steps` is the canvas there, so one token per forward is planned."""
+    p = case["params"]
+    assert p["steps"] == p["gen_length"]
+    chosen = (
+        {"filter": str(folder / "stubs" / f"filter_{p['filter']}.safetensors"), "accept_thres": p["accept_thres"]} if "filter" in p else {"accept_thres": 1.0}
+    )
+    trace = decoded("learn2pd", case, data, folder, drop=("steps",), eotp="eotp" in p["variant"], **chosen)
+    ends = [next((q for q, token in zip(s.commits.positions, s.commits.tokens, strict=True) if token < 0), None) if s.commits else None for s in trace.steps]
+    steps, L = [], len(case["prompt"]) + p["gen_length"]
+    for want in case["expected"]["steps"]:  # the block's planned end stands there, behind the board's own where a cut ends it earlier
+        steps.append({**want, "block": [want["block"][0], min(want["block"][1], L)]})
+        L = want.get("length", L)
+    wanted = [want.get("length") for want in steps]
+    return mismatch(trace, {**case, "expected": {**case["expected"], "steps": steps}}) or differ("cuts", ends, wanted)
 
 
 @checks("prophet")

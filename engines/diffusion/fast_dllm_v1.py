@@ -2,9 +2,11 @@
 
 Instead of a fixed number, every forward commits all masks of the block that are confident enough: above a threshold, or as many as the
 factor rule allows (greedy parallel equals greedy sequential while (n + 1)(1 - c_n) stays small). At least one is always committed.
+The paper's other half is a cache of keys and values that are allowed to be a little old; both are explained in `_forward`.
 
 The rules follow commit d1266802 (July 2025); the main branch later lost the "at least one" guarantee. Confidences in float64.
-We depart in two points: the mask token is never proposed, and the last block may be shorter than the others. The caches of the paper are not here.
+We depart in three points: the mask token is never proposed, the last block may be shorter than the others, and with a cache a model that predicts
+the next token is also fed the position before the block (the official loop for Dream commits the block's first token without a rule instead).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from engines.core.models import MaskedLM
 from engines.core.params import Float, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import entropy, gumbel_argmax, token_probability
+from engines.diffusion._forward import CACHE, Forward
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +33,7 @@ LANES = {
 }
 BLOCK = Int("block_length", 16, 1, 1024, symbol="b", sees="Only masks of the current block may be committed.", source="32 in the paper's scripts")
 TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn instead of being the most likely.")
-DEPARTURES = "The mask token is never proposed; the last block may be shorter; prefix and dual cache are not offered yet."
+DEPARTURES = "The mask token is never proposed; the last block may be shorter; with a cache, shifted models are fed the position before the block too."
 
 
 @method(
@@ -46,14 +49,16 @@ DEPARTURES = "The mask token is never proposed; the last block may be shorter; p
         BLOCK,
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", sees="Lower commits more per forward and risks more; above 1 one token per forward.", neutral=1.01),
         TEMPERATURE,
+        CACHE,
     ],
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes=LANES,
     baseline="llada",
+    curve=("threshold", (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
     departures=DEPARTURES,
 )
 def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
-    """Card B."""
+    """Card B, with the caches of D and E."""
     return parallel(model, prompt, p, run, lambda conf: above_threshold(conf, p.threshold), lambda: p.threshold)
 
 
@@ -70,6 +75,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
         BLOCK,
         Float("factor", 1.0, 0.0, 4.0, step=0.05, symbol="f", sees="Higher allows more tokens per forward at the same confidence."),
         TEMPERATURE,
+        CACHE,
     ],
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes=LANES,
@@ -77,7 +83,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     departures=DEPARTURES,
 )
 def decode_factor(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
-    """Card C."""
+    """Card C, with the caches of D and E."""
     return parallel(model, prompt, p, run, lambda conf: within_factor(conf, p.factor), lambda: None)
 
 
@@ -92,29 +98,35 @@ def parallel(
     """The loop both rules share. `select` maps confidences [m] to the chosen indices, best first, with their causes."""
     end = len(prompt) + p.max_new_tokens
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
+    forward = Forward(model)
     while len(masks := mask_positions(x, model.mask_id)):
         a, b = block_of(int(masks[0]), len(prompt), p.block_length, end)
-        z = model(x)  # [L, V]
-        x0 = gumbel_argmax(z, p.temperature, run.rng)  # [L]
-        inside = masks[masks < b]  # [m]
-        z_masks, x0_masks = z[masks], x0[masks]  # the block's masks come first
-        conf = token_probability(z_masks[: len(inside)], x0_masks[: len(inside)])  # [m], float64
+        laws = forward(x, masks, (a, b), p.cache)
+        masks = masks[masks < laws.end]  # the others were not fed
+        inside = masks[masks < b]  # [m], the block's masks come first
+        rows = masks - laws.start
+        z_masks = laws.z[rows]  # [masks, V]
+        x0 = gumbel_argmax(z_masks, p.temperature, run.rng, rows, len(laws.z))  # [masks]
+        conf = token_probability(z_masks[: len(inside)], x0[: len(inside)])  # [m], float64
         best, causes = select(conf)
         chosen = inside[best]
-        x[chosen] = x0[chosen]
+        x[chosen] = x0[best]
         threshold = line()
         edit = yield run.step(
-            commits=(chosen, x0[chosen], causes, conf[best]),
+            commits=(chosen, x0[best], causes, conf[best]),
             scores=lambda: {
-                "confidence": (masks, token_probability(z_masks, x0_masks, torch.float32)),
+                "confidence": (masks, token_probability(z_masks, x0, torch.float32)),
                 "entropy": (masks, entropy(z_masks)),
             },
             thresholds={"confidence": threshold} if threshold is not None else {},
             candidates=lambda: (masks, z_masks),
-            spans=[Span("block", a, b)],
-            note=f"{len(chosen)} of {len(inside)} masks in the block were confident enough."
-            if causes != ["top1"]
-            else "None was confident enough, so the best one alone is committed.",
+            spans=[Span("block", a, b), *laws.spans],
+            note=(
+                f"{len(chosen)} of {len(inside)} masks in the block were confident enough."
+                if causes != ["top1"]
+                else "None was confident enough, so the best one alone is committed."
+            )
+            + laws.note,
         )
         x = run.steer(edit, x)
 

@@ -51,6 +51,7 @@ TOP_P = 0.95  # official, where a temperature is set
         "confidence": LaneInfo("probability", "Probability of the proposal at each masked position that was fed."),
         "entropy": LaneInfo("nats", "Entropy of the law at each masked position that was fed."),
     },
+    curve=("threshold", (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
     departures="A prompt of one block is stored first; blocks go on until max_new_tokens is reached; the last block is not stored; the mask is never proposed.",
 )
 def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:

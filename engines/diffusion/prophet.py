@@ -28,7 +28,7 @@ from engines.core.params import Choice as ChoiceParam
 from engines.core.params import Float, Int, Params, Text, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import gumbel_argmax, token_probability
-from engines.diffusion.llada import check as check_schedule
+from engines.diffusion.llada import check_schedule
 
 if TYPE_CHECKING:
     from torch import Tensor

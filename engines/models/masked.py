@@ -1,5 +1,8 @@
 """Any bidirectional transformer with a mask token behind `MaskedLM`: LLaDA- and Dream-like decoders, BERT-like encoders.
 
+The decoders can also be fed in parts (`CachedMaskedLM`): the board is the board of a `SlotCache` (see `slots`), its rows in use stay none. Keys are
+kept behind their rotation; LLaDA keeps them before it and rotates all of them in every forward, which is the same where positions stay what they are.
+
 Shapes: B boards, L positions, V vocabulary.
 """
 
@@ -13,7 +16,9 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
-from engines.core.models import Tokenizer
+from engines.core.models import KVCache, Tokenizer
+from engines.models.causal import layer_types
+from engines.models.slots import SlotCache, check_room
 
 
 class HFMaskedLM:
@@ -30,7 +35,8 @@ class HFMaskedLM:
         self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
         self.mask_id, self.shift, self.eos_ids = mask_id, shift, eos_ids
         self.vocab_size, self.max_positions = config.vocab_size, config.max_position_embeddings
-        self._inputs = {"use_cache": False} if getattr(config, "is_causal", None) is False else {}
+        self._decoder = getattr(config, "is_causal", None) is False
+        self._inputs = {"use_cache": False} if self._decoder else {}
         self._warm = False
 
     @property
@@ -50,10 +56,52 @@ class HFMaskedLM:
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32 on the model's device. Raises UserError if L exceeds `max_positions`."""
-        if x.shape[-1] > self.max_positions:
-            raise UserError(f"{self.record.name} has {self.max_positions} positions and a board of {x.shape[-1]} was fed; use a shorter prompt or canvas.")
-        logits = self.model(input_ids=x.to(self.device).reshape(-1, x.shape[-1]), **self._inputs).logits.float()
+        self._check_length(x.shape[-1])
+        logits = self.model(input_ids=x.to(self.device).reshape(-1, x.shape[-1]), **self._inputs).logits
+        return self._laws(logits).reshape(*x.shape, self.vocab_size)
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        """See `CachedMaskedLM`. Raises UserError for encoders, and for layers that do not see everything."""
+        config = self.model.config.get_text_config()
+        if not self._decoder:
+            raise UserError(f"{self.record.name} is an encoder and keeps no keys and values; set cache=none or choose a Llama- or Qwen-like masked model.")
+        if other := layer_types(config) - {"full_attention"}:
+            raise UserError(
+                f"{self.record.name} has {', '.join(sorted(other))} layers; a cache of a board needs full attention in all of them, set cache=none."
+            )
+        return SlotCache(config.num_hidden_layers, capacity)
+
+    @torch.no_grad()
+    def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
+        """See `CachedMaskedLM`. x [L] -> logits [end - start, V], float32. Raises UserError if the board does not fit the cache or the model's positions."""
+        assert isinstance(cache, SlotCache)
+        length, n = len(x), end - start
+        self._check_length(length)
+        check_room(0, length, cache.capacity)
+        if not 0 <= start < end <= length:
+            raise ValueError(f"positions {start} to {end - 1} were fed of a board of {length}")
+        if n == length:
+            cache.crop(0)
+        elif cache.board != length:
+            raise ValueError(f"{n} of {length} positions were fed and the others are unknown; feed the whole board first")
+        with cache.on_board(start):
+            logits = self.model(
+                input_ids=x[start:end].to(self.device)[None],
+                position_ids=torch.arange(start, end, device=self.device)[None],
+                attention_mask=None if n == length else torch.zeros(1, 1, n, length, dtype=self.model.dtype, device=self.device),  # all see all
+                past_key_values=cache,
+                use_cache=True,
+            ).logits
+        return self._laws(logits)[0]
+
+    def _check_length(self, length: int) -> None:
+        if length > self.max_positions:
+            raise UserError(f"{self.record.name} has {self.max_positions} positions and a board of {length} was fed; use a shorter prompt or canvas.")
+
+    def _laws(self, logits: Tensor) -> Tensor:
+        """The network's rows [B, n, V] as laws of their positions."""
+        logits = logits.float()
         if self.shift:
             logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
         logits[..., self.mask_id] = -torch.inf
-        return logits.reshape(*x.shape, self.vocab_size)
+        return logits

@@ -1,6 +1,7 @@
 """What every method must keep, whatever it does: run over the registry, so a method that breaks one of these cannot be listed."""
 
 import itertools
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,7 +15,8 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m", "block": "tiny-blockdlm"}
-TEXT_VALUES = ("=", "+", "12", "13,14,15")
+FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
+TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
 
 def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_steps=4096, **params):

@@ -12,7 +12,7 @@ from .conftest import GOLDEN
 COVERED = {
     "diffusion": {
         *("llada.json", "fast_dllm_v1.json", "fast_dllm_v1_cache.json", "credit.json", "dinfer_threshold.json", "adablock.json"),
-        *("localleap.json", "prophet.json", "dream.json", "dimple.json", "fast_dllm_v2.json"),
+        *("localleap.json", "prophet.json", "dream.json", "dimple.json", "fast_dllm_v2.json", "learn2pd.json"),
     },
     "speculative": {"chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"},
     "sampling": {"ead.json"},

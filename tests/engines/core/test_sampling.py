@@ -46,6 +46,14 @@ def test_temperature_zero_is_the_first_maximum_and_draws_nothing():
     assert torch.equal(one.get_state(), rng().get_state())
 
 
+def test_gumbel_draws_of_some_rows_are_those_of_the_whole_board():
+    z, rows = torch.randn(40, 6, generator=rng()), torch.tensor([0, 7, 8, 39])
+    for temperature in (0, 0.7):
+        one, other = rng(3), rng(3)
+        assert torch.equal(s.gumbel_argmax(z[rows], temperature, one, rows, 40), s.gumbel_argmax(z, temperature, other)[rows])
+        assert torch.equal(one.get_state(), other.get_state())
+
+
 def test_draw_has_the_law_and_never_a_zero():
     p = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
     one = rng(2)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import BertConfig, BertForMaskedLM, DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
-from engines.core.models import CausalLM, MaskedLM
+from engines.core.models import BlockMaskedLM, CachedMaskedLM, CausalLM, MaskedLM
 from engines.models.masked import HFMaskedLM
 from engines.models.tokens import IdTokenizer
 
@@ -33,7 +33,7 @@ def build(family: str, shift: bool = False, attention: str = "sdpa") -> HFMasked
 
 def test_it_is_a_masked_and_no_causal_model() -> None:
     model = build("llama")
-    assert isinstance(model, MaskedLM) and not isinstance(model, CausalLM)
+    assert isinstance(model, CachedMaskedLM) and isinstance(model, MaskedLM) and not isinstance(model, (CausalLM, BlockMaskedLM))
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -77,3 +77,62 @@ def test_limits() -> None:
     with pytest.raises(UserError, match="mask_id=40"):
         HFMaskedLM(model.model, model.tokenizer, model.record, 40)
     assert model.warm_up() > 0 and model.warm_up() == 0.0
+
+
+DECODERS = ["llama", "qwen2", "qwen3"]
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", DECODERS)
+def test_feeding_everything_is_the_plain_forward_and_a_part_its_rows(family: str, attention: str, shift: bool) -> None:
+    model = build(family, shift, attention)
+    plain, cache = model(BOARD), model.new_cache(10)
+    for _ in range(2):
+        torch.testing.assert_close(model.feed(BOARD, cache, 0, 8), plain, atol=1e-6, rtol=0)
+        for start, end in ((3, 8), (3, 5), (0, 2), (7, 8)):
+            part = model.feed(BOARD, cache, start, end)
+            own = int(shift and start > 0)  # that row's law stands before the part
+            torch.testing.assert_close(part[own:], plain[start + own : end], atol=1e-5, rtol=0)
+            assert part.shape == (end - start, 40) and part[:, 39].eq(-torch.inf).all()
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_the_part_left_out_is_as_old_as_its_last_forward(family: str) -> None:
+    """Against transformers' own growing cache, cut at the block: the official prefix cache. And one token fed alone changes what the others see."""
+    model, later = build(family), BOARD.clone()
+    later[3], later[5] = 7, 8
+    grown, cache = DynamicCache(config=model.model.config), model.new_cache(8)
+    with torch.no_grad():
+        model.model(input_ids=BOARD[None], past_key_values=grown, use_cache=True)
+        grown.crop(-5)
+        rest = model.model(input_ids=later[None, 3:], past_key_values=grown, use_cache=True).logits[0]
+    model.feed(BOARD, cache, 0, 8)
+    part = model.feed(later, cache, 3, 8)
+    torch.testing.assert_close(part[:, :39], rest[:, :39], atol=1e-5, rtol=0)
+    assert (part[:, :39] - model(later)[3:, :39]).abs().max() > 1e-3  # the first three have not seen the new tokens
+    again = model.feed(later, cache, 0, 8)
+    torch.testing.assert_close(again, model(later), atol=1e-6, rtol=0)
+    model.feed(later, cache, 5, 6)
+    alone = model.feed(later, cache, 6, 7)
+    model.feed(BOARD, cache, 5, 6)
+    assert (alone - model.feed(later, cache, 6, 7))[:, :39].abs().max() > 1e-3
+
+
+def test_limits_of_the_cache() -> None:
+    model = build("llama")
+    cache = model.new_cache(8)
+    with pytest.raises(ValueError, match="feed the whole board first"):
+        model.feed(BOARD, cache, 2, 4)
+    model.feed(BOARD, cache, 0, 8)
+    with pytest.raises(ValueError, match="feed the whole board first"):
+        model.feed(BOARD[:6], cache, 2, 4)
+    with pytest.raises(ValueError, match="positions 4 to 3"):
+        model.feed(BOARD, cache, 4, 4)
+    with pytest.raises(UserError, match="room for 8"):
+        model.feed(torch.zeros(9, dtype=torch.long), cache, 0, 9)
+    with pytest.raises(UserError, match="32 positions and a board of 33"):
+        model.feed(torch.zeros(33, dtype=torch.long), cache, 0, 2)
+    with pytest.raises(UserError, match=r"encoder.*cache=none"):
+        build("bert").new_cache(8)
+    torch.testing.assert_close(model.feed(BOARD[:6], cache, 0, 6), model(BOARD[:6]))  # a shorter board may follow

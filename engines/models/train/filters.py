@@ -1,0 +1,268 @@
+"""Trains the filter of a masked model: which of a block's proposals are final already? `python -m engines.models.train.filters MODEL [--prompts N]`.
+
+Follows arXiv 2509.25188 (and `generate_training_data.py`, `train.ipynb` of ims-kdks/Learning-to-Parallel-Decoding): every prompt is decoded twice. The first
+pass writes one token per forward, the reference. The second one starts from masks again and records, at every forward, the confidences of the block's b
+proposals and whether each equals the reference; then it commits exactly those that do, and copies the reference where the proposals no longer change.
+
+We depart in two points. The paper splits the records 80/10/10; neighbouring records of one prompt are nearly the same, so we split the prompts. And the
+weights kept are those with the least validation loss; the rate of false positives at 0.9, which the notebook watches, is reported beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from engines.core.errors import UserError
+from engines.core.masks import block_of, mask_positions, require_divisor
+from engines.core.models import MaskedLM
+from engines.core.sampling import token_probability
+from engines.models.filters import COMMAND, KEYS, BlockFilter, folder_of, from_state
+from engines.models.hub import sha256
+from engines.models.zoo import load_model
+from engines.tasks import TASKS
+
+ACCEPT = (0.5, 0.7, 0.8, 0.9, 0.96, 0.99)  # lines at which the card says what is accepted
+PLAIN = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # plain thresholds on the confidence, for comparison
+EVERY = 20  # epochs between two looks at the validation records
+LEARNING_RATE = 3e-3  # the paper's
+
+
+@dataclass(frozen=True)
+class Records:
+    """One row per forward: confidences c [N, b], whether the proposal is the reference's, right [N, b], and what was a mask, hidden [N, b]."""
+
+    c: Tensor
+    right: Tensor
+    hidden: Tensor
+
+    def __len__(self) -> int:
+        return len(self.c)
+
+
+def prompts_of(seed: int) -> Iterator[str]:
+    """Endless prompts of the training split, the tasks in turn."""
+    streams = [task.generate("train", seed) for task in TASKS.values()]
+    while True:
+        for stream in streams:
+            yield next(stream).prompt
+
+
+def greedy(model: MaskedLM, prompt: Sequence[int], length: int, b: int) -> Tensor:
+    """Pass 1: the reference [prompt + length], block by block, the most confident proposal at each forward."""
+    x = torch.tensor([*prompt, *[model.mask_id] * length])
+    while len(masks := mask_positions(x, model.mask_id)):
+        inside = masks[masks < block_of(int(masks[0]), len(prompt), b, len(x))[1]]
+        z = model(x)[inside.to(model.record.device)].cpu()
+        tokens = z.argmax(-1)
+        best = int(token_probability(z, tokens, torch.float32).argmax())
+        x[inside[best]] = tokens[best]
+    return x
+
+
+def replay(model: MaskedLM, prompt: Sequence[int], y: Tensor, b: int) -> Records:
+    """Pass 2: decode towards the reference y [prompt + length], committing exactly what equals it; one record per forward, decoded places included."""
+    x = torch.full_like(y, model.mask_id)
+    x[: len(prompt)] = y[: len(prompt)]
+    rows: list[tuple[Tensor, Tensor, Tensor]] = []
+    before: tuple[int, list[int]] = (-1, [])
+    while len(masks := mask_positions(x, model.mask_id)):
+        a, e = block_of(int(masks[0]), len(prompt), b, len(x))
+        z = model(x)[a:e].cpu()
+        x0 = z.argmax(-1)
+        right, hidden = x0 == y[a:e], x[a:e] == model.mask_id
+        rows.append((token_probability(z, x0, torch.float32), right, hidden))
+        now = (a, x0.tolist())
+        x[a:e] = y[a:e] if now == before else torch.where(hidden & right, x0, x[a:e])
+        before = now
+    return Records(*(torch.stack(column) for column in zip(*rows, strict=True)))
+
+
+def split(records: Sequence[Records], seed: int) -> tuple[Records, Records, Records]:
+    """The records of 80, 10 and 10 % of the prompts, at least one prompt each. Raises UserError for fewer than three prompts."""
+    if len(records) < 3:
+        raise UserError(f"{len(records)} prompts cannot be split in three; give at least 3 with --prompts.")
+    order = list(range(len(records)))
+    random.Random(seed).shuffle(order)
+    tenth = max(1, len(order) // 10)
+    parts = (order[2 * tenth :], order[:tenth], order[tenth : 2 * tenth])
+    train, validation, test = ([records[i] for i in part] for part in parts)
+    return joined(train), joined(validation), joined(test)
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """All records in one."""
+    return Records(torch.cat([r.c for r in parts]), torch.cat([r.right for r in parts]), torch.cat([r.hidden for r in parts]))
+
+
+def fit(train: Records, validation: Records, *, epochs: int, seed: int) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """AdamW on the binary cross entropy of all b outputs, the whole set at once. Returns the tensors with the least validation loss, and how they came."""
+    b = train.c.shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first, second = nn.Linear(b, b), nn.Linear(b, b)
+    network = nn.Sequential(first, nn.ReLU(), second)
+    optimizer, loss_of = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE), nn.BCEWithLogitsLoss()
+    best: dict[str, Tensor] = {}
+    facts = {"epoch": 0.0, "validation_loss": float("inf")}
+    for epoch in tqdm(range(1, epochs + 1), desc="epochs", unit="epoch"):
+        optimizer.zero_grad()
+        loss = loss_of(network(train.c), train.right.float())
+        loss.backward()
+        optimizer.step()
+        if epoch % EVERY and epoch != epochs:
+            continue
+        with torch.no_grad():
+            logits = network(validation.c)
+            unseen = float(loss_of(logits, validation.right.float()))
+        if unseen < facts["validation_loss"]:
+            accepted = logits.sigmoid() > 0.9
+            false = int((accepted & ~validation.right).sum()) / max(1, int((~validation.right).sum()))
+            facts = {"epoch": epoch, "train_loss": float(loss.detach()), "validation_loss": unseen, "validation_false_positive_rate_at_0.9": false}
+            best = {key: value.detach().clone() for key, value in zip(KEYS, (first.weight, first.bias, second.weight, second.bias), strict=True)}
+    return best, {key: round(value, 5) for key, value in facts.items()}
+
+
+def marks(score: Tensor, records: Records, lines: Sequence[float]) -> dict[str, dict[str, float | None]]:
+    """Per line: precision, recall and false-positive rate of "score [N, b] above the line" over the masked places; None where nothing can be divided."""
+    found = {}
+    right, wrong = records.hidden & records.right, records.hidden & ~records.right
+    for line in lines:
+        accepted = score > line
+        true, false = int((accepted & right).sum()), int((accepted & wrong).sum())
+        shares = {"precision": (true, true + false), "recall": (true, int(right.sum())), "false_positive_rate": (false, int(wrong.sum()))}
+        found[f"{line:g}"] = {name: round(part / whole, 4) if whole else None for name, (part, whole) in shares.items()}
+    return found
+
+
+def equivalents(g: BlockFilter, accept: float, rest: float) -> list[float | None]:
+    """Per slot, the least confidence (in steps of 0.005) that the filter accepts while the others stand at `rest`; None where it accepts no confidence."""
+    grid = torch.linspace(0, 1, 201)
+    found: list[float | None] = []
+    for j in range(g.size):
+        c = torch.full((len(grid), g.size), rest)
+        c[:, j] = grid
+        accepted = (g(c)[:, j] > accept).nonzero()[:, 0]
+        found.append(round(float(grid[accepted[0]]), 3) if len(accepted) else None)
+    return found
+
+
+def as_thresholds(g: BlockFilter) -> dict[str, Any]:
+    """What the filter amounts to as a plain threshold, per accept line: every slot with the rest decided (1.0), and the median with the rest unsure (0.2)."""
+    found: dict[str, Any] = {}
+    for accept in (0.9, 0.96):
+        decided, unsure = equivalents(g, accept, 1.0), [t for t in equivalents(g, accept, 0.2) if t is not None]
+        known = [t for t in decided if t is not None]
+        medians = {"median": round(median(known), 3) if known else None, "median_with_the_rest_at_0.2": round(median(unsure), 3) if unsure else None}
+        found[f"{accept:g}"] = {"per_slot": decided, **medians}
+    return found
+
+
+def train_filter(model: MaskedLM, prompts: Sequence[str], *, length: int, b: int, epochs: int, seed: int, out: Path, command: str) -> Path:
+    """Record, train, mark and write model.safetensors and card.json into the folder `out`, replaced when all is there. Returns it."""
+    require_divisor("block", b, "length", length)
+    began = time.perf_counter()
+    records = []
+    for prompt in tqdm(prompts, desc="two passes", unit="prompt"):
+        ids = model.tokenizer.encode_prompt(prompt)
+        records.append(replay(model, ids, greedy(model, ids, length, b), b))
+    recorded = time.perf_counter()
+    train, validation, test = split(records, seed)
+    state, facts = fit(train, validation, epochs=epochs, seed=seed)
+    g = from_state(state, out.name)
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    save_file(state, part / "model.safetensors")
+    (part / "model.safetensors").chmod(0o644)  # the library writes it for the owner alone
+    card = {
+        "name": out.name,
+        "kind": "filter",
+        "model": model.record.name,
+        "model_sha256": model.record.sha256,
+        "data": f"{len(prompts)} prompts of the train split of engines/tasks, the tasks in turn, each decoded twice by the model on {length} masks",
+        "seed": seed,
+        "block_length": b,
+        "parameters": sum(t.numel() for t in state.values()),
+        "records": {"train": len(train), "validation": len(validation), "held_out": len(test)},
+        "split": "80/10/10 of the prompts (the paper splits the records)",
+        "forwards_per_prompt_by_the_oracle": round(sum(map(len, records)) / len(records), 2),
+        "epochs": epochs,
+        "kept": facts,
+        "minutes": round((time.perf_counter() - began) / 60, 1),
+        "minutes_of_them_recording": round((recorded - began) / 60, 1),
+        "machine": f"{platform.machine()}, {model.record.device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "held_out_masked_places": {"right": int((test.hidden & test.right).sum()), "wrong": int((test.hidden & ~test.right).sum())},
+        "held_out_by_accept_line": marks(g(test.c), test, ACCEPT),
+        "held_out_by_plain_threshold": marks(test.c, test, PLAIN),
+        "as_plain_threshold": as_thresholds(g),
+        "sha256": sha256(part / "model.safetensors"),
+        "licence": "Apache-2.0 (trained here, on what the model wrote for synthetic prompts)",
+        "command": command,
+    }
+    (part / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    shutil.rmtree(out, ignore_errors=True)
+    return part.rename(out)
+
+
+def convert(file: Path) -> Path:
+    """A published state dict (linear1, linear2; a PyTorch file, read without running anything in it) as safetensors beside it. Raises UserError."""
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+        from_state(state, file.name)
+    except (OSError, RuntimeError, EOFError, AttributeError, ValueError) as error:
+        raise UserError(f"{file} cannot be read as a filter: {(str(error) or type(error).__name__).splitlines()[0][:200]}.") from None
+    except Exception as error:  # what is refused for safety has a name of its own in every version of torch
+        raise UserError(f"{file} holds more than tensors and is not read ({type(error).__name__}).") from None
+    target = file.with_suffix(".safetensors")
+    save_file({key: state[key].float().contiguous() for key in KEYS}, target)
+    return target
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", help="a masked model by name, folder or hub id, as tiny-dlm")
+    parser.add_argument("--prompts", type=int, default=300, help="two passes each (default 300)")
+    parser.add_argument("--length", type=int, default=48, help="masks of the canvas (default 48)")
+    parser.add_argument("--block", type=int, default=16, help="positions per block, the filter's inputs (default 16; 32 in the paper)")
+    parser.add_argument("--epochs", type=int, default=6000, help="passes over all records (default 6000; up to 40,000 in the paper)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, help="instead of assets/models/MODEL-filter")
+    parser.add_argument("--convert", type=Path, metavar="FILE", help="train nothing: rewrite a PyTorch state dict of others as safetensors")
+    a = parser.parse_args(argv)
+    try:
+        if a.convert:
+            print(convert(a.convert))
+            return
+        if not a.model:
+            raise UserError("name a model, as tiny-dlm, or a file to --convert.")
+        model = load_model(a.model, kind="masked", device=a.device)
+        own = {"prompts": 300, "length": 48, "block": 16, "epochs": 6000, "seed": 0}
+        flags = "".join(f" --{name} {getattr(a, name)}" for name, usual in own.items() if getattr(a, name) != usual)
+        prompts = [prompt for prompt, _ in zip(prompts_of(a.seed), range(a.prompts), strict=False)]
+        out = a.out or folder_of(model.record.name)
+        settings = {"length": a.length, "b": a.block, "epochs": a.epochs, "seed": a.seed}
+        print(train_filter(model, prompts, **settings, out=out, command=f"{COMMAND} {model.record.name}{flags}"))
+    except UserError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
