@@ -8,7 +8,6 @@ Shapes: B boards, L positions, n rows fed, V vocabulary.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,11 +17,12 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
 from engines.core.models import KVCache, Tokenizer
+from engines.models.adapter import HFModel, check_mask_id
 from engines.models.causal import layer_types
 from engines.models.slots import SlotCache, check_room
 
 
-class HFBlockMaskedLM:
+class HFBlockMaskedLM(HFModel):
     """A transformers decoder with its tokenizer, as a block-diffusion model: see `BlockMaskedLM`.
 
     shift: row i of the network predicts token i + 1 (Fast-dLLM v2, arXiv 2509.26328); SDAR (arXiv 2510.06303) does without.
@@ -39,34 +39,20 @@ class HFBlockMaskedLM:
         shift: bool = True,
         eos_ids: frozenset[int] = frozenset(),
     ) -> None:
-        config = model.config.get_text_config()
-        if not 0 <= mask_id < config.vocab_size:
-            raise UserError(f"mask_id={mask_id} is not in the vocabulary of {record.name}; ids go from 0 to {config.vocab_size - 1}.")
-        if not isinstance(block_size, int) or not 1 <= block_size <= config.max_position_embeddings:
-            raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {config.max_position_embeddings}.")
-        if other := layer_types(config) - {"full_attention"}:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+        positions = self.config.max_position_embeddings
+        if not isinstance(block_size, int) or not 1 <= block_size <= positions:
+            raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {positions}.")
+        if other := layer_types(self.config) - {"full_attention"}:
             raise UserError(f"{record.name} has {', '.join(sorted(other))} layers; block diffusion needs full attention in all of them.")
-        self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
-        self.mask_id, self.block_size, self.shift, self.eos_ids = mask_id, block_size, shift, eos_ids
-        self.vocab_size, self.num_layers = config.vocab_size, config.num_hidden_layers
-        self.max_positions = config.max_position_embeddings // block_size * block_size
-        self._warm = False
+        self.block_size, self.num_layers = block_size, self.config.num_hidden_layers
+        self.max_positions = positions // block_size * block_size
 
-    @property
-    def device(self) -> torch.device:
-        """Where token ids have to be."""
-        return self.model.get_input_embeddings().weight.device
-
-    def warm_up(self) -> float:
-        """One untimed denoising and one storing forward, the first time only; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         cache, block = self.new_cache(self.block_size), [self.mask_id] * self.block_size
         self.denoise(block, cache)
         self.store(block, cache)
-        self._warm = True
-        return time.perf_counter() - began
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for up to `capacity` positions, rounded up to whole blocks."""
@@ -104,9 +90,6 @@ class HFBlockMaskedLM:
         length = x.shape[-1]
         logits = self._rows(x.to(self.device).reshape(-1, length), 0, length, None)
         return (shifted(logits) if self.shift else logits).reshape(*x.shape, self.vocab_size)
-
-    def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
-        return torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)
 
     def _rows(self, ids: Tensor, first: int, seen: int, cache: SlotCache | None, last_only: bool = False) -> Tensor:
         """The network's rows [B, n, V] for ids [B, n] at positions `first` ..., which look at the positions below `seen`."""

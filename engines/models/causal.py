@@ -8,7 +8,6 @@ Shapes: L cached positions, n rows fed, V vocabulary, d hidden size.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,35 +17,22 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
 from engines.core.models import Extended, KVCache, Tokenizer, row_depths
+from engines.models.adapter import HFModel
 from engines.models.slots import SlotCache, check_room
 
 
-class HFCausalLM:
+class HFCausalLM(HFModel):
     """A transformers causal model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()) -> None:
-        config = model.config.get_text_config()
-        self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
-        self.vocab_size, self.num_layers = config.vocab_size, config.num_hidden_layers
-        self.max_positions, self.eos_ids = config.max_position_embeddings, eos_ids
-        self._layer_types = layer_types(config)
-        self._warm = False
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.num_layers, self.max_positions = self.config.num_hidden_layers, self.config.max_position_embeddings
+        self._layer_types = layer_types(self.config)
 
-    @property
-    def device(self) -> torch.device:
-        """Where token ids have to be."""
-        return self.model.get_input_embeddings().weight.device
-
-    def warm_up(self) -> float:
-        """One untimed prefill and one single-row step, the first time only; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         cache = self.new_cache(4)
         self.extend([0, 0, 0], cache)
         self.extend([0], cache)
-        self._warm = True
-        return time.perf_counter() - began
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for up to `capacity` positions. Raises UserError for models whose layers keep a state instead of keys and values."""
@@ -65,7 +51,7 @@ class HFCausalLM:
         which is what the output head reads (transformers' `hidden_states`).
         """
         assert isinstance(cache, SlotCache)
-        ids = torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)
+        ids = self._ids(tokens)
         n, past = ids.shape[1], cache.length
         depths = list(range(n)) if parents is None else row_depths(parents)
         chain = parents is None or depths == list(range(n))

@@ -8,7 +8,6 @@ Shapes: B boards, L positions, V vocabulary.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import torch
@@ -17,11 +16,12 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
 from engines.core.models import KVCache, Tokenizer
+from engines.models.adapter import HFModel, check_mask_id
 from engines.models.causal import layer_types
 from engines.models.slots import SlotCache, check_room
 
 
-class HFMaskedLM:
+class HFMaskedLM(HFModel):
     """A transformers model without a causal mask (`config.is_causal` False, or an encoder), with its tokenizer.
 
     shift: row i of the network predicts token i + 1 (models that were causal once, such as Dream); the rows are moved here, row 0 keeps its own.
@@ -29,29 +29,14 @@ class HFMaskedLM:
     """
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, mask_id: int, shift: bool = False, eos_ids: frozenset[int] = frozenset()) -> None:
-        config = model.config.get_text_config()
-        if not 0 <= mask_id < config.vocab_size:
-            raise UserError(f"mask_id={mask_id} is not in the vocabulary of {record.name}; ids go from 0 to {config.vocab_size - 1}.")
-        self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
-        self.mask_id, self.shift, self.eos_ids = mask_id, shift, eos_ids
-        self.vocab_size, self.max_positions = config.vocab_size, config.max_position_embeddings
-        self._decoder = getattr(config, "is_causal", None) is False
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+        self.max_positions = self.config.max_position_embeddings
+        self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}
-        self._warm = False
 
-    @property
-    def device(self) -> torch.device:
-        """Where token ids have to be."""
-        return self.model.get_input_embeddings().weight.device
-
-    def warm_up(self) -> float:
-        """One untimed forward of a short board, the first time only; the seconds it took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         self(torch.full((min(8, self.max_positions),), self.mask_id))
-        self._warm = True
-        return time.perf_counter() - began
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
@@ -62,14 +47,13 @@ class HFMaskedLM:
 
     def new_cache(self, capacity: int) -> SlotCache:
         """See `CachedMaskedLM`. Raises UserError for encoders, and for layers that do not see everything."""
-        config = self.model.config.get_text_config()
         if not self._decoder:
             raise UserError(f"{self.record.name} is an encoder and keeps no keys and values; set cache=none or choose a Llama- or Qwen-like masked model.")
-        if other := layer_types(config) - {"full_attention"}:
+        if other := layer_types(self.config) - {"full_attention"}:
             raise UserError(
                 f"{self.record.name} has {', '.join(sorted(other))} layers; a cache of a board needs full attention in all of them, set cache=none."
             )
-        return SlotCache(config.num_hidden_layers, capacity)
+        return SlotCache(self.config.num_hidden_layers, capacity)
 
     @torch.no_grad()
     def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:

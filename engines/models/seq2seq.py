@@ -8,7 +8,6 @@ Shapes: m prompt tokens, n rows fed, V vocabulary, d hidden size, h heads.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from engines.core.errors import UserError
 from engines.core.events import ModelRecord
 from engines.core.models import Extended, KVCache, Memory, Tokenizer
+from engines.models.adapter import HFModel
 from engines.models.slots import SlotCache, check_room
 
 POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this is the length that it is published for
@@ -64,35 +64,23 @@ class DecoderCache(EncoderDecoderCache):
         self.self_attention_cache.keep(base - self.base, rows)
 
 
-class HFSeq2SeqLM:
+class HFSeq2SeqLM(HFModel):
     """A transformers `T5ForConditionalGeneration` with its tokenizer: see `Seq2SeqLM`. `eos_ids`: the ids that end an answer."""
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
         config = model.config
         if config.decoder_start_token_id is None:
             raise UserError(f"{record.name} does not say what its decoder starts with; give decoder_start_token_id in its config.json.")
-        self.model, self.tokenizer, self.record = model.eval().requires_grad_(False), tokenizer, record
-        self.start_id, self.eos_ids = config.decoder_start_token_id, eos_ids
+        self.start_id = config.decoder_start_token_id
         self.encoder_layers, self.decoder_layers = config.num_layers, config.num_decoder_layers
-        self.vocab_size, self.max_positions = config.vocab_size, getattr(config, "n_positions", POSITIONS)
+        self.max_positions = getattr(config, "n_positions", POSITIONS)
         self._cross = [block.layer[1].EncDecAttention for block in model.decoder.block]
-        self._warm = False
 
-    @property
-    def device(self) -> torch.device:
-        """Where token ids have to be."""
-        return self.model.get_input_embeddings().weight.device
-
-    def warm_up(self) -> float:
-        """One untimed run of the encoder and two of the decoder, the first time only; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         cache = self.new_cache(self.encode([self.start_id] * 4), 8)
         self.extend([self.start_id], cache)
         self.extend([self.start_id], cache)
-        self._warm = True
-        return time.perf_counter() - began
 
     @torch.no_grad()
     def encode(self, prompt: Sequence[int] | Tensor) -> EncoderMemory:
@@ -141,6 +129,3 @@ class HFSeq2SeqLM:
         keys = memory.cross.layers[-1].keys[0]  # [h, m, d / h]
         queries = q[0].unflatten(-1, (self._cross[-1].n_heads, -1)).transpose(0, 1)
         return (queries @ keys.mT).float().softmax(-1)
-
-    def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
-        return torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)

@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from engines.tasks.base import Task
 from engines.tasks.words import ADJECTIVES, CITIES, COLOURS, COUNTED, NAMES, PLACES, THINGS, VERBS
@@ -107,10 +108,14 @@ def slips(word: str) -> Iterator[str]:
             yield word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
-_sources: dict[str, set[str]] = {}
-for _word in VOCABULARY:
-    for _slip in slips(_word):
-        _sources.setdefault(_slip, set()).add(_word)
+@cache
+def _sources() -> dict[str, set[str]]:
+    """Which known words can have become a misspelling."""
+    found: dict[str, set[str]] = {}
+    for word in VOCABULARY:
+        for slip in slips(word):
+            found.setdefault(slip, set()).add(word)
+    return found
 
 
 def _read_spell(text: str) -> str | None:
@@ -121,7 +126,7 @@ def _read_spell(text: str) -> str | None:
         core = word.rstrip(".,")
         if core.lower() in VOCABULARY:
             continue
-        found = _sources.get(core.lower(), set())
+        found = _sources().get(core.lower(), set())
         if len(found) != 1:
             return None
         (right,) = found

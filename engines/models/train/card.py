@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,21 @@ from engines.models.train.stories import prompt_of, read_stories
 from engines.models.train.tokenizer import load_tokenizer
 from engines.tasks import TASKS, Example
 
-PROMPTS = {"causal": 100, "encdec": 100, "masked": 50, "block": 50}  # held-out prompts per task; masked models are marked at five thresholds too
+PROMPTS = {"causal": 100, "seq2seq": 100, "masked": 50, "block": 50}  # held-out prompts per task; masked models are marked at five thresholds too
 THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
     "causal": "greedy",
-    "encdec": "greedy",
+    "seq2seq": "greedy",
     "masked": "one most-confident token per forward on a canvas of the task's longest answer, rounded up to 16",
     "block": "one most-confident token per forward inside the open block",
 }
 
 
-def training_facts(recipe: Recipe, steps: int, tokens: int, minutes: float, device: str, limit: str = "") -> dict[str, Any]:
-    """What is known when the training ends; `limit` is what its command had beside the name."""
+def training_facts(
+    recipe: Recipe, steps: int, tokens: int, minutes: float, device: str, limit: str = "", legs: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """What is known when the training ends; `limit` is what its command had beside the name, `legs` what led to a start that does not ship."""
     stories = len(read_stories("train")) if "tell" in recipe.mixture else 0
     where = torch.cuda.get_device_name(device) if device.startswith("cuda") else f"{platform.machine()}, {torch.get_num_threads()} threads"
     return {
@@ -43,14 +46,21 @@ def training_facts(recipe: Recipe, steps: int, tokens: int, minutes: float, devi
         "minutes": round(minutes, 1),
         "machine": f"{where}, torch {torch.__version__}",
         "init_from": recipe.init_from,
+        "legs": list(legs),
         "licence": "Apache-2.0 (trained here, on synthetic data and on stories written by SmolLM2-135M-Instruct, which is Apache-2.0)",
         "command": f"python -m engines.models.train {recipe.name}{limit}",
     }
 
 
+def legs_of(start: Path) -> list[dict[str, Any]]:
+    """The trainings that led to weights which do not ship, the earliest first, from the facts kept beside them."""
+    facts = json.loads((start / "card.json").read_text())
+    return [*facts["legs"], {key: facts[key] for key in ("name", "init_from", "steps", "tokens", "minutes", "machine", "command")}]
+
+
 def load_network(folder: Path, kind: str) -> Network:
     """The weights that ship, in float32."""
-    return (T5ForConditionalGeneration if kind == "encdec" else LlamaForCausalLM).from_pretrained(folder, dtype=torch.float32).eval()
+    return (T5ForConditionalGeneration if kind == "seq2seq" else LlamaForCausalLM).from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def write_card(folder: Path, facts: dict[str, Any]) -> None:
@@ -64,7 +74,7 @@ def write_card(folder: Path, facts: dict[str, Any]) -> None:
         "held_out_prompts": PROMPTS[recipe.kind],
         "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS[recipe.kind]).exact for task in TASKS},
     }
-    if recipe.kind == "masked":
+    if recipe.kind in ("masked", "block"):
         card |= _parallel(network, tokenizer, recipe)
     if recipe.kind == "causal":
         card |= _causal(network, tokenizer, recipe, folder.parent)
@@ -92,13 +102,14 @@ def _causal(network: Network, tokenizer: Any, recipe: Recipe, models: Path) -> d
     return {"loss": {name: loss for name, (loss, _) in found.items()}, f"top1_agreement_with_{LARGEST}": {name: same for name, (_, same) in found.items()}}
 
 
-INTRODUCTION = f"""# The embedded models
+INTRODUCTION = """# The embedded models
 
 Written by `python -m engines.models.train table` from the cards beside the weights. All share one tokenizer (`tokenizer/`, byte-level BPE, 2,048 entries;
 ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn), were trained here on the tasks of `engines/tasks` and on short
 stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check:
-{PROMPTS["causal"]} prompts per task, {PROMPTS["masked"]} for the diffusion models (a card may say more), so a figure is uncertain by up to 10 or 14 points.
-"(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong.
+how many prompts were tried per task stands in the first line; with 100, 50 and 16 a figure is uncertain by up to 10, 14 and 25 points.
+"(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong. A folder `NAME-filter` holds the small filter of parallel
+decoding that was trained for NAME (`python -m engines.models.train.filters NAME`); what it accepts and how often that is right stands in its card.
 """
 
 
@@ -108,25 +119,12 @@ def write_table(models: Path) -> None:
     cards = [found[name] for name in RECIPES if name in found]
     names = [card["name"] for card in cards]
     lines = [INTRODUCTION, "## How they were made", ""]
-    lines += _table(
-        ["model", "kind", "parameters", "started from", "steps", "tokens", "minutes", "machine", "made again by"],
-        [
-            [
-                c["name"],
-                c["kind"],
-                f"{c['parameters']:,}",
-                c["init_from"] or "random",
-                c["steps"],
-                f"{c['tokens'] / 1e6:.1f} M",
-                c["minutes"],
-                c["machine"],
-                f"`{c['command']}`",
-            ]
-            for c in cards
-        ],
-    )
+    head = ["model", "kind", "parameters", "started from", "steps", "tokens", "minutes", "machine", "made again by"]
+    trainings = {leg["name"]: _made(leg, card) for card in cards for leg in (*card["legs"], card)}
+    lines += _table(head, list(trainings.values()))
     lines += ["", "## Held-out exact match, one token per forward", ""]
-    rows = [[task + (" (many)" if TASKS[task].many else ""), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
+    rows: list[list[Any]] = [["prompts per task", *(c["held_out_prompts"] for c in cards)]]
+    rows += [[task + (" (many)" if TASKS[task].many else ""), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
     lines += _table(["task", *names], rows)
     for card in (c for c in cards if "thresholds" in c):
         lines += ["", f"## {card['name']}: exact match / mean forwards by threshold", ""]
@@ -140,8 +138,16 @@ def write_table(models: Path) -> None:
         lines += ["", f"## Causal models: loss (nats per token) and the share of positions where {LARGEST} ranks the same token first", ""]
         agreement = f"top1_agreement_with_{LARGEST}"
         rows = [[c["name"], *(f"{c['loss'][k]:.3f}" for k in ("tasks", "stories")), *(_share(c[agreement][k]) for k in ("tasks", "stories"))] for c in causal]
+        rows = [[*row[:3], "itself", "itself"] if row[0] == LARGEST else row for row in rows]
         lines += _table(["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows)
     (models / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _made(leg: dict[str, Any], card: dict[str, Any]) -> list[Any]:
+    """A row of the first table: a training whose weights ship, or one on the way to it."""
+    size = [card["kind"], f"{card['parameters']:,}"] if leg is card else ["", "does not ship"]
+    tokens, start = f"{leg['tokens'] / 1e6:.1f} M", leg["init_from"] or "random"
+    return [leg["name"], *size, start, leg["steps"], tokens, leg["minutes"], leg["machine"], f"`{leg['command']}`"]
 
 
 def _share(value: float | None) -> str:

@@ -21,6 +21,7 @@ from engines.tasks import TASKS, Example
 
 POOL = 1024  # examples that are sorted together
 IGNORED = -100
+COPIES = {"block": 4}  # noisy and clean half, and both again with the complementary mask
 Pair = tuple[list[int], list[int]]  # ids of the prompt with the chat template, ids of the answer with the end mark
 Batch = dict[str, Tensor]  # arguments of the network, and "targets" with IGNORED where no loss is taken
 
@@ -29,7 +30,7 @@ def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: tuple[int
     """Endless (position behind the batch, batch), from a position (pool, batch in the pool)."""
     pool, skip = start
     while True:
-        rng = random.Random(f"{recipe.name}/{recipe.seed}/{pool}")
+        rng = random.Random(f"{recipe.order or recipe.name}/{recipe.seed}/{pool}")
         pairs = encode(tokenizer, draw(recipe, rng))
         for i, rows in enumerate(cut_by_length(recipe, pairs, rng)):
             seed = rng.getrandbits(48)
@@ -70,9 +71,6 @@ def cut_by_length(recipe: Recipe, pairs: list[Pair], rng: random.Random) -> list
     return cut
 
 
-COPIES = {"block": 4}  # noisy and clean half, and both again with the complementary mask
-
-
 def _canvas(recipe: Recipe, pair: Pair, rng: random.Random) -> int:
     """Answer positions of a row: the answer; for a masked model end marks behind it, seldom many, so that a long canvas is known too."""
     prompt, answer = pair
@@ -83,8 +81,8 @@ def _canvas(recipe: Recipe, pair: Pair, rng: random.Random) -> int:
 
 def make_batch(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[tuple[Pair, int]], rng: random.Random, generator: torch.Generator) -> Batch:
     """Network inputs and targets of some rows. Row i of the logits predicts token i + 1 in the decoder-only kinds, so their targets are shifted."""
-    if recipe.kind == "encdec":
-        return _encdec(tokenizer, [pair for pair, _ in rows])
+    if recipe.kind == "seq2seq":
+        return _seq2seq(tokenizer, [pair for pair, _ in rows])
     length = max(len(prompt) + canvas for (prompt, _), canvas in rows)
     ids = torch.full((len(rows), length), tokenizer.eos_token_id)
     answered = torch.zeros((len(rows), length), dtype=torch.bool)
@@ -148,7 +146,7 @@ def block_training_mask(length: int, block: int) -> Tensor:
     return torch.cat([torch.cat([same, earlier], dim=1), torch.cat([nothing, same | earlier], dim=1)])
 
 
-def _encdec(tokenizer: PreTrainedTokenizerBase, pairs: list[Pair]) -> Batch:
+def _seq2seq(tokenizer: PreTrainedTokenizerBase, pairs: list[Pair]) -> Batch:
     """Prompt into the encoder, answer into the decoder behind the pad token (T5's start)."""
     prompt_length, answer_length = max(len(p) for p, _ in pairs), max(len(a) for _, a in pairs)
     ids = torch.full((len(pairs), prompt_length), tokenizer.pad_token_id)

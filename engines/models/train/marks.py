@@ -24,7 +24,7 @@ SLACK = 16  # answer positions beyond the longest answer seen, in which a model 
 
 @dataclass(frozen=True)
 class Mark:
-    """Of some prompts: the share answered exactly, the mean forwards, and of the tokens committed at p > 0.9 how many were the reference's."""
+    """Of some prompts: the share answered exactly, the mean forwards, and how many tokens were committed at p > 0.9 and were the reference's."""
 
     exact: float
     forwards: float
@@ -60,7 +60,7 @@ def mark(network: Network, tokenizer: Any, recipe: Recipe, task: str, n: int, sp
     for start in range(0, n, ROWS):
         chunk = [pairs[i] for i in order[start : start + ROWS]]
         length = canvas_length(task, tokenizer)
-        if recipe.kind in ("causal", "encdec"):
+        if recipe.kind in ("causal", "seq2seq"):
             outputs = _generate(network, tokenizer, recipe, chunk, length)
             forwards += sum(len(output) for output in outputs)
         else:
@@ -77,13 +77,14 @@ def mark(network: Network, tokenizer: Any, recipe: Recipe, task: str, n: int, sp
 
 
 def _generate(network: Network, tokenizer: Any, recipe: Recipe, pairs: list[Pair], length: int) -> list[list[int]]:
-    """Greedy decoding by transformers, prompts padded on the left (causal) or right (encoder)."""
+    """Greedy decoding by transformers, prompts padded on the left (causal) or right (encoder); ids up to the end mark, which stays."""
     longest = max(len(prompt) for prompt, _ in pairs)
     pad, left = tokenizer.pad_token_id, recipe.kind == "causal"
     rows = [[pad] * (longest - len(p)) + p if left else p + [pad] * (longest - len(p)) for p, _ in pairs]
     ids = torch.tensor(rows, device=network.device)
     out = network.generate(ids, attention_mask=(ids != pad).long(), max_new_tokens=length, do_sample=False)
-    return [row[row.index(pad) + 1 :] if not left else row for row in out[:, longest if left else 0 :].tolist()]
+    answers = out[:, longest if left else 1 :].tolist()  # a decoder's rows begin with its start token
+    return [row[: row.index(tokenizer.eos_token_id) + 1] if tokenizer.eos_token_id in row else row for row in answers]
 
 
 def _fill(
@@ -91,66 +92,55 @@ def _fill(
 ) -> tuple[list[list[int]], list[int], list[list[bool]]]:
     """Fill `length` masks behind every prompt. Returns per row the answer's ids, the forwards and which tokens were committed at p > 0.9.
 
-    A masked model may fill anywhere; a block model only in the first block that is open, whose first token is always committed (Fast-dLLM v2's
-    free token). Rows are as long as the longest one, so shorter prompts have a longer canvas; a block model stops behind the block with the end mark.
+    A masked model may fill anywhere; a block model only in the first block that is open, whose first token always comes first (Fast-dLLM v2's free
+    token), and it stops at an end mark with everything before it known. Rows are as long as the longest one, so shorter prompts have a longer canvas.
     """
-    block = recipe.block if recipe.kind == "block" else 0
+    mask_id, size = tokenizer.mask_token_id, recipe.block if recipe.kind == "block" else 0
     width = max(len(prompt) for prompt, _ in pairs) + length
-    width = -(-width // block) * block if block else width
-    x = torch.full((len(pairs), width), tokenizer.mask_token_id)
+    width = -(-width // size) * size if size else width
+    x = torch.full((len(pairs), width), mask_id)
     for i, (prompt, _) in enumerate(pairs):
         x[i, : len(prompt)] = torch.tensor(prompt)
-    start = torch.tensor([len(prompt) for prompt, _ in pairs])
-    confident = torch.zeros(x.shape, dtype=torch.bool)
-    counts = [0] * len(pairs)
-    x, start, confident = x.to(network.device), start.to(network.device), confident.to(network.device)
+    starts = [len(prompt) for prompt, _ in pairs]
+    answer = torch.arange(width)[None] >= torch.tensor(starts)[:, None]  # [R, L]
+    confident, counts = torch.zeros_like(x, dtype=torch.bool), torch.zeros(len(pairs), dtype=torch.long)
+    x, answer, confident = (t.to(network.device) for t in (x, answer, confident))
     while True:
-        masked = x == tokenizer.mask_token_id
-        open_rows = masked.any(1) & ~(_ended(x, start, block, tokenizer.eos_token_id) if block else torch.zeros_like(start, dtype=torch.bool))
-        rows = open_rows.nonzero().flatten()
-        if len(rows) == 0:
+        masked = x == mask_id
+        ended = _first((x == tokenizer.eos_token_id) & answer) < _first(masked)
+        rows = (masked.any(1) & ~ended if size else masked.any(1)).nonzero().flatten()
+        if not len(rows):
             break
-        for i in rows.tolist():
-            counts[i] += 1
-        commit, tokens, p = _commits(network, x[rows], masked[rows], block, threshold, tokenizer.mask_token_id)
+        counts[rows.cpu()] += 1
+        commit, tokens, p = _commits(network, x[rows], masked[rows], size, threshold, mask_id)
         x[rows] = torch.where(commit, tokens, x[rows])
         confident[rows] |= commit & (p > 0.9)
-    return [x[i, s:].tolist() for i, s in enumerate(start.tolist())], counts, [confident[i, s:].tolist() for i, s in enumerate(start.tolist())]
+    return [x[i, s:].tolist() for i, s in enumerate(starts)], counts.tolist(), [confident[i, s:].tolist() for i, s in enumerate(starts)]
 
 
-def _ended(x: Tensor, start: Tensor, block: int, eos: int) -> Tensor:
-    """Rows [R] whose last full answer block holds the end mark."""
-    places = torch.arange(x.shape[1], device=x.device)
-    first = ((x == eos) & (places >= start[:, None])).int()
-    where = torch.where(first.any(1), first.argmax(1), x.shape[1])
-    return torch.tensor(
-        [w < x.shape[1] and not bool((row[: (w // block + 1) * block] == 1).any()) for w, row in zip(where.tolist(), x, strict=True)], device=x.device
-    )
+def _first(found: Tensor) -> Tensor:
+    """Index of the first True in each row [R, L] -> [R]; L where there is none."""
+    return torch.where(found.any(1), found.int().argmax(1), found.shape[1])
 
 
-def _commits(network: Network, x: Tensor, masked: Tensor, block: int, threshold: float | None, mask_id: int) -> tuple[Tensor, Tensor, Tensor]:
+def _commits(network: Network, x: Tensor, masked: Tensor, size: int, threshold: float | None, mask_id: int) -> tuple[Tensor, Tensor, Tensor]:
     """One forward over boards x [R, L]: which positions are committed, the tokens proposed there and their probabilities, each [R, L]."""
     inputs: dict[str, Any] = {}
-    if block:
-        number = torch.arange(x.shape[1], device=x.device) // block
+    first = masked.int().argmax(1, keepdim=True)  # [R, 1]
+    if size:
+        number = torch.arange(x.shape[1], device=x.device) // size
         inputs["attention_mask"] = (number[:, None] >= number[None])[None, None]
+        masked = masked & (number[None] == number[first])
     logits = network(input_ids=x, use_cache=False, **inputs).logits.float()
     logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
     logits[..., mask_id] = -torch.inf
     p, tokens = logits.softmax(-1).max(-1)
-    first = masked.int().argmax(1, keepdim=True)
-    if block:
-        number = torch.arange(x.shape[1], device=x.device) // block
-        masked = masked & (number[None] == number[first])
+    if size:  # the first token of a block is decided by the block before, alone, before anything is known of the block
+        free = torch.zeros_like(masked).scatter(1, first, True)
+        masked = torch.where(first % size == 0, free, masked)
     confidence = torch.where(masked, p, -1.0)
-    commit = torch.zeros_like(masked).scatter(1, confidence.argmax(1, keepdim=True), True)
-    if threshold is not None:
-        commit = commit | (confidence > threshold)
-    if block:
-        at_start = first % block == 0
-        alone = torch.zeros_like(masked).scatter(1, first, True)
-        commit = torch.where(at_start & (threshold is None), alone, commit | (alone & at_start))
-    return commit, tokens, p
+    best = torch.zeros_like(masked).scatter(1, confidence.argmax(1, keepdim=True), True)
+    return best if threshold is None else best | (confidence > threshold), tokens, p
 
 
 @torch.inference_mode()

@@ -21,7 +21,7 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: Path | None
     """A network of the recipe's size, bidirectional for the diffusion kinds, with the weights of the folder `start` where one is given."""
     torch.manual_seed(recipe.seed)
     special: dict[str, Any] = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    if recipe.kind == "encdec":
+    if recipe.kind == "seq2seq":
         return T5ForConditionalGeneration(
             T5Config(
                 vocab_size=len(tokenizer),

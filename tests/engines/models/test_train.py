@@ -4,10 +4,12 @@ import dataclasses
 import json
 import random
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+import engines
 from engines.core.errors import UserError
 from engines.models.train import card, data, loop, marks
 from engines.models.train.networks import build, loss_of
@@ -56,7 +58,7 @@ def test_the_tokenizer_is_one_for_the_family(tokenizer):
     assert len(files) > 1 and len(set(files)) == 1
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "block", "encdec"])
+@pytest.mark.parametrize("kind", ["causal", "masked", "block", "seq2seq"])
 def test_batches_repeat_and_go_on_from_any_position(kind, tokenizer):
     recipe = dataclasses.replace(TINY, kind=kind, decoder=1)
     first = list(islice(data.batches(recipe, tokenizer), 9))
@@ -191,6 +193,17 @@ def test_bad_input_is_told_and_leaves_the_asset_alone(here, monkeypatch, capsys)
     assert "could not be written" in capsys.readouterr().out
 
 
+def test_a_start_that_does_not_ship_is_trained_first_and_told_in_the_card(here, monkeypatch):
+    for name, start in (("tiny-one", None), ("tiny-two", "tiny-one")):
+        monkeypatch.setitem(RECIPES, name, dataclasses.replace(TINY, name=name, init_from=start, ships=False, steps=2))
+    monkeypatch.setitem(RECIPES, "tiny-test", dataclasses.replace(TINY, init_from="tiny-two"))
+    loop.train("tiny-test")
+    facts = json.loads((here / "models" / "tiny-test" / "card.json").read_text())
+    assert [(leg["name"], leg["init_from"], leg["steps"]) for leg in facts["legs"]] == [("tiny-one", None, 2), ("tiny-two", "tiny-one", 2)]
+    assert facts["init_from"] == "tiny-two" and facts["steps"] == 6
+    assert {path.name for path in (here / "models").iterdir()} == {"tiny-test"}
+
+
 def test_a_checkpoint_of_other_settings_is_refused(here, monkeypatch):
     monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(loop, "install", lambda *_: (_ for _ in ()).throw(UserError("stop")))
@@ -202,21 +215,58 @@ def test_a_checkpoint_of_other_settings_is_refused(here, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["masked", "block"])
-def test_marks_count_forwards(kind, tokenizer, monkeypatch):
-    """An untrained network is wrong, but one token per forward takes as many forwards as masks, and all at once takes one (per block)."""
+def test_marks_count_forwards(kind, tokenizer):
+    """An untrained network is wrong, but one token per forward takes as many forwards as masks, and all at once takes one, or two per block."""
     recipe = dataclasses.replace(TINY, kind=kind)
     network = build(recipe, tokenizer)
-    monkeypatch.setattr(marks, "_ended", lambda x, start, *_: torch.zeros_like(start, dtype=torch.bool))
+    endless = SimpleNamespace(mask_token_id=1, eos_token_id=-1)
     pairs = data.encode(tokenizer, marks.held_out("copy", 6))
-    outputs, counts, _ = marks._fill(network, tokenizer, recipe, pairs, 16, None)
+    outputs, counts, _ = marks._fill(network, endless, recipe, pairs, 16, None)
     assert counts == [len(o) for o in outputs] and all(1 not in o for o in outputs)
-    outputs, counts, _ = marks._fill(network, tokenizer, recipe, pairs, 16, 0.0)
+    outputs, counts, _ = marks._fill(network, endless, recipe, pairs, 16, 0.0)
     assert all(1 not in o for o in outputs)
     if kind == "masked":
         assert counts == [1] * 6
     else:
         width = len(pairs[0][0]) + len(outputs[0])
-        assert width % 8 == 0 and counts == [width // 8 - len(prompt) // 8 for prompt, _ in pairs]
+        opened = [(width // 8 - len(prompt) // 8, len(prompt) % 8 > 0) for prompt, _ in pairs]  # blocks; the first may hold the prompt's end
+        assert width % 8 == 0 and counts == [2 * blocks - begun for blocks, begun in opened]  # the free token, then the others at once
+
+
+def answered(slug, model, prompt, length, **params):
+    """(ids behind the prompt, masks included; forwards) of an engine."""
+    trace = engines.run(slug, model, prompt, params={"max_new_tokens": length, **params})
+    steps = [c for step in trace.steps if step.commits for c in zip(step.commits.positions, step.commits.tokens, strict=True)]
+    start = len(trace.header.prompt_ids)
+    ids = dict(steps)
+    return [ids.get(i, 1) for i in range(start, max([start + length - 1, *ids]) + 1)], trace.totals.forwards
+
+
+@pytest.mark.parametrize("threshold", [None, 0.9, 0.5])
+@pytest.mark.parametrize("task", ["sort", "add", "insert any"])
+def test_marks_decode_as_the_engines_do(task, threshold, tokenizer):
+    """The batched loops that made the cards write the engines' ids in the engines' forwards, on the weights that ship."""
+    length = marks.canvas_length(task, tokenizer)
+    for name, slug, params in (
+        ("tiny-dlm", "threshold", {"block_length": length, "threshold": threshold or 1.01}),
+        ("tiny-blockdlm", "fast-dllm-v2", {"small_block_size": 16, "threshold": threshold or 1.0}),
+    ):
+        network, recipe = card.load_network(FOLDER.parent / name, RECIPES[name].kind), RECIPES[name]
+        for example in marks.held_out(task, 3):
+            pairs = data.encode(tokenizer, [example])
+            (output,), (forwards,), _ = marks._fill(network, tokenizer, recipe, pairs, length, threshold)
+            ids, counted = answered(slug, engines.load_model(name), example.prompt, length, **params)
+            prompt = len(pairs[0][0])  # the engine stores its whole blocks first; that forward is counted here where it gives no token
+            stored = recipe.kind == "block" and prompt > 16 and prompt % 16 > 0
+            assert (ids, counted) == (output[: len(ids)], forwards + stored)
+
+
+def test_marks_read_causal_models_as_greedy_does(tokenizer):
+    network, model = card.load_network(FOLDER.parent / "tiny-ar-s", "causal"), engines.load_model("tiny-ar-s")
+    for task in ("copy", "add"):
+        examples = marks.held_out(task, 4)
+        outputs = marks._generate(network, tokenizer, RECIPES["tiny-ar-s"], data.encode(tokenizer, examples), 48)
+        assert outputs == [answered("greedy", model, e.prompt, 48)[0][: len(o)] for e, o in zip(examples, outputs, strict=True)]
 
 
 def test_stories_are_tidied():
@@ -239,7 +289,7 @@ NOT_TRAINED_YET = {"tiny-encdec"}
 
 def test_every_recipe_ships_with_a_whole_card():
     shipped = {name: recipe for name, recipe in RECIPES.items() if recipe.ships and name not in NOT_TRAINED_YET}
-    assert {path.parent.name for path in FOLDER.parent.glob("*/card.json")} == set(shipped)
+    assert {path.parent.name for path in FOLDER.parent.glob("*/card.json")} == set(shipped) | {"tiny-dlm-filter"}  # filters have a script of their own
     for name, recipe in shipped.items():
         found = json.loads((FOLDER.parent / name / "card.json").read_text())
         assert found["name"] == name and found["kind"] == recipe.kind and set(found["held_out_exact_match"]) == set(TASKS)
