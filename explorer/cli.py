@@ -7,7 +7,6 @@ Nothing heavy is imported before a command needs it: `methods` and `--help` answ
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -218,10 +217,14 @@ def sweep_command(args: argparse.Namespace) -> int:
             bar.update(done - bar.n)
 
         code = cli_run.INTERRUPTED
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             for point in quality.sweep(slugs, model, tasks, args.prompts, progress):
-                points.append(point)  # one by one: an interrupt keeps those that are whole
+                points.append(point)  # one by one: an interrupt or a refusal keeps those that are whole
             code = 0
+        except KeyboardInterrupt:
+            pass
+        except UserError as error:
+            code = complain(str(error))
     if not points:
         return code
     if args.json:

@@ -93,8 +93,7 @@ def sweep(
         for task, asked in examples.items():
             right = 0
             for example in asked:
-                length = {"max_new_tokens": canvas(task, model)} if any(p.name == "max_new_tokens" for p in info.params) else {}
-                trace = engines.run(slug, model, example.prompt, params=length | params, detail="none")
+                trace = engines.run(slug, model, example.prompt, params=fitted(info, canvas(task, model)) | params, detail="none")
                 right += check(example, trace.text).correct
                 forwards, fed, tokens = forwards + trace.totals.forwards, fed + trace.totals.tokens_fed, tokens + trace.totals.tokens
                 done += 1
@@ -113,6 +112,15 @@ def _longest(task: str, tokenizer: Any) -> int:
 def canvas(task: str, model: Any) -> int:
     """Answer positions of a task: its longest answer among 200 of the training split and the end mark, up to a multiple of 16."""
     return -(-(_longest(task, model.tokenizer) + 1) // 16) * 16
+
+
+def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
+    """The parameters that follow the canvas: its length, and a fixed number of steps in the same proportion to it as the defaults have."""
+    usual = {p.name: p.default for p in info.params}
+    found = {"max_new_tokens": length} if "max_new_tokens" in usual else {}
+    if found and usual.get("steps"):
+        found["steps"] = max(1, usual["steps"] * length // usual["max_new_tokens"])
+    return found
 
 
 def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:

@@ -62,7 +62,9 @@ def test_the_last_commit_counts():
 def test_a_withdrawn_stretch_takes_what_stands_behind_it():
     turns = [({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)]), ({}, [(2, -1), (2, 6)]), ({3: 5}, []), ({3: 5}, [(3, 5)])]
     assert written(looked(turns, canvas=None)) == {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)]}
-    assert written(looked(turns, canvas=6)) == {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)], 4: [(2, -1)], 5: [(2, -1)]}, "a board that is cut off"
+    assert written(looked(turns, canvas=6)) == {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)], 4: [(2, -1)], 5: [(2, -1)]}, (
+        "a board that is cut off"
+    )
     first, second = hindsight(looked(turns, canvas=None)).positions
     assert (first.known, second.since, second.earlier) == ("unknown", 3, True)
 

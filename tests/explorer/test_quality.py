@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 
 import engines
+from engines.core.params import Params
 from engines.tasks import TASKS, check
 from explorer import cli
 from explorer.bench import quality
@@ -93,6 +94,27 @@ def test_a_recorded_point_is_what_a_run_gives_again():
     one = quality.recorded()[0]
     again = list(islice(quality.sweep([], engines.load_model(one.model.name), ["copy"], one.prompts_per_task), 2))
     assert [p.exact["copy"] for p in again] == [p.exact["copy"] for p in one.points[:2]]
+
+
+def test_a_fixed_number_of_steps_follows_the_canvas():
+    for info in engines.list_methods():
+        if info.kind in ("masked", "block") and len(info.needs) == 1:
+            for length in (16, 32, 48, 96):
+                found = quality.fitted(info, length)
+                assert found["max_new_tokens"] == length
+                if method := engines.get_method(info.slug).check:
+                    method(Params(**({p.name: p.default for p in info.params} | found)))  # what is declared together fits together
+
+
+def test_a_refused_method_keeps_what_is_whole(monkeypatch, capsys):
+    def one_point(*_):
+        yield point(16, 10, control=True)
+        raise engines.UserError("this one does not fit")
+
+    monkeypatch.setattr(quality, "sweep", one_point)
+    assert cli.main(["sweep", "--model", "tiny-dlm", "--task", "copy"]) == 2
+    said = capsys.readouterr()
+    assert "100.0%" in said.out and "this one does not fit" in said.err
 
 
 def test_an_interrupted_sweep_keeps_what_is_whole(monkeypatch, capsys):
