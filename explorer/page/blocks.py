@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -80,12 +81,10 @@ def _sweeps(tab: gr.Tab) -> None:
     found = quality.recorded()
     if not found:
         gr.Markdown("No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`.")
-    figures = []
     for one in found:
-        figures.append(gr.Plot(show_label=False, min_width=320))
+        figure = gr.Plot(show_label=False, min_width=320)
         table(tables.sweep(one))
-    if figures:
-        tab.select(lambda: [curves.sweep_figure(one.points, _title(one)) for one in found], None, figures, **LIGHT)
+        tab.select(partial(curves.sweep_figure, one.points, _title(one)), None, figure, **LIGHT)
 
 
 def _title(found: quality.Recorded) -> str:

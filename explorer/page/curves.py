@@ -46,15 +46,16 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     base = next(p for p in points if p.control)
     figure = go.Figure()
     curve = sorted((p for p in points if p.on_curve or p.control), key=lambda p: p.forwards)
-    said = [" ".join(f"{k}={v}" for k, v in p.params.items()) or p.method for p in curve]
+    said = [", ".join(map(str, p.params.values())) if p.on_curve else p.method for p in curve]
+    swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
     figure.add_scatter(
         x=[p.forwards / base.forwards for p in curve],
         y=[p.share for p in curve],
         text=said,
         mode="lines+markers+text",
-        textposition="bottom right",
+        textposition="top center",
         textfont={"size": 10},
-        name="the model's own threshold sweep",
+        name=f"sweep of the plain {swept}",
         line={"color": NEUTRAL, "width": 2},
         marker={"size": 5},
     )
@@ -68,7 +69,14 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             name=point.method,
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
-    return _drawn(figure, title, "forwards, as a share of one token per forward", "answered exactly", 1.02)
+    drawn = _drawn(figure, title, "forwards, as a share of the control's (logarithmic)", "answered exactly", 1.02)
+    ticks = [t for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2) if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))]
+    drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])  # most methods lie close together at a small share
+    return drawn.update_layout(height=460)
+
+
+def _at(points: Sequence[Point], base: Point) -> list[float]:
+    return [p.forwards / base.forwards for p in points]
 
 
 def _drawn(figure: Any, title: str, x: str, y: str, top: float | None) -> Any:
