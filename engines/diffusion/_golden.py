@@ -152,6 +152,12 @@ def dream(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return mismatch(decoded("dream", case, data, folder), case)
 
 
+@checks("dparallel", "dparallel_dream")
+def dparallel(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """dParallel's loops for LLaDA and Dream; `steps` and the name of the order do not matter where a threshold is given."""
+    return mismatch(decoded("dparallel", case, data, folder, drop=("steps", "alg")), case)
+
+
 @checks("dimple")
 def dimple(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     """Dimple's `dim` pipeline. Priors stand in the canvas before the first forward there, and in our first step's commits."""
