@@ -61,7 +61,7 @@ def counts(trace: Trace) -> list[Metric]:
         _count("steps", "Steps", len(trace.steps), "turns of the decoding loop"),
         _count("forwards", "Forwards", sums.forwards, "calls of any model; a batch of alternatives in one call is one forward"),
         *by_role,
-        _count("tokens_fed", "Positions computed", sums.tokens_fed, "rows × positions of all forwards, cached positions not counted"),
+        _count("tokens_fed", "Tokens fed", sums.tokens_fed, "rows × positions of all forwards, cached positions not counted"),
         _count("tokens", "Tokens", sums.tokens, "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted"),
         _count("end_tokens", "End marks and padding", sums.end_tokens + sums.padding, "ids from the first end mark on"),
         _count("masks_left", "Masks left", sums.masks_left, "positions that the run left open"),
