@@ -63,9 +63,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
     while len(masks := mask_positions(x, model.mask_id)):
         a, b = block_of(int(masks[0]), len(prompt), p.block_length, end)
-        z = model(x)  # [L, V]
-        x0 = gumbel_argmax(z, p.temperature, run.rng)[masks]  # [m]
-        z_masks = z[masks]  # [m, V]; the block's masks come first
+        z_masks = model(x)[masks]  # [m, V]; the block's masks come first
+        x0 = gumbel_argmax(z_masks, p.temperature, run.rng, masks, len(x))  # [m]
         inside = int((masks < b).sum())
         H = entropy(z_masks[:inside].double())  # [inside]
         best = certain(H, p.threshold)

@@ -2,7 +2,7 @@
 
 Instead of a fixed number, every forward commits all masks of the block that are confident enough: above a threshold, or as many as the
 factor rule allows (greedy parallel equals greedy sequential while (n + 1)(1 - c_n) stays small). At least one is always committed.
-The paper's other half is a cache of keys and values that are allowed to be a little old; both are explained in `_forward`.
+The paper's other half is a cache of keys and values that are allowed to be a little old; its two forms are explained in `_forward`.
 
 The rules follow commit d1266802 (July 2025); the main branch later lost the "at least one" guarantee. Confidences in float64.
 We depart in three points: the mask token is never proposed, the last block may be shorter than the others, and with a cache a model that predicts

@@ -16,6 +16,7 @@ which belongs to the training, can be watched. Filters are read from safetensors
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
@@ -82,6 +83,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]; L falls with every cut
     x, y = (yield from reference(model, x, p, run)) if p.oracle != "off" else (x, None)  # [L], [G + prompt]
     before: tuple[int, list[int]] = (-1, [])  # the block and its proposals one forward ago
+    filter_at = cache(lambda path: read_filter(path) if path else filter_of(model.record))  # once per run, and again where an edit names another file
     while len(masks := mask_positions(x, model.mask_id)):
         L = len(x)
         a, b = block_of(int(masks[0]), len(prompt), p.block_length, L)
@@ -98,7 +100,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
                 accept, cause, x0[a:b] = hidden, "reference", torch.where(hidden, y[a:b], x0[a:b])
             ready = accept
         else:
-            g = filter_for(model, p) if p.accept_thres < 1 else None
+            g = filter_at(p.filter) if p.accept_thres < 1 else None
             q = g(c) if g else None  # [b]
             accept = hidden & (q > p.accept_thres) if q is not None else torch.zeros_like(hidden)  # [b]
             ready, cause = accept | is_best(c, hidden), "filter"
@@ -151,11 +153,6 @@ def reference(model: MaskedLM, x: Tensor, p: Params, run: Recorder) -> Generator
         x = run.steer(edit, x)
         y = torch.where(x == model.mask_id, y, x)
     return x, y
-
-
-def filter_for(model: MaskedLM, p: Params) -> BlockFilter:
-    """The file that was given, or the filter that belongs to the model. Raises UserError where there is none."""
-    return read_filter(p.filter) if p.filter else filter_of(model.record)
 
 
 def is_best(c: Tensor, hidden: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from engines.core.events import ModelRecord
 from engines.core.models import Tokenizer
 
 
-class HFModel:
+class HFModel(ABC):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
@@ -40,9 +41,9 @@ class HFModel:
         self._warm = True
         return time.perf_counter() - began
 
+    @abstractmethod
     def _first_calls(self) -> None:
         """One forward of every shape that a method will use."""
-        raise NotImplementedError
 
     def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Token ids [1, n] on the model's device."""

@@ -107,7 +107,7 @@ INTRODUCTION = """# The embedded models
 Written by `python -m engines.models.train table` from the cards beside the weights. All share one tokenizer (`tokenizer/`, byte-level BPE, 2,048 entries;
 ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn), were trained here on the tasks of `engines/tasks` and on short
 stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check:
-how many prompts were tried per task stands in the first line; with 100, 50 and 16 a figure is uncertain by up to 10, 14 and 25 points.
+how many prompts were tried per task stands in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points.
 "(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong. A folder `NAME-filter` holds the small filter of parallel
 decoding that was trained for NAME (`python -m engines.models.train.filters NAME`); what it accepts and how often that is right stands in its card.
 """
