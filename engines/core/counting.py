@@ -76,10 +76,11 @@ class CountedCausal(Counted):
     ) -> Extended:
         """See `CausalLM`; a row never proposes a token forbidden at the position it predicts."""
         past, n = cache.length, len(tokens)
+        early = len(parents) - n if parents is not None else 0  # rows of the tree that are in the cache already
         result: Extended = self._call(n, lambda: self._model.extend(tokens, cache, parents=parents, hidden=hidden, last_only=last_only))
-        depths = [n - 1] if last_only else row_depths(parents) if parents is not None else list(range(n))
+        depths = (list(range(n)) if parents is None else row_depths(parents)[early:])[-1 if last_only else 0 :]
         for row, depth in enumerate(depths) if self._meter.forbidden else ():
-            self._allowed(result.logits[row : row + 1], past + depth + 1)
+            self._allowed(result.logits[row : row + 1], past - early + depth + 1)
         return result
 
 

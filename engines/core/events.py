@@ -147,8 +147,9 @@ class Candidates(Record):
 class Tree(Record):
     """A draft tree as fed to one verification forward. Row 0 is the root (the last emitted token); parents stand before children.
 
-    `why` says what became of each row: root, accepted, mismatch (looked at and refused), unreached (its parent was not accepted).
-    `sources`: root, draft, retrieval, ngram, matrix. `ranks`: candidate rank below the parent. `emitted`: the tokens the step gained.
+    `why` says what became of each row: root, accepted, mismatch (looked at and refused), unreached (never looked at).
+    `sources`: root, draft, retrieval, both, ngram, matrix. `ranks`: order among the siblings. `emitted`: the tokens the step gained.
+    `chances`: the chance of each row that was looked at to be kept, given the refusals before it; `uniforms`: the number drawn for that test.
     """
 
     start: Index  # position of the root
@@ -162,13 +163,15 @@ class Tree(Record):
     draft_logprobs: list[float | None] = []
     target_logprobs: list[float | None] = []
     emitted_source: str = "argmax"  # argmax, target, residual
+    chances: list[float | None] = []
+    uniforms: list[float | None] = []
 
     def __post_init__(self) -> None:
         n = len(self.parents)
         for name in ("tokens", "accepted", "why"):
             if len(getattr(self, name)) != n:
                 raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
-        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs"):
+        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs", "chances", "uniforms"):
             if len(getattr(self, name)) not in (0, n):
                 raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
         if any(parent >= row for row, parent in enumerate(self.parents)):

@@ -93,8 +93,9 @@ class CausalLM(Model, Protocol):
     ) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows.
 
-        parents: for a tree, the row index of each row's parent, -1 for a row that follows the cache; None is a plain chain.
-        Row i sees the cache, its ancestors and itself, at position cache.length + depth. last_only: logits [1, V] of the last row.
+        parents: for a tree, the row index of each row's parent, -1 for a row that follows the text; None is a plain chain. A list longer than the
+        tokens says that the tree's first rows lie behind the text in the cache already, from earlier calls, and gives their parents too.
+        Row i sees the text, its ancestors and itself, at position (length of the text) + depth. last_only: logits [1, V] of the last row.
         """
         ...
 
@@ -126,9 +127,10 @@ class CachedMaskedLM(MaskedLM, Protocol):
     def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
         """Feed the positions start ... end - 1 of a board x [L]; their keys and values replace those in the cache.
 
-        The positions left out count as what they were in the forward that last fed them. Returns logits [end - start, V]; row i is the law of
-        position start + i. With `shift` and start > 0, row 0 keeps its own: its position's law stands before what was fed, so it should be decided
-        already. Raises ValueError for a part of a board that was not fed as a whole before.
+        The positions left out count as what they were in the forward that last fed them; of a board that has become shorter, what stood behind it is
+        forgotten. Returns logits [end - start, V]; row i is the law of position start + i. With `shift` and start > 0, row 0 keeps its own: its
+        position's law stands before what was fed, so it should be decided already. Raises ValueError for a part of a board that was not fed as a whole
+        before.
         """
         ...
 
@@ -216,11 +218,12 @@ class Meter:
     forwards: dict[str, int] = field(default_factory=dict)
     tokens_fed: int = 0
     seconds: float = 0.0
+    calls: list[tuple[str, float, float, int]] = field(default_factory=list)  # role, began, ended (on time.perf_counter), tokens fed
     forbidden: dict[int, set[int]] = field(default_factory=dict)  # position -> tokens, from edits; lives as long as the run
 
     def reset(self) -> None:
         """Start a new step."""
-        self.forwards, self.tokens_fed, self.seconds = {}, 0, 0.0
+        self.forwards, self.tokens_fed, self.seconds, self.calls = {}, 0, 0.0, []
 
     def call(self, role: str, device: str, fed: int, work: Any) -> Any:
         """Run `work()` on the clock and book it under `role`."""
@@ -228,7 +231,9 @@ class Meter:
         began = time.perf_counter()
         result = work()
         synchronise(device)
-        self.seconds += time.perf_counter() - began
+        ended = time.perf_counter()
+        self.seconds += ended - began
+        self.calls.append((role, began, ended, fed))
         self.forwards[role] = self.forwards.get(role, 0) + 1
         self.tokens_fed += fed
         return result

@@ -62,7 +62,7 @@ class Recorder:
         self.record_seconds = 0.0
         self._info, self._meter, self._tokenizer, self._mask_id = info, meter, tokenizer, mask_id
         self._index = 0
-        self._resumed = 0.0
+        self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
         self.know(prompt if mask_id is None else [*prompt, mask_id])
 
@@ -80,6 +80,7 @@ class Recorder:
     def resume(self) -> None:
         """Called by the driver when the method gets control."""
         self._resumed = time.perf_counter()
+        self._start = self._start or self._resumed
 
     def step(
         self,
@@ -129,6 +130,14 @@ class Recorder:
         meter.reset()
         self.record_seconds += time.perf_counter() - now
         return step
+
+    def calls(self, labels: Mapping[str, str] | None = None) -> list[Interval]:
+        """The model calls since the last step as measured intervals, a lane per role. labels: role -> verb shown before the number of rows fed."""
+        names = labels or {}
+        return [
+            Interval(role, began - self._start, ended - self._start, f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}")
+            for role, began, ended, fed in self._meter.calls
+        ]
 
     def book(self, role: str) -> None:
         """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to compare with."""

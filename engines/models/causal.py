@@ -52,14 +52,16 @@ class HFCausalLM(HFModel):
         """
         assert isinstance(cache, SlotCache)
         ids = self._ids(tokens)
-        n, past = ids.shape[1], cache.length
+        n = ids.shape[1]
+        early = len(parents) - n if parents is not None else 0  # rows of the tree that are in the cache already
+        past = cache.length - early
         depths = list(range(n)) if parents is None else row_depths(parents)
-        chain = parents is None or depths == list(range(n))
-        self._check(n, depths, cache, chain)
+        chain = parents is None or depths == list(range(n + early))
+        self._check(n, early, depths, cache, chain)
         out = self.model(
             input_ids=ids,
-            position_ids=torch.tensor([depths], device=self.device) + past,
-            attention_mask=None if chain else tree_mask(parents or (), past, self.model.dtype, self.device),
+            position_ids=torch.tensor([depths[early:]], device=self.device) + past,
+            attention_mask=None if chain else tree_mask(parents or (), past, self.model.dtype, self.device)[:, :, early:],
             past_key_values=cache,
             use_cache=True,
             output_hidden_states=bool(hidden),
@@ -67,14 +69,14 @@ class HFCausalLM(HFModel):
         )
         return Extended(out.logits[0].float(), {i: out.hidden_states[i][0] for i in hidden})
 
-    def _check(self, n: int, depths: Sequence[int], cache: SlotCache, chain: bool) -> None:
-        if n == 0 or len(depths) != n:
-            raise ValueError(f"{n} tokens and {len(depths)} parents were fed; there must be equally many and at least one")
+    def _check(self, n: int, early: int, depths: Sequence[int], cache: SlotCache, chain: bool) -> None:
+        if n == 0 or not 0 <= early <= cache.length:
+            raise ValueError(f"{n} tokens and {len(depths)} parents were fed; at least one token, and a parent for each and for the tree's rows in the cache")
         if not chain and self._layer_types != {"full_attention"}:
             kinds = ", ".join(sorted(self._layer_types))
             raise UserError(f"{self.record.name} has {kinds} layers, which cannot take a draft tree; choose a model with full attention in all layers.")
         check_room(cache.length, n, cache.capacity)
-        if (last := cache.length + max(depths)) >= self.max_positions:
+        if (last := cache.length - early + max(depths)) >= self.max_positions:
             raise UserError(f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter prompt or fewer new tokens.")
 
 

@@ -81,17 +81,19 @@ class TableCausal(Base):
 
     def extend(self, tokens, cache, *, parents=None, hidden=(), last_only=False):
         tokens, past = [int(t) for t in tokens], list(cache.tokens)
-        parents = list(range(-1, len(tokens) - 1)) if parents is None else list(parents)
-        self.calls.append((past, tokens))
+        self.calls.append((list(past), tokens))
+        early = len(parents) - len(tokens) if parents is not None else 0
+        past, tree = past[: len(past) - early], past[len(past) - early :] + tokens
+        parents = list(range(-1, len(tree) - 1)) if parents is None else list(parents)
         if not tokens or (past and cache.length + len(tokens) > cache.capacity):
             raise ValueError("nothing fed, or more than the cache takes")
         paths = []
-        for token, parent in zip(tokens, parents, strict=True):
+        for token, parent in zip(tree, parents, strict=True):
             paths.append([*(paths[parent] if parent >= 0 else []), token])
             if len(past) + len(paths[-1]) > self.max_positions:
                 raise UserError("beyond the last position")
         cache.tokens += tokens
-        return Extended(self.logits(*(past + path for path in (paths[-1:] if last_only else paths))))
+        return Extended(self.logits(*(past + path for path in (paths[-1:] if last_only else paths[early:]))))
 
 
 class TableMasked(Base):
@@ -108,6 +110,28 @@ class TableMasked(Base):
         ids = x.tolist()
         z = self.table[[(i, ids[max(0, i - self.reach) : i + self.reach + 1]) for i in range(len(ids))]]
         z[:, self.mask_id] = -torch.inf
+        return z
+
+
+class Remembering(TableMasked):
+    """Feeds parts of a board. `fed`: the ranges; with `shift` the first row of a part is worthless, and certain of token 0."""
+
+    def __init__(self, shift=False, **table):
+        super().__init__(**table)
+        self.shift, self.fed = shift, []
+
+    def new_cache(self, capacity):
+        return TokenCache(capacity)
+
+    def feed(self, x, cache, start, end):
+        if end - start < len(x) > cache.length:
+            raise ValueError("the whole board first")
+        cache.crop(min(cache.length, len(x)))
+        self.fed.append((start, end))
+        cache.tokens[start:end] = x[start:end].tolist()
+        z = self(torch.tensor(cache.tokens))[start:end]
+        if self.shift and start:
+            z[0] = torch.where(torch.arange(self.vocab_size) == 0, 99.0, -torch.inf)
         return z
 
 

@@ -90,30 +90,37 @@ def make_batch(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[tu
         ids[i, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
         answered[i, len(prompt) : length if recipe.kind == "masked" else len(prompt) + canvas] = True
     if recipe.kind == "causal":
-        return {"input_ids": ids, "targets": _shifted(ids, answered)}
+        return {"input_ids": ids, "targets": shifted(ids, answered)}
     if recipe.kind == "masked":
-        hidden = torch.stack([_hide(len(prompt), len(answer), length, rng, generator) for (prompt, answer), _ in rows]) & answered
-        return {"input_ids": torch.where(hidden, tokenizer.mask_token_id, ids), "targets": _shifted(ids, hidden)}
+        if recipe.causal and rng.random() < recipe.causal:
+            causal = torch.ones((1, 1, length, length), dtype=torch.bool).tril()
+            ends = torch.tensor([[len(prompt) + len(answer)] for (prompt, answer), _ in rows])
+            return {"input_ids": ids, "attention_mask": causal, "targets": shifted(ids, answered & (torch.arange(length) < ends))}
+        drawn = [_hide(len(prompt), len(answer), length, recipe.near, rng, generator) for (prompt, answer), _ in rows]
+        hidden, wanted = (torch.stack(part) & answered for part in zip(*drawn, strict=True))
+        return {"input_ids": torch.where(hidden, tokenizer.mask_token_id, ids), "targets": shifted(ids, wanted)}
     return block_batch(ids, answered, recipe.block, tokenizer.mask_token_id, generator)
 
 
-def _shifted(ids: Tensor, wanted: Tensor) -> Tensor:
+def shifted(ids: Tensor, wanted: Tensor) -> Tensor:
+    """Targets [R, L] of the wanted tokens of ids [R, L], each one row earlier; IGNORED elsewhere."""
     targets = torch.full_like(ids, IGNORED)
     targets[:, :-1] = torch.where(wanted, ids, IGNORED)[:, 1:]
     return targets
 
 
-def _hide(prompt: int, answer: int, length: int, rng: random.Random, generator: torch.Generator) -> Tensor:
-    """Which positions of a row are masked [length]. Half of the rows mask each with one rate t ~ U(0, 1) (LLaDA's loss), half are in
-    semi-autoregressive state: a clean prefix, some of the current block known, everything behind masked."""
+def _hide(prompt: int, answer: int, length: int, near: int, rng: random.Random, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(which positions of a row are masked, which of them take the loss), each [length]. Half of the rows mask each with one rate t ~ U(0, 1)
+    (LLaDA's loss), half are in semi-autoregressive state: a clean prefix, some of the current block known, everything behind masked."""
     if rng.random() < 0.5:
-        return torch.rand(length, generator=generator) < rng.random()
+        hidden = torch.rand(length, generator=generator) < rng.random()
+        return hidden, hidden
     hidden = torch.zeros(length, dtype=torch.bool)
     first = prompt + rng.randint(0, answer - 1)
     end = first + rng.choice((4, 8, 16, 32, 64))
     hidden[first:] = True
     hidden[first:end] = torch.rand(len(hidden[first:end]), generator=generator) < rng.random()
-    return hidden
+    return hidden, hidden & (hidden.cumsum(0) <= near) if near else hidden
 
 
 def block_batch(ids: Tensor, answered: Tensor, block: int, mask_id: int, generator: torch.Generator) -> Batch:
@@ -134,7 +141,7 @@ def block_batch(ids: Tensor, answered: Tensor, block: int, mask_id: int, generat
         "input_ids": torch.cat([noisy, clean], dim=1),
         "position_ids": positions,
         "attention_mask": block_training_mask(length, block)[None, None],
-        "targets": torch.cat([_shifted(clean, hidden), torch.full_like(clean, IGNORED)], dim=1),
+        "targets": torch.cat([shifted(clean, hidden), torch.full_like(clean, IGNORED)], dim=1),
     }
 
 

@@ -38,6 +38,10 @@ class Recipe:
     learning_rate is that of AdamW; Muon's is scaled to the same update size. batch: tokens per step, padding included. order: the name under which
     examples are drawn, so that a leg which was trained before it was renamed sees its examples in the same order again.
     block: positions per block of a block-diffusion model. decoder: layers of the decoder of an encoder-decoder.
+    Of a masked model, causal: share of the batches that are plain next-token rows under a causal mask. Every answer token has its whole prefix there,
+    so carries and chains of reasoning, which masked rows rarely show in full, are kept or relearnt. near: how many masked positions behind the clean
+    prefix of a semi-autoregressive row take the loss (0: all); those far behind cannot be known yet and drown the gradient of those that can.
+    script: the module of this package that trains it from `init_from` in its own way; "" is the common loop.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Recipe:
     decoder: int = 0
     ships: bool = True
     order: str = ""
+    causal: float = 0.0
+    near: int = 0
+    script: str = field(default="", repr=False)  # not in repr: checkpoints are compared by it, and only the common loop writes any
     mixture: dict[str, float] = field(default_factory=lambda: dict(MIXTURE))
 
 
@@ -70,7 +77,11 @@ RECIPES: dict[str, Recipe] = {
         Recipe("tiny-ar-l", "causal", **_L, steps=600, batch=6144, learning_rate=2e-3, init_from="tiny-ar-l-second", mixture=LOOKING_UP),
         Recipe("tiny-dlm-first", "masked", **_L, steps=900, learning_rate=1.5e-3, init_from="tiny-ar-l-second", ships=False, order="tiny-dlm"),
         Recipe("tiny-dlm-second", "masked", **_L, steps=1050, learning_rate=1.2e-3, init_from="tiny-dlm-first", mixture=LONGER, ships=False, order="tiny-dlm"),
-        Recipe("tiny-dlm", "masked", **_L, steps=2600, learning_rate=1.5e-3, init_from="tiny-dlm-second", mixture=REASONING),
+        Recipe(
+            "tiny-dlm-third", "masked", **_L, steps=2600, learning_rate=1.5e-3, init_from="tiny-dlm-second", mixture=REASONING, ships=False, order="tiny-dlm"
+        ),
+        Recipe("tiny-dlm", "masked", **_L, steps=2000, learning_rate=1.5e-3, init_from="tiny-dlm-third", mixture=REASONING, causal=0.34, near=8),
+        Recipe("tiny-dlm-dparallel", "masked", **_L, steps=600, learning_rate=3e-4, warmup=20, init_from="tiny-dlm", script="dparallel", mixture=REASONING),
         Recipe("tiny-blockdlm", "block", **_L, steps=600, batch=8192, learning_rate=1.5e-3, init_from="tiny-ar-l-second"),
         Recipe("tiny-encdec", "seq2seq", hidden=256, layers=5, heads=4, mlp=640, decoder=3, steps=5000, learning_rate=2.5e-3),
     )

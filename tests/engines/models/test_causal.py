@@ -1,5 +1,6 @@
 """Chains and trees on the cache give what plain forwards give."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -64,6 +65,19 @@ def test_tree_rows_equal_path_by_path_forwards(family: str, attention: str) -> N
         torch.testing.assert_close(logits[row], fresh(model, PROMPT + path(row))[-1], atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("cuts", [(1, 6), (2, 4, 6), (3, 6)])
+def test_a_tree_may_grow_call_by_call(family: str, cuts: tuple[int, ...]) -> None:
+    """Rows fed earlier are seen by their descendants only, and the accepted ones stay as if the text had been read at once."""
+    model = build(family)
+    cache = model.new_cache(20)
+    model.extend(PROMPT, cache)
+    rows = [model.extend(TREE[0][a:b], cache, parents=TREE[1][:b]).logits for a, b in pairwise((0, *cuts))]
+    for row, logits in enumerate(torch.cat(rows)):
+        torch.testing.assert_close(logits, fresh(model, PROMPT + path(row))[-1], atol=1e-4, rtol=0)
+    cache.keep(len(PROMPT), [0, 2, 4])
+    torch.testing.assert_close(model.extend([20], cache).logits, fresh(model, [*PROMPT, *path(4), 20])[-1:], atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_kept_rows_go_on_like_a_fresh_prefill(family: str, attention: str) -> None:
     model = build(family, attention)
@@ -113,8 +127,9 @@ def test_limits_are_said_before_anything_is_written() -> None:
     assert all(layer.length == 6 for layer in cache.layers)
     with pytest.raises(UserError, match="64 positions and position 64 was fed"):
         model.extend([1] * 65, model.new_cache(100))
-    with pytest.raises(ValueError, match="1 tokens and 2 parents"):
-        model.extend([1], cache, parents=[-1, 0])
+    for cache, parents in ((model.new_cache(7), [-1, 0]), (cache, []), (cache, [-1] * 8)):
+        with pytest.raises(ValueError, match=f"1 tokens and {len(parents)} parents"):
+            model.extend([1], cache, parents=parents)
 
 
 def test_sliding_models_refuse_trees() -> None:
