@@ -14,6 +14,7 @@ from engines.core.events import Edit, ModelRecord, Step, Trace, TraceError
 from engines.core.golden import FileReport, checks, differ, verify
 from engines.core.method import MethodInfo
 from engines.core.params import Param
+from engines.core.probe import next_logits, row_costs
 from engines.core.reading import read_trace
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.run import Run, assign_roles, run, stream
@@ -32,12 +33,16 @@ __all__ = [
     "assign_roles",
     "broken_methods",
     "checks",
+    "companion",
     "differ",
     "get_method",
+    "joint",
     "list_methods",
     "list_models",
     "load_model",
+    "next_logits",
     "read_trace",
+    "row_costs",
     "run",
     "stream",
     "verify",
@@ -45,9 +50,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The zoo is imported at first use: it may pull heavy modules."""
+    """The zoo and the mathematics of joint laws are imported at first use: they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 
         return getattr(zoo, name)
+    if name == "joint":
+        from engines.models import joint
+
+        return joint
     raise AttributeError(f"module 'engines' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | sweep | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | certify | sweep | parallelbench | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`); 2 bad input, with one line on standard error that says what is allowed.
 Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
@@ -17,8 +17,8 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from engines.tasks import TASKS
-from explorer import cli_run, cli_trace
-from explorer.cli_io import Parser, check_target, print_json, print_table, printable, write
+from explorer import cli_bench, cli_parallelbench, cli_run, cli_trace
+from explorer.cli_io import Parser, check_target, positive, print_json, print_table, printable, write
 
 BAD_INPUT = 2
 
@@ -81,14 +81,8 @@ def parser() -> argparse.ArgumentParser:
     verify.set_defaults(command=verify_command)
 
     bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
-    bench.add_argument("--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model")
-    bench.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    bench.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
-    bench.add_argument("--prompts", type=positive, default=6, metavar="N", help="bundled prompts to use (default 6)")
-    bench.add_argument("--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)")
-    bench.add_argument("--max-new-tokens", type=positive, default=64, metavar="N", help="length of the answers (default 64)")
-    bench.add_argument("--json", action="store_true", help="print JSON")
-    bench.set_defaults(command=bench_command)
+    certify = commands.add_parser("certify", help="check that lossless methods give their control's text, token by token")
+    cli_bench.add_arguments(bench, certify)
 
     sweep = commands.add_parser("sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method")
     sweep.add_argument("--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model")
@@ -97,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
     sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
     sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
     sweep.set_defaults(command=sweep_command)
+
+    parallel = commands.add_parser("parallelbench", help="ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory")
+    cli_parallelbench.add_arguments(parallel)
 
     serve = commands.add_parser("serve", help="start the page")
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
@@ -175,28 +172,6 @@ def verify_command(args: argparse.Namespace) -> int:
     passed, open_ = sum(r.state == "passed" for r in reports), sum(r.state == "not covered" for r in reports)
     print(f"{passed} passed, {failed} failed, {open_} not covered; {sum(r.covered for r in reports)} of {sum(r.cases for r in reports)} cases were run")
     return int(failed > 0)
-
-
-def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
-    return int(text)
-
-
-def bench_command(args: argparse.Namespace) -> int:
-    """Measure and print one line per method."""
-    from explorer.bench import measure
-
-    model = engines.load_model(args.model, dtype=args.dtype)
-    slugs = args.method or [info.slug for info in engines.list_methods() if info.kind == model.record.kind]
-    figures = measure.bench(slugs, model, prompts=args.prompts, repeats=args.repeats, max_new_tokens=args.max_new_tokens)
-    if args.json:
-        print_json({"model": model.record, "figures": figures})
-        return 0
-    print(f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; medians over {args.prompts} prompts of {args.repeats} alternating runs")
-    print(measure.table(figures))
-    return 0
 
 
 def sweep_command(args: argparse.Namespace) -> int:

@@ -128,3 +128,10 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
             raise UserError(f"{option} {name} is given twice.")
         found[name] = value
     return found
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
+    return int(text)

@@ -13,6 +13,7 @@ from typing import Any
 import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.cli_io import MAX_PROMPT_BYTES, check_target, key_values, print_json, print_table, read_bytes, write
+from explorer.compare import answer_ids, first_difference
 
 INTERRUPTED = 130
 Models = dict[str, Any]  # name -> loaded model
@@ -122,18 +123,10 @@ def row(trace: Trace, first: Trace) -> dict[str, Any]:
     }
 
 
-def answer_ids(trace: Trace) -> list[int]:
-    """The emitted ids before the first end mark."""
-    ids = trace.output_ids
-    return ids[: next((i for i, token in enumerate(ids) if token in trace.header.eos_ids), len(ids))]
-
-
 def divergence(a: Sequence[int], b: Sequence[int]) -> str:
     """Where two outputs part, counted in tokens of the answer."""
-    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
-    if at is None and len(a) == len(b):
-        return "same"
-    return f"token {at if at is not None else min(len(a), len(b))}"
+    at = first_difference(a, b)
+    return "same" if at is None else f"token {at}"
 
 
 def find_method(slug: str) -> MethodInfo:

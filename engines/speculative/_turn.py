@@ -49,8 +49,9 @@ def draft_temperature(default: float = -1.0, source: str = "") -> Param:
 
 
 def of_drafter(p: Params) -> float:
-    """The drafter's temperature in numbers."""
-    return float(p.temperature if p.draft_temperature < 0 else p.draft_temperature)
+    """The drafter's temperature in numbers; the target's where a method has none of its own."""
+    own = float(getattr(p, "draft_temperature", -1.0))
+    return own if own >= 0 else float(p.temperature)
 
 
 class Target:

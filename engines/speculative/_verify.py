@@ -92,20 +92,28 @@ class Test:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a tree: the rows kept (0 first), the token emitted behind them and where it came from, and the tests in the order they were made."""
+    """What became of a tree: the rows kept (0 first), the token emitted behind them and where it came from, and the tests in the order they were made.
+
+    emitted is -1 and source "draft" where the walk ended in a row without logits: the target has not read it, so nothing of its own follows.
+    """
 
     path: list[int]
     emitted: int
-    source: str  # argmax, target (a fresh draw of p) or residual
+    source: str  # argmax, target (a fresh draw of p), residual or draft
     tests: list[Test]
 
 
 def verify(z: Tensor, draft: Draft, temperature: float, rng: Generator) -> Verdict:
-    """Walk the tree with the target's logits z [n, V] of its rows. Random numbers: a uniform per test in visiting order, then the emitted token's."""
+    """Walk the tree with the target's logits z [n, V] of its rows. Random numbers: a uniform per test in visiting order, then the emitted token's.
+
+    z may lack leaves at the end of the tree: they are tested by what stands above them, and a walk that ends there emits nothing.
+    """
     below, path, tests = children(draft.parents), [0], []
     best = top_ids(z, 1)[:, 0].tolist() if temperature == 0 else []
     while True:
         row = path[-1]
+        if row >= len(z):
+            return Verdict(path, -1, "draft", tests)
         q = draft.laws.get(row)
         if temperature == 0:
             child, emitted, source = _greedy(best[row], below[row], draft, tests), best[row], "argmax"
@@ -172,7 +180,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         tokens=list(draft.tokens),
         accepted=[row in kept for row in range(len(draft))],
         why=why,
-        emitted=[*(draft.tokens[r] for r in verdict.path[1:]), verdict.emitted],
+        emitted=[*(draft.tokens[r] for r in verdict.path[1:]), *([verdict.emitted] if verdict.emitted >= 0 else [])],
         sources=list(draft.sources),
         ranks=list(order),
         draft_logprobs=[None if c is None else max(FLOOR, _log(c)) for c in draft.chances] if known else [],

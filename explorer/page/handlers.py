@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gradio as gr
 
 import engines
 from engines import Trace, TraceError, UserError
+from explorer.compare import Tie, control_of, near_tie
 from explorer.page import curves, tables
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
@@ -61,10 +62,23 @@ class Handlers:
                 finally:
                     if feed.trace:
                         session.traces[feed.slot] = feed.trace
-            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces)
+            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, self._ties(plans, session.traces))
         finally:
             job.last.append(self._idle(job, feeds))
             job.sealed.set()
+
+    @staticmethod
+    def _ties(plans: list[Plan], traces: Mapping[int, Trace]) -> dict[int, Tie]:
+        """The two logits where a lossless run parted from its control: one more look at the model, which is loaded and has just run."""
+        found: dict[int, Tie] = {}
+        for slot, trace in traces.items():
+            control = control_of(trace, traces)
+            if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
+                with MODEL_LOCK:
+                    tie = near_tie(engines.load_model(plans[slot].model), trace, control)
+                if tie:
+                    found[slot] = tie
+        return found
 
     def _plans(self, count: Any, values: tuple[Any, ...]) -> list[Plan]:
         width = 2 + len(self.catalogue.pool)
@@ -97,6 +111,17 @@ class Handlers:
             return gr.skip(), say(str(error), "error"), gr.skip()
         said = ", ".join(trace.header.title for trace in traces.values())
         return self._show(self.sessions.of(request.session_hash), traces, f"Recorded: {said}.")
+
+    def run_again(self, decode: Callable[..., Trace], words: str, request: gr.Request) -> Iterator[Outputs]:
+        """Run `decode(max_steps=, max_seconds=)` now and play its trace, and nothing else. Yields before the model is touched."""
+        yield gr.skip(), say(f"Running {words}."), gr.skip()
+        try:
+            with MODEL_LOCK:
+                trace = decode(max_steps=self.limits.steps, max_seconds=self.limits.seconds)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.")
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from engines import MethodInfo, Trace, tasks
 from explorer.bench import quality
+from explorer.compare import Tie, certificate, control_of, pace
 from explorer.metrics import Metric, measure
 from explorer.page.parts import fresh
 
@@ -15,15 +16,28 @@ MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
 
 
-def results(traces: Mapping[int, Trace]) -> str:
-    """One row per player: its output, the task's mark where the prompt is one of ours, and the headline numbers."""
-    rows, columns = [], ["Player", "Output", "Task check"]
+def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) -> str:
+    """One row per player: its output, the task's mark where the prompt is one of ours, the headline numbers, and how it stands against its control
+    where that is in a player too. ties: slot -> the logits at the place where a lossless run parts from its control."""
+    rows, columns, controls = [], ["Player", "Output", "Task check"], {slot: control_of(trace, traces) for slot, trace in traces.items()}
+    against = ["Against its control"] if any(controls.values()) else []
     for slot, trace in sorted(traces.items()):
         found = {metric.name: metric for metric in measure(trace)}
-        columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE)]
+        columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE), *against]
         output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
-        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *(found[name].shown for name in HEADLINE)])
+        last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
+        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *(found[name].shown for name in HEADLINE), *last])
     return fresh(caption="Outputs and headline numbers.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
+
+
+def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, Any]:
+    """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these two runs)."""
+    if control is None:
+        return {"text": "–", "quiet": True}
+    held, speed = certificate(trace, control, tie), pace(trace, control)
+    said = [f"{control.header.title}:"] + ([held.sentence] if trace.header.lossless else []) + ([speed.sentence] if speed else [])
+    mark = {"mark": "right" if held.at is None else "wrong"} if trace.header.lossless and trace.header.params.get("temperature", 0) == 0 else {}
+    return {"text": " ".join(said) if len(said) > 1 else f"{control.header.title} is beside it.", "long": True, **mark}
 
 
 def verdict(trace: Trace) -> dict[str, Any]:

@@ -127,9 +127,9 @@ def test_limits_are_said_before_anything_is_written() -> None:
     assert all(layer.length == 6 for layer in cache.layers)
     with pytest.raises(UserError, match="64 positions and position 64 was fed"):
         model.extend([1] * 65, model.new_cache(100))
-    for cache, parents in ((model.new_cache(7), [-1, 0]), (cache, []), (cache, [-1] * 8)):
+    for other, parents in ((model.new_cache(7), [-1, 0]), (cache, []), (cache, [-1] * 8)):
         with pytest.raises(ValueError, match=f"1 tokens and {len(parents)} parents"):
-            model.extend([1], cache, parents=parents)
+            model.extend([1], other, parents=parents)
 
 
 def test_sliding_models_refuse_trees() -> None:

@@ -45,7 +45,8 @@ def test_every_forward_continues_the_text():
     trace = decode(models, gamma=3)
     text = trace.header.prompt_ids + trace.output_ids
     for step, (cached, fed) in zip(trace.steps, models["target"].calls, strict=True):
-        assert cached == text[: len(cached)] and fed[: len(fed) - len(step.tree.tokens) + 1] == text[len(cached) : len(cached) + len(fed) - len(step.tree.tokens) + 1]
+        read = len(cached) + len(fed) - len(step.tree.tokens) + 1  # with the tree's root, which is text
+        assert cached + fed[: read - len(cached)] == text[:read]
     for cached, _ in models["draft"].calls:
         assert len(cached) <= len(text)
     assert {lane.lane for step in trace.steps for lane in step.lanes} == {"draft", "target"}

@@ -1,0 +1,202 @@
+"""Lossless methods against their plain control by class of prompt, in one process, alternating; and what a forward of n rows costs on this machine.
+
+Speed is told as tokens per second over the control's: wall seconds of whole runs after a warm-up, nothing recorded, medians over repeats, then over
+the prompts of a class, then over classes. The reading of the prompt is inside, as it is for a user.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+import engines
+from explorer import ASSETS
+from explorer.compare import answer_ids
+
+PROMPTS = ASSETS / "tasks" / "spec_prompts.json"
+FOLDER = ASSETS / "bench"
+LIGHT = 0.02  # a speed within this of 1 is no difference
+
+
+@dataclass(frozen=True)
+class Score:
+    """One method on the prompts of one class. speed: tokens per second over the control's, the median prompt, with the slowest and the fastest one.
+
+    tokens_per_forward: of the main model. rows: mean rows of the trees that it verified. same: prompts with the control's very tokens.
+    """
+
+    method: str
+    params: dict[str, Any]
+    group: str
+    prompts: int
+    speed: float
+    slowest: float
+    fastest: float
+    tokens_per_forward: float
+    rows: float
+    same: int
+
+
+class Bench(msgspec.Struct, frozen=True):
+    """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score per method and class."""
+
+    models: list[engines.ModelRecord]
+    control: str
+    machine: str
+    versions: dict[str, str]
+    max_new_tokens: int
+    repeats: int
+    row_seconds: dict[int, float]
+    scores: list[Score]
+
+    def classes(self) -> list[str]:
+        """The classes in the order of the prompts."""
+        return list(dict.fromkeys(score.group for score in self.scores))
+
+    def overall(self, method: str) -> float:
+        """The median over the classes of a method's speed."""
+        return median(score.speed for score in self.scores if score.method == method)
+
+    def break_even(self, rows: float) -> float:
+        """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between the measured sizes."""
+        sizes = sorted(self.row_seconds)
+        one = self.row_seconds[sizes[0]]
+        for low, high in zip(sizes, sizes[1:], strict=False):
+            if rows <= high:
+                part = max(0.0, (rows - low) / (high - low))
+                return (self.row_seconds[low] + part * (self.row_seconds[high] - self.row_seconds[low])) / one
+        return self.row_seconds[sizes[-1]] / one
+
+
+def class_prompts(path: Path = PROMPTS) -> dict[str, list[str]]:
+    """The bundled prompts by class."""
+    found: dict[str, list[str]] = {}
+    for entry in json.loads(path.read_text())["prompts"]:
+        found.setdefault(entry["class"], []).append(entry["prompt"])
+    return found
+
+
+Plan = tuple[str, Mapping[str, Any]]  # slug and parameters
+
+
+def bench_classes(
+    plans: Sequence[Plan],
+    model: Any,
+    prompts: Mapping[str, Sequence[str]],
+    *,
+    repeats: int = 3,
+    max_new_tokens: int = 64,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Bench:
+    """Measure methods that share one control. Raises UserError where they do not, are not lossless, or need another kind of model."""
+    infos = [engines.get_method(slug).info for slug, _ in plans]
+    controls = {info.baseline for info in infos}
+    if len(controls) != 1 or not all(info.lossless for info in infos):
+        raise engines.UserError("the benchmark by class needs lossless methods with one control; leave the others out.")
+    runs: list[Plan] = [(str(controls.pop()), {}), *plans]
+    total, done = sum(map(len, prompts.values())), 0
+    found: dict[tuple[int, str], list[_One]] = {}
+    records: dict[str, engines.ModelRecord] = {}
+    for group, texts in prompts.items():
+        for text in texts:
+            ones = _alternate(runs, model, text, repeats, max_new_tokens)
+            for i, one in enumerate(ones[1:]):
+                found.setdefault((i, group), []).append(one)
+                records |= {record.role: record for record in one.trace.header.models}
+            progress(done := done + 1, total)
+    header = next(iter(found.values()))[0].trace.header
+    return Bench(
+        models=list(records.values()),
+        control=runs[0][0],
+        machine=header.machine,
+        versions=header.versions,
+        max_new_tokens=max_new_tokens,
+        repeats=repeats,
+        row_seconds=dict(engines.row_costs(model)),
+        scores=[_score(plans[i], group, measured) for (i, group), measured in sorted(found.items(), key=lambda item: item[0][0])],
+    )
+
+
+@dataclass(frozen=True)
+class _One:
+    """One prompt: speed over the control's, the recorded run, and whether it has the control's very tokens."""
+
+    speed: float
+    trace: engines.Trace
+    same: bool
+
+
+def _alternate(runs: Sequence[Plan], model: Any, text: str, repeats: int, length: int) -> list[_One]:
+    """Every run once with a light record, which also warms it, then all of them in turn, timed with nothing recorded. The control stands first."""
+    traces = [engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="light") for slug, params in runs]
+    seconds: list[list[float]] = [[] for _ in runs]
+    for _ in range(repeats):
+        for own, (slug, params) in zip(seconds, runs, strict=True):
+            began = time.perf_counter()
+            engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="none")
+            own.append(time.perf_counter() - began)
+    per_token = [median(own) / max(1, len(trace.output_ids)) for own, trace in zip(seconds, traces, strict=True)]
+    return [_One(per_token[0] / own, trace, answer_ids(trace) == answer_ids(traces[0])) for own, trace in zip(per_token, traces, strict=True)]
+
+
+def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
+    speeds, traces = [one.speed for one in measured], [one.trace for one in measured]
+    role = traces[0].header.models[0].role
+    forwards = sum(step.forwards.get(role, 0) for trace in traces for step in trace.steps)
+    trees = [len(step.tree.parents) for trace in traces for step in trace.steps if step.tree]
+    return Score(
+        method=plan[0],
+        params=dict(plan[1]),
+        group=group,
+        prompts=len(measured),
+        speed=median(speeds),
+        slowest=min(speeds),
+        fastest=max(speeds),
+        tokens_per_forward=sum(len(trace.output_ids) for trace in traces) / max(1, forwards),
+        rows=sum(trees) / max(1, len(trees)),
+        same=sum(one.same for one in measured),
+    )
+
+
+def rows(found: Bench) -> list[dict[str, Any]]:
+    """One line per method: its speed in every class, the median over classes, tokens per forward, and what it needs to break even."""
+    lines = []
+    for method in dict.fromkeys(score.method for score in found.scores):
+        own = [score for score in found.scores if score.method == method]
+        tokens, fed = (sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own) for name in ("tokens_per_forward", "rows"))
+        lines.append(
+            {
+                "method": method,
+                **{score.group: f"{score.speed:.2f}×" for score in own},
+                "median class": f"{found.overall(method):.2f}×",
+                "tokens/forward": f"{tokens:.2f}",
+                "same text": f"{sum(s.same for s in own)} of {sum(s.prompts for s in own)}",
+                "verdict": _verdict(found, method, tokens, fed),
+            }
+        )
+    return lines
+
+
+def _verdict(found: Bench, method: str, tokens: float, fed: float) -> str:
+    """Faster or slower than the control, and why a slower one is."""
+    speed = found.overall(method)
+    if speed >= 1 + LIGHT:
+        return "faster"
+    if speed > 1 - LIGHT:
+        return "no difference"
+    need = found.break_even(fed)
+    if tokens < need:
+        return f"slower: its forwards of about {fed:.0f} rows pay from {need:.2f} tokens on"
+    return f"slower: drafting costs more than its {tokens:.2f} tokens per forward save"
+
+
+def recorded() -> list[Bench]:
+    """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`. Raises msgspec.ValidationError for a damaged file."""
+    return [msgspec.json.decode(path.read_bytes(), type=Bench) for path in sorted(FOLDER.glob("*.json"))]
