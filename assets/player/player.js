@@ -12,6 +12,7 @@ import { Gantt } from "./views/gantt.js";
 import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
 import { Media } from "./views/media.js";
+import { Memory } from "./views/memory.js";
 import { Ribbon } from "./views/ribbon.js";
 import { Routing } from "./views/routing.js";
 import { Text } from "./views/text.js";
@@ -19,7 +20,7 @@ import { Tokens } from "./views/tokens.js";
 import { DraftTree } from "./views/tree.js";
 
 // A view is drawn if the run fills its `group` or it `wants` the run; one that names neither always is.
-const VIEWS = [Counters, Text, Tokens, DraftTree, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing, Gantt];
+const VIEWS = [Counters, Text, Tokens, DraftTree, Gantt, Memory, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing];
 const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
 const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: "ready", playing: "playing", done: "done", stopped: "stopped", failed: "failed", error: "cannot show" };
 let ids = 0;

@@ -217,6 +217,25 @@ class Routing(Record):
     weights: list[float] = []
 
 
+class Memory(Record):
+    """An entry of what a method remembers, as it stands after this step: behind a key of one or more tokens the tokens it expects, best first.
+
+    `weights`: one number per token (a probability, a table's weight), or none where the memory only ranks. `read`: this step drafted from the entry;
+    `written`: this step changed it. `source`: the part of the memory it lies in, such as matrix, corpus, adapted or 3-gram.
+    """
+
+    key: list[Index]
+    tokens: list[Index]
+    weights: list[float] = []
+    read: bool = False
+    written: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.weights) not in (0, len(self.tokens)):
+            raise ValueError(f"memory: {len(self.weights)} weights for {len(self.tokens)} tokens")
+
+
 class Choice(Record):
     """A decision between models, exits or modes, with the quantity that decided and the line it was held against."""
 
@@ -268,6 +287,7 @@ class Step(Record):
     spans: list[Span] = []
     lanes: list[Interval] = []
     routing: list[Routing] = []
+    memory: list[Memory] = []
     choice: Choice | None = None
     media: Media | None = None
     facts: dict[str, float] = {}
@@ -431,6 +451,8 @@ def step_tokens(step: Step) -> list[int]:
         found += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
         found += step.tree.tokens + step.tree.emitted
+    for entry in step.memory:
+        found += entry.key + entry.tokens
     for branch in step.branches:
         found += branch.tokens
     return found

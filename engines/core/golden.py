@@ -1,6 +1,6 @@
 """Checking engines against recorded or exactly enumerated cases: folders of JSON files, one topic each.
 
-A family registers a checker for a file's topic with `@checks("name")` in its `_golden.py`; files without one are reported as not covered.
+A family registers a checker for a file's topic with `@checks("name")` in a file `_golden*.py`; files without one are reported as not covered.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def verify_file(file: Path, root: Path) -> FileReport:
 
 
 def _load_checkers() -> None:
-    for family in ENGINES.iterdir():
-        if family.name not in NOT_FAMILIES and (family / "_golden.py").exists():
-            importlib.import_module(f"engines.{family.name}._golden")
+    for file in sorted(ENGINES.glob("*/_golden*.py")):
+        if file.parent.name not in NOT_FAMILIES:
+            importlib.import_module(f"engines.{file.parent.name}.{file.stem}")
 
 
 def differ(name: str, got: Any, expected: Any, tolerance: float = 1e-9) -> str | None:

@@ -12,7 +12,7 @@ from engines.core.events import Edit, Step, Unit
 from engines.core.params import Param, Params
 
 ModelKind = Literal["causal", "masked", "block", "seq2seq"]
-GROUPS = frozenset({"commits", "scores", "candidates", "tree", "branches", "spans", "lanes", "routing", "choice", "media", "facts", "note"})
+GROUPS = frozenset({"commits", "scores", "candidates", "tree", "branches", "spans", "lanes", "routing", "choice", "media", "memory", "facts", "note"})
 Decode = Callable[..., Generator[Step, Edit | None, None]]
 
 

@@ -5,6 +5,7 @@ Shapes: L board positions, n rows fed, m prompt tokens, V vocabulary, d hidden s
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,13 +214,17 @@ KINDS: dict[str, type] = {"causal": CausalLM, "masked": MaskedLM, "block": Block
 
 @dataclass
 class Meter:
-    """What the model calls since the last step cost."""
+    """What the model calls since the last step cost.
+
+    Two models may be called from two threads at once: each call is booked whole, and `seconds` is the sum over the calls, those that overlapped included.
+    """
 
     forwards: dict[str, int] = field(default_factory=dict)
     tokens_fed: int = 0
     seconds: float = 0.0
     calls: list[tuple[str, float, float, int]] = field(default_factory=list)  # role, began, ended (on time.perf_counter), tokens fed
     forbidden: dict[int, set[int]] = field(default_factory=dict)  # position -> tokens, from edits; lives as long as the run
+    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def reset(self) -> None:
         """Start a new step."""
@@ -232,10 +237,11 @@ class Meter:
         result = work()
         synchronise(device)
         ended = time.perf_counter()
-        self.seconds += ended - began
-        self.calls.append((role, began, ended, fed))
-        self.forwards[role] = self.forwards.get(role, 0) + 1
-        self.tokens_fed += fed
+        with self.lock:
+            self.seconds += ended - began
+            self.calls.append((role, began, ended, fed))
+            self.forwards[role] = self.forwards.get(role, 0) + 1
+            self.tokens_fed += fed
         return result
 
 

@@ -23,6 +23,7 @@ from engines.core.events import (
     Interval,
     Lane,
     Media,
+    Memory,
     Piece,
     Routing,
     Span,
@@ -90,6 +91,7 @@ class Recorder:
         thresholds: Mapping[str, float] | None = None,
         candidates: Callable[[], tuple[Any, Any]] | None = None,
         tree: Callable[[], Tree] | None = None,
+        memory: Callable[[], Iterable[Memory]] | None = None,
         spans: Iterable[Span] = (),
         choice: Choice | None = None,
         facts: Mapping[str, float] | None = None,
@@ -104,7 +106,7 @@ class Recorder:
         commits: (positions, tokens, causes[, probabilities]) as tensors or lists; one cause may serve all.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept.
-        scores, candidates and tree are functions, so that nothing is computed where nothing is recorded, and on the recording's clock.
+        scores, candidates, tree and memory are functions, so that nothing is computed where nothing is recorded, and on the recording's clock.
         """
         now = time.perf_counter()
         meter = self._meter
@@ -123,6 +125,7 @@ class Recorder:
             step.spans, step.choice, step.facts, step.note = list(spans), choice, {k: float(v) for k, v in (facts or {}).items()}, note
             step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.tree = tree() if tree else None
+            step.memory = list(memory()) if memory and self.full else []
             self.know(step_tokens(step))
             if self.full:
                 step.scores = self._lanes(scores(), thresholds or {}) if scores else []

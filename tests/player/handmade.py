@@ -15,6 +15,7 @@ from engines.core.events import (
     Interval,
     Lane,
     Media,
+    Memory,
     ModelRecord,
     Piece,
     Routing,
@@ -150,6 +151,7 @@ def everything_else(steps: int = 6) -> Trace:
                 ],
                 routing=[Routing("expert", 12 + i, layer, [(i + layer) % 8, (i * 3 + 1) % 8], [0.7, 0.3]) for layer in range(4)],
                 media=Media(pack(codes), [Box(1, 1, 3, 4, "whale")]),
+                memory=[Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"), Memory([14], [15 + i, 20, 21], written=True)],
             )
         )  # fmt: skip
     return Trace(header("beam", "Beam search", "search"), out, table(), End("complete", [15 + i for i in range(steps)], "…", 0.2, 0.01))

@@ -21,7 +21,7 @@ Watched = Any  # conftest.Watched: a page with what it asked for and complained 
 Open = Callable[..., Watched]
 GROUPS = {
     "commits": "Tokens", "scores": "Lanes", "candidates": "Tokens", "tree": "DraftTree", "branches": "Branches", "spans": "Tokens",
-    "lanes": "Gantt", "routing": "Routing", "choice": "Ribbon", "media": "Media", "facts": "Facts", "note": "Text",
+    "lanes": "Gantt", "memory": "Memory", "routing": "Routing", "choice": "Ribbon", "media": "Media", "facts": "Facts", "note": "Text",
 }  # fmt: skip
 
 
@@ -423,3 +423,31 @@ def _serve(route: Any) -> None:
     else:
         kind = "text/css" if name.endswith(".css") else "text/javascript"
         route.fulfill(content_type=kind, body=(ASSETS / "player" / name).read_text("utf-8"))
+
+
+def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: Open) -> None:
+    page = opened([everything_else()])
+    seek(page, 3)
+    rows = page.page.locator(".dx-memory > div:visible")
+    assert rows.count() == 4  # the entry with one key token was written again and again, the other ones have a key of their own each
+    assert [rows.nth(i).evaluate("row => row.classList.contains('dx-now')") for i in range(4)] == [True, True, False, False]
+    table = {piece.id: piece.text for piece in everything_else().pieces}
+    texts = rows.nth(1).locator("span > span").all_inner_texts()
+    assert [text.removeprefix("␠") for text in texts] == [table[17].strip(), table[16].strip()]
+    assert rows.nth(1).locator("span > span").first.get_attribute("title") == "0.750"
+    assert "2-gram, drafted from, in step 3" in (rows.nth(1).get_attribute("title") or "")
+    said = page.page.locator(".dx-readout", has_text="entries touched")
+    expect(said).to_have_text("4 entries touched so far; this step drafted from 1 (→) and changed 1 (+).")
+
+
+def test_the_chart_of_work_follows_the_cursor(opened: Open) -> None:
+    page = opened([everything_else(12)])
+    seek(page, 10)
+    bars = page.page.locator(".dx-gantt rect:visible")
+    assert bars.count() == 2 * 7  # five steps up to the cursor and two behind it, two workers
+    assert page.page.locator(".dx-gantt rect.dx-modelled:visible").count() == 4
+    said = page.page.locator(".dx-readout", has_text="bright: this step")
+    before = said.inner_text()
+    assert before.startswith("100")  # milliseconds: step 5 began then
+    seek(page, 2)
+    assert said.inner_text().startswith("0 ") and bars.count() == 2 * 4

@@ -1,9 +1,9 @@
-// Work on devices and workers over time; modelled intervals are hatched, measured ones are solid.
+// Work on devices and workers over time, the rounds around the cursor; modelled intervals are outlined, measured ones are solid.
 
 import { seconds } from "../codec.js";
-import { el, set, svg } from "../dom.js";
+import { el, pool, set, setText, svg } from "../dom.js";
 
-const ROW = 26, LEFT = 96, WIDE = 720;
+const ROW = 26, LEFT = 96, WIDE = 720, BEFORE = 5, AFTER = 2;
 
 export class Gantt {
   static title = "Devices and workers";
@@ -11,25 +11,33 @@ export class Gantt {
 
   load(run, dom) {
     this.run = run;
-    this.picture = svg("svg", { class: "dx-gantt", role: "img", "aria-label": "Work over time" });
+    this.names = svg("g");
+    this.bars = svg("g");
+    this.picture = svg("svg", { class: "dx-gantt", role: "img", "aria-label": "Work over time" }, this.names, this.bars);
     this.foot = el("p", { class: "dx-readout" });
     dom.append(el("div", { class: "dx-scroll" }, this.picture), this.foot);
     this.grow();
   }
 
   grow() {
-    const work = this.run.steps.flatMap((step) => (step.lanes ?? []).map((interval) => ({ ...interval, step: step.index })));
-    const lanes = [...new Set(work.map((w) => w.lane))], end = Math.max(...work.map((w) => w.end), 1e-9), x = (s) => LEFT + (s / end) * (WIDE - LEFT);
-    set(this.picture, { viewBox: `0 0 ${WIDE} ${lanes.length * ROW}`, width: WIDE, height: lanes.length * ROW });
-    this.bars = work.map((w) => svg("rect", { x: x(w.start), y: lanes.indexOf(w.lane) * ROW + 4, width: Math.max(1, x(w.end) - x(w.start)), height: ROW - 8, rx: 3, class: w.measured === false ? "dx-modelled" : "dx-measured" },
-      svg("title", {}, `${w.lane}: ${w.label ?? ""} ${seconds(w.start)} to ${seconds(w.end)}, ${w.measured === false ? "modelled" : "measured"}`)));
-    this.work = work;
-    this.picture.replaceChildren(...lanes.map((lane, i) => svg("text", { x: 0, y: i * ROW + 17 }, lane.slice(0, 14))), ...this.bars);
-    this.foot.textContent = `0 to ${seconds(end)}; solid: measured, outlined: modelled`;
+    this.lanes = [...new Set(this.run.steps.flatMap((step) => (step.lanes ?? []).map((w) => w.lane)))];
+    set(this.picture, { viewBox: `0 0 ${WIDE} ${this.lanes.length * ROW}`, width: WIDE, height: this.lanes.length * ROW });
+    pool(this.names, this.lanes.length, () => svg("text", { x: 0 })).forEach((text, i) => {
+      set(text, { y: i * ROW + 17 });
+      setText(text, this.lanes[i].slice(0, 14));
+    });
   }
 
   show(t) {
-    this.bars.forEach((bar, i) => (bar.style.opacity = this.work[i].step < t - 1 ? 0.55 : this.work[i].step < t ? 1 : 0.07));
+    const work = this.run.steps.slice(Math.max(0, t - BEFORE), Math.max(t, 1) + AFTER).flatMap((step) => (step.lanes ?? []).map((w) => ({ ...w, step: step.index })));
+    const start = Math.min(...work.map((w) => w.start)), end = Math.max(...work.map((w) => w.end)), x = (s) => LEFT + ((s - start) / (end - start || 1)) * (WIDE - LEFT);
+    pool(this.bars, work.length, () => svg("rect", { height: ROW - 8, rx: 3 }, svg("title"))).forEach((bar, i) => {
+      const w = work[i], kind = w.measured === false ? "modelled" : "measured";
+      set(bar, { x: x(w.start), y: this.lanes.indexOf(w.lane) * ROW + 4, width: Math.max(1, x(w.end) - x(w.start)), class: `dx-${kind}` });
+      bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
+      setText(bar.firstChild, `${w.lane}: ${w.label ?? ""}, ${seconds(w.end - w.start)} from ${seconds(w.start)} on, ${kind}`);
+    });
+    setText(this.foot, work.length ? `${seconds(start)} to ${seconds(end)}; bright: this step; solid: measured, outlined: modelled` : "No work at these steps.");
   }
 
   describe(t) {
