@@ -11,7 +11,8 @@ Models that predict token i + 1 in row i need the row before the block. Fast-dLL
 taken from the forward that fills the cache, sure or not. Here the position before the block is fed as well: one position more per forward, the
 rule of the method holds for all tokens, and no law is older than its forward.
 
-An edit can change a position that is not fed. Its keys and values are then those of another token, so the whole board is fed again.
+An edit can change a position that is not fed. Its keys and values are then those of another token, so the whole board is fed again. Where a board is
+cut, what stood behind the cut is forgotten, and what is left stays as old as it was.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Forward:
         self._shift = int(getattr(model, "shift", False))
         self._cache: KVCache | None = None
         self._seen: Tensor | None = None  # [L]
-        self._block: tuple[int, int] | None = None  # the block whose start filled the cache
+        self._block: int | None = None  # the start of the block that filled the cache; its end may move, where the board is cut
 
     def __call__(self, x: Tensor, masks: Tensor, block: tuple[int, int], kind: str) -> Laws:
         """Laws of at least the masks before the block's end. x [L]; masks [m] rising; block [a, b); kind none, prefix or dual.
@@ -64,19 +65,19 @@ class Forward:
         if kind == "none":
             self._block = None
             return Laws(self._model(x), 0, len(x))
-        begun, a, end = self._block == block, block[0], block[1] if kind == "dual" else len(x)
+        begun, a, end = self._block == block[0], block[0], block[1] if kind == "dual" else len(x)
         if begun and not self._changed(x, a, end):
             first = min(a, int(masks[0])) if len(masks) else a  # a mask before the block: an edit put it there
             start = max(0, first - self._shift)
             return self._feed(x, start, end, kind, f"{end - start} of {len(x)} positions are fed, the others are old.")
-        self._block = block
+        self._block = a
         why = "A position behind the cache was written" if begun else "A block begins"
         return self._feed(x, 0, len(x), kind, f"{why}: the whole board is fed and fills the cache.")
 
     def _changed(self, x: Tensor, a: int, end: int) -> bool:
         """Whether a position outside [a, end) is no longer what it was when it was fed."""
         assert self._seen is not None
-        return bool((x[:a] != self._seen[:a]).any() or (x[end:] != self._seen[end:]).any())
+        return bool((x[:a] != self._seen[:a]).any() or (x[end:] != self._seen[end : len(x)]).any())
 
     def _feed(self, x: Tensor, start: int, end: int, kind: str, note: str) -> Laws:
         assert isinstance(self._model, CachedMaskedLM)

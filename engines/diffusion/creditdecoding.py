@@ -3,8 +3,11 @@
 Tokens are often guessed right many forwards before their confidence passes the threshold. A decaying sum of past top-1 evidence, the trace
 credit C, is kept per position and token, and its logarithm is added to the logits: a steady guess crosses the line earlier, a flickering one not.
 
-Follows dInfer's decoder: credit lives inside a block, confidences in float32, the threshold gives way to the best position by 1e-5.
-We depart in one point: the credit belongs to the run (the official decoder object can leak it into the next prompt).
+Follows dInfer's decoder: credit lives inside a block, the threshold gives way to the best position and to all within 1e-5 of it, and a finished block
+with an end mark ends the run. Without credit (alpha = 0) this is dInfer's threshold decoder; with slack = 0 and stop_at_end off as well it is
+Fast-dLLM's, forward by forward, down to one token per forward at a threshold above 1.
+We depart in two points: the credit belongs to the run (the official decoder object can leak it into the next prompt), and confidences are float64
+(an option there, float32 by default), so that equals are equals in both decoders.
 """
 
 from __future__ import annotations
@@ -36,14 +39,24 @@ if TYPE_CHECKING:
     params=[
         max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", sees="Credit is kept inside a block and starts at zero in the next.", source="32 in dInfer"),
-        Float("threshold", 0.9, 0.0, 1.0, symbol="θ", sees="The line for the fused confidence.", source="dInfer tests"),
+        Float("threshold", 0.9, 0.0, 1.01, symbol="θ", sees="The line for the fused confidence; above 1 only the best is committed.", source="dInfer tests"),
+        Float(
+            "slack",
+            1e-5,
+            0.0,
+            1.0,
+            step=1e-5,
+            sees="Where nothing reaches the line, all that come this close to the best are committed with it; 0 is the best alone, the first of equals.",
+            source="dInfer",
+        ),
         Float(
             "credit_alpha", 0.7, 0.0, 4.0, step=0.05, symbol="α", sees="How much credit lifts a logit; 0 is the plain threshold.", neutral=0.0, source="dInfer"
         ),
         Float("decay_beta", 0.8, 0.0, 0.99, symbol="β", sees="How long credit lasts: about 1 / (1 - β) forwards.", source="dInfer"),
         Float("boost_gamma", 0.2, 0.0, 2.0, step=0.05, symbol="γ", sees="0 counts every top guess fully, 1 by its probability.", source="dInfer"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn from the fused law."),
-        Bool("early_stop", True, sees="Fill the rest with end marks once a finished block holds one; off leaves masks behind, as the official loop does."),
+        Bool("stop_at_end", True, sees="A finished block with an end mark ends the run, as in dInfer; off decodes the blocks behind it too."),
+        Bool("early_stop", True, sees="Fill the rest with end marks where the run ends at one; off leaves masks behind, as the official loop does."),
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
@@ -52,7 +65,7 @@ if TYPE_CHECKING:
         "credit": LaneInfo("nats", "What the credit of the top guess adds to its logit: α ln(1 + C)."),
     },
     baseline="threshold",
-    departures="The mask token is never proposed; credit never outlives the run.",
+    departures="The mask token is never proposed; credit never outlives the run; confidences are float64.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Card steps 1-7; v is the raw top guess, x0 the fused one."""
@@ -71,14 +84,13 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
         streak = torch.where(v == last, streak + 1, torch.ones_like(v)) if last is not None else torch.ones_like(v)
         last = v
         fused = z + p.credit_alpha * torch.log1p(C)
-        x0 = gumbel_argmax(fused, p.temperature, run.rng)  # [b]
-        conf = token_probability(fused, x0, torch.float32)  # [b]
-        ready = hidden & (conf >= min(p.threshold, float(conf[hidden].max()) - 1e-5))
-        chosen = ready.nonzero()[:, 0]
+        x0 = gumbel_argmax(fused, p.temperature, run.rng, torch.arange(a, b), len(x))  # [b]
+        conf = token_probability(fused, x0)  # [b], float64
+        chosen = above(conf.masked_fill(~hidden, -torch.inf), p.threshold, p.slack)
         causes = ["threshold" if r >= p.threshold else "boosted" if f >= p.threshold else "top1" for r, f in zip(q[chosen], conf[chosen], strict=True)]
         x[a + chosen] = x0[chosen]
         positions, tokens, ended = a + chosen, x0[chosen], False
-        if not (x[a:b] == model.mask_id).any() and any(int(t) in model.eos_ids for t in x[a:b]):
+        if p.stop_at_end and not (x[a:b] == model.mask_id).any() and any(int(t) in model.eos_ids for t in x[a:b]):
             ended = not p.early_stop
             rest = mask_positions(x, model.mask_id) if p.early_stop else masks[:0]
             x[rest] = fill = min(model.eos_ids)
@@ -110,6 +122,14 @@ def accumulate(C: Tensor, z: Tensor, hidden: Tensor, beta: float, gamma: float) 
     rows = hidden.nonzero()[:, 0]
     C[rows, v[rows]] += q[rows] ** gamma
     return v, q
+
+
+def above(conf: Tensor, theta: float, slack: float) -> Tensor:
+    """Rows whose confidence is at least theta, or that of the best less the slack; without any slack the best alone, the first of equals. conf [b]."""
+    line = min(theta, float(conf.max()) - slack)
+    if not slack and line < theta:
+        return conf.argsort(descending=True, stable=True)[:1]
+    return (conf >= line).nonzero()[:, 0]
 
 
 def note(causes: list[str]) -> str:

@@ -4,9 +4,12 @@ Confident decoding: commit every mask whose score is above a threshold; where th
 rule is the fraction still masked, not the number of the step: after a confident burst it does not rush. Structure priors: words that stand in the
 answer before the first forward, as in a form; they are context from the start and are never touched, since they are no masks.
 
-This is the `dim` pipeline without cache; `dream` is a method of its own. We depart in these points: text only (the picture, its tower and projector
-are not here), no prefilling (every forward computes the whole board), the mask token is never proposed, a prior is cut into the fewest tokens that
-spell it, and where less than 0.1 % is masked the rest is committed (the official loop raises).
+Prefilling (`cache=prefix`): the first forward computes the whole board, the later ones the answer and the position before it, which predicts its first
+token; the prompt's keys and values have seen an empty answer and stay as they are.
+
+This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: text only (the picture, its tower and projector are not here);
+prefilling is off unless it is asked for (the official default is on), and a model whose rows are not shifted is fed the answer alone; the mask token
+is never proposed; where less than 0.1 % is masked the rest is committed (the official loop raises).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from engines.core.params import Bool, Float, Params, Text, max_new_tokens
 from engines.core.params import Choice as ChoiceParam
 from engines.core.recorder import Recorder
 from engines.core.sampling import token_probability
+from engines.diffusion._forward import Forward
 from engines.diffusion._orders import ALG_TEMP, BEST, MARGIN, NEG_ENTROPY, STEPS, TEMPERATURE, TOP_K, TOP_P, narrowed, pick, propose, score, time_grid
 
 if TYPE_CHECKING:
@@ -68,6 +72,13 @@ def check(p: Params) -> None:
         TEMPERATURE,
         TOP_P,
         TOP_K,
+        ChoiceParam(
+            "cache",
+            "none",
+            ["none", "prefix"],
+            sees="Prefilling: after the first forward only the answer is fed, on the prompt's keys and values from then: as many forwards, fewer tokens.",
+            source="on",
+        ),
         Bool("use_original_confidence", True, sees="Scores from the model's own law; off: from the law after temperature, top-p and top-k.", source="official"),
         Text(
             "structure_prior",
@@ -82,19 +93,19 @@ def check(p: Params) -> None:
         "margin": MARGIN,
         "neg_entropy": NEG_ENTROPY,
     },
-    departures="Text only: no picture, no vision tower. No prefilling cache: every forward computes the whole board. The mask token is never proposed; a "
-    "prior is cut into the fewest tokens that spell it; where less than 0.1 % is masked the rest is committed.",
+    departures="Text only: no picture, no vision tower. The mask token is never proposed; where less than 0.1 % is masked the rest is committed.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
-    """Card steps 1-4."""
+    """Card steps 1-4, and its prefilling."""
     P, G = len(prompt), p.max_new_tokens
     pins, pinned = structure_prior(p, model, P)
     x = run.steer(Edit(force=pins), run.canvas(G, model.record.device))  # [L]
-    M0, i = G - len(pins), 0
+    forward, M0, i = Forward(model), G - len(pins), 0
     while len(masks := mask_positions(x, model.mask_id)):  # 4: stops as soon as no mask is left
         t, theta = time_grid(p.steps), p.alg_p_threshold
-        z = model(x)[masks]  # [m, V]
+        laws = forward(x, masks, (P, P + G), p.cache)
+        z = laws.z[masks - laws.start]  # [m, V]
         q = narrowed(z, p.temperature, p.top_p, p.top_k)  # [m, V]
         x0 = propose(q, p.temperature, run.rng)  # [m]
         order = score(z if p.use_original_confidence else q, x0, p.alg)  # [m]
@@ -117,10 +128,10 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             scores=lambda: {"confidence": (masks, conf), "filtered": (masks, token_probability(q, x0, torch.float32)), lane: (masks, order)},
             thresholds={lane: theta} if theta > 0 else {},
             candidates=lambda: (masks, z),
-            spans=[Span("block", P, P + G), *pinned],
+            spans=[Span("block", P, P + G), *laws.spans, *pinned],
             choice=Choice(MODES, mode, "highest score", float(order.max()), theta) if theta > 0 else None,
             facts=facts,
-            note=note(mode, len(best), len(masks), p),
+            note=note(mode, len(best), len(masks), p) + laws.note,
         )
         x = run.steer(edit, x)
         i += 1
@@ -180,10 +191,9 @@ def segments(p: Params) -> list[tuple[int | None, str]]:
 def structure_prior(p: Params, model: MaskedLM, start: int) -> tuple[dict[int, int], list[Span]]:
     """What the prior pins: board position -> token, and a span per part. `start`: the prompt's length. Raises UserError where it does not fit."""
     pins: dict[int, int] = {}
-    spans, end, parts = [], 0, segments(p)
-    table = spellings(model) if parts else {}
-    for place, words in parts:
-        tokens = [token_id(words.strip(), model)] if re.fullmatch("#[0-9]+", words.strip()) else spell(words, table)
+    spans, end = [], 0
+    for place, words in segments(p):
+        tokens = [token_id(words.strip(), model)] if re.fullmatch("#[0-9]+", words.strip()) else spell(words, model)
         at = end if place is None else place
         end = at + len(tokens)
         given = f"structure_prior: '{words[:40]}' would take the positions {at} to {end - 1}"
@@ -206,32 +216,11 @@ def token_id(words: str, model: MaskedLM) -> int:
     return token
 
 
-def spellings(model: MaskedLM) -> dict[bytes, int]:
-    """The bytes that each token stands for, as a table from bytes to the first such token. The mask is left out."""
-    table: dict[bytes, int] = {}
-    for token in range(model.vocab_size):
-        piece = model.tokenizer.piece(token)
-        raw = bytes.fromhex(piece.text.replace("0x", "")) if piece.kind == "byte" else piece.text.encode()
-        if raw and token != model.mask_id:
-            table.setdefault(raw, token)
-    return table
-
-
-def spell(words: str, table: dict[bytes, int]) -> list[int]:
-    """The fewest tokens that spell a text; of equally few, the ones with the longest first. Raises UserError where there are none."""
-    raw, longest = words.encode(), max(map(len, table))
-    least: dict[int, tuple[int, int]] = {len(raw): (0, 0)}  # place -> tokens needed from there on, end of the first of them
-    for a in reversed(range(len(raw))):
-        ends = [b for b in range(min(len(raw), a + longest), a, -1) if b in least and raw[a:b] in table]
-        if ends:
-            least[a] = min((least[b][0] + 1, -b) for b in ends)
-    if 0 not in least:
-        raise UserError(f"structure_prior: this model has no tokens that spell '{words[:40]}'; use other words.")
-    tokens, a = [], 0
-    while a < len(raw):
-        b = abs(least[a][1])
-        tokens.append(table[raw[a:b]])
-        a = b
+def spell(words: str, model: MaskedLM) -> list[int]:
+    """The ids of a text, by the model's own tokenizer; marks such as <eos> are read as what they are. Raises UserError where it has none."""
+    tokens = model.tokenizer.encode(words)
+    if not tokens or model.mask_id in tokens:
+        raise UserError(f"structure_prior: '{words[:40]}' {'holds the mask' if tokens else 'is no token'} of this model; use other words.")
     return tokens
 
 

@@ -7,7 +7,11 @@ Scores are taken from the law that tokens are drawn from, after temperature, top
 tokens in float32, so the first steps often commit one token fewer than S divides. Dream never stops early: S forwards, whatever is left.
 A model that came from an autoregressive one predicts token i in row i - 1; the loaded model moves its rows, so nothing of that shows here.
 
-We depart in three points: the mask token is never proposed, a drawn position is always a mask, and the cached loops of Fast-dLLM are not here.
+Fast-dLLM adds blocks and caches (`generation_utils_block.py`, see `_forward`): each block has its share of the steps and a time grid of its own. With
+one block, the whole answer, this is Dream; `dream-threshold` with as many steps as blocks is the rule of its cached loop, where no share is kept.
+
+We depart in these points: the mask token is never proposed; a drawn position is always a mask; with a cache every rule may be used (the official
+cached loop knows the threshold and entropy) and holds from the first forward of a block on, where the official one takes its first token unseen.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from engines.core.models import MaskedLM
 from engines.core.params import Choice, Float, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import token_probability
+from engines.diffusion._forward import CACHE, Forward, Laws
 from engines.diffusion._orders import (
     ALG_TEMP,
     BEST,
@@ -44,7 +49,32 @@ if TYPE_CHECKING:
 
 CONFIDENCE = LaneInfo("probability", "Probability of the proposal at each masked position, in the law after temperature, top-p and top-k.")
 LANE_OF = {"maskgit_plus": "confidence", "topk_margin": "margin", "entropy": "neg_entropy", "origin": "draw"}  # order -> what it goes by
-DEPARTURES = "The mask token is never proposed; with alg_temp only masks can be drawn; Fast-dLLM's caches for Dream are not offered."
+DEPARTURES = (
+    "The mask token is never proposed; with alg_temp only masks can be drawn; with a cache the rule holds from a block's first forward on, "
+    "and shifted models are fed the position before the block too."
+)
+BLOCK = Int(
+    "block_length",
+    0,
+    0,
+    1024,
+    symbol="b",
+    sees="Only masks of the current block compete; 0 is the whole answer at once. Blocks are what a cache saves most with.",
+    source="off; 32 in Fast-dLLM's cached loop",
+)
+
+
+def check(p: Params) -> None:
+    """b | G and (G / b) | S where the answer is cut into blocks, as Fast-dLLM demands."""
+    if p.block_length:
+        require_divisor("block_length", p.block_length, "max_new_tokens", p.max_new_tokens)
+        require_divisor("the number of blocks", p.max_new_tokens // p.block_length, "steps", p.steps)
+
+
+def check_shares(p: Params) -> None:
+    """The same, and S | G: every step has the same share."""
+    require_divisor("steps", p.steps, "max_new_tokens", p.max_new_tokens)
+    check(p)
 
 
 @method(
@@ -58,6 +88,7 @@ DEPARTURES = "The mask token is never proposed; with alg_temp only masks can be 
     params=[
         max_new_tokens(),
         STEPS,
+        BLOCK,
         Choice(
             "alg",
             "entropy",
@@ -69,6 +100,7 @@ DEPARTURES = "The mask token is never proposed; with alg_temp only masks can be 
         TEMPERATURE,
         TOP_P,
         TOP_K,
+        CACHE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
@@ -78,42 +110,46 @@ DEPARTURES = "The mask token is never proposed; with alg_temp only masks can be 
         "draw": LaneInfo("probability", "With origin: the random number of each mask. Below the line it is filled; it says nothing about the model."),
     },
     departures=DEPARTURES,
+    check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
-    """Card F: step i goes from t_i to t_(i+1), and the last one fills what is left."""
-    P, G = len(prompt), p.max_new_tokens
+    """Card F: step i of a block goes from t_i to t_(i+1), and its last one fills what is left; D and E are Fast-dLLM's caches."""
+    P, G, b = len(prompt), p.max_new_tokens, p.block_length or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
-    i = 0
-    while i < p.steps or len(mask_positions(x, model.mask_id)):  # the second half only after an edit hid something again
-        t = time_grid(p.steps)
-        freed = 1 - t[i + 1] / t[i] if i < p.steps - 1 else torch.tensor(1.0)  # 1 - s / t
-        z = model(x)  # [L, V]
-        masks = mask_positions(x, model.mask_id)  # [m]
-        z_masks = z[masks]
-        q = narrowed(z_masks, p.temperature, p.top_p, p.top_k)  # [m, V]
-        if p.alg == "origin":
-            order = torch.rand(len(masks), generator=run.rng)  # [m]
-            best = (order < freed).nonzero()[:, 0].to(x.device)
-            x0 = q.argmax(-1)  # [m]
-            x0[best] = propose(q[best], p.temperature, run.rng)
-        else:
-            x0 = propose(q, p.temperature, run.rng)
-            order = score(q, x0, p.alg)
-            chosen = pick(on_board(order, masks, len(x)), int(len(masks) * freed), p.alg_temp, run.rng)
-            best = torch.searchsorted(masks, chosen)
-        x[masks[best]] = x0[best]
-        conf = token_probability(q, x0, torch.float32)
-        edit = yield run.step(
-            commits=(masks[best], x0[best], "random" if p.alg == "origin" else "quota", conf[best]),
-            scores=lambda: {"confidence": (masks, conf), LANE_OF[p.alg]: (masks, order)},
-            thresholds={"draw": float(freed)},
-            candidates=lambda: (masks, z_masks),
-            spans=[Span("block", P, P + G)],
-            facts={"ratio_masked": len(masks) / G, "grid_time": float(t[min(i, p.steps)]), "freed": float(freed)},
-            note=note(p.alg, len(best), len(masks), float(freed)),
-        )
-        x = run.steer(edit, x)
-        i += 1
+    forward = Forward(model)
+    for a in range(P, P + G, b):
+        end, i = a + b, 0
+        while i < (S := share_of(p, b)) or len(mask_positions(x[:end], model.mask_id)):  # the second half only after an edit hid something again
+            t = time_grid(S)
+            freed = 1 - t[i + 1] / t[i] if i < S - 1 else torch.tensor(1.0)  # 1 - s / t
+            every = mask_positions(x, model.mask_id)
+            laws = forward(x, every, (a, end), p.cache)
+            masks = every[every < end]  # [m]
+            z_masks = laws.z[masks - laws.start]
+            q = narrowed(z_masks, p.temperature, p.top_p, p.top_k)  # [m, V]
+            if p.alg == "origin":
+                order = torch.rand(len(masks), generator=run.rng)  # [m]
+                best = (order < freed).nonzero()[:, 0].to(x.device)
+                x0 = q.argmax(-1)  # [m]
+                x0[best] = propose(q[best], p.temperature, run.rng)
+            else:
+                x0 = propose(q, p.temperature, run.rng)
+                order = score(q, x0, p.alg)
+                chosen = pick(on_board(order, masks, len(x)), int(len(masks) * freed), p.alg_temp, run.rng)
+                best = torch.searchsorted(masks, chosen)
+            x[masks[best]] = x0[best]
+            conf = token_probability(q, x0, torch.float32)
+            edit = yield run.step(
+                commits=(masks[best], x0[best], "random" if p.alg == "origin" else "quota", conf[best]),
+                scores=lambda: {"confidence": (masks, conf), LANE_OF[p.alg]: (masks, order)},
+                thresholds={"draw": float(freed)},
+                candidates=lambda: fed(laws, every),
+                spans=[Span("block", a, end), *laws.spans],
+                facts={"ratio_masked": len(every) / G, "grid_time": float(t[min(i, S)]), "freed": float(freed)},
+                note=note(p.alg, len(best), len(masks), float(freed)) + laws.note,
+            )
+            x = run.steer(edit, x)
+            i += 1
 
 
 @method(
@@ -130,48 +166,64 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
         Float(
             "threshold", 0.9, 0.0, 1.01, symbol="θ", sees="Lower keeps more of each step's share; above 1 one token per forward.", source="0.9 in the scripts"
         ),
+        BLOCK,
         TEMPERATURE,
         TOP_P,
         TOP_K,
+        CACHE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={"confidence": CONFIDENCE},
     departures=DEPARTURES,
-    check=lambda p: require_divisor("steps", p.steps, "max_new_tokens", p.max_new_tokens),
+    check=check_shares,
 )
 def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
-    """Card F, `confidence_threshold`: n = G / S tokens and those held back before; rank 1 and every c >= theta of them."""
-    P, G = len(prompt), p.max_new_tokens
+    """Card F, `confidence_threshold`: n = G / S tokens and those held back before; rank 1 and every c >= theta of them. D and E are its caches."""
+    P, G, b = len(prompt), p.max_new_tokens, p.block_length or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
-    i = held = 0
-    while i < p.steps or len(mask_positions(x, model.mask_id)):  # appended steps have only what was held back
-        z = model(x)  # [L, V]
-        masks = mask_positions(x, model.mask_id)  # [m]
-        z_masks = z[masks]
-        q = narrowed(z_masks, p.temperature, p.top_p, p.top_k)  # [m, V]
-        x0 = propose(q, p.temperature, run.rng)  # [m]
-        conf = token_probability(q, x0, torch.float32)  # [m]
-        n = min(len(masks), G // p.steps + held) if i < p.steps else len(masks)
-        ranked = pick(conf, n, 0, run.rng)
-        ready = conf[ranked] >= p.threshold
-        ready[:1] = True
-        best = ranked[ready]
-        held = n - len(best)
-        x[masks[best]] = x0[best]
-        edit = yield run.step(
-            commits=(masks[best], x0[best], ["threshold" if c >= p.threshold else "top1" for c in conf[best].tolist()], conf[best]),
-            scores=lambda: {"confidence": (masks, conf)},
-            thresholds={"confidence": p.threshold},
-            candidates=lambda: (masks, z_masks),
-            spans=[Span("block", P, P + G)],
-            facts={"ratio_masked": len(masks) / G, "share": n, "held_back": held},
-            note=f"{len(best)} of this step's {n} tokens are kept{f', {held} wait for the next one' if held else ''}." if n else NOTHING,
-        )
-        x = run.steer(edit, x)
-        i += 1
+    forward = Forward(model)
+    for a in range(P, P + G, b):
+        end, i, held = a + b, 0, 0
+        while i < (S := share_of(p, b)) or len(mask_positions(x[:end], model.mask_id)):  # appended steps have only what was held back
+            every = mask_positions(x, model.mask_id)
+            laws = forward(x, every, (a, end), p.cache)
+            masks = every[every < end]  # [m]
+            q = narrowed(laws.z[masks - laws.start], p.temperature, p.top_p, p.top_k)  # [m, V]
+            x0 = propose(q, p.temperature, run.rng)  # [m]
+            conf = token_probability(q, x0, torch.float32)  # [m]
+            n = min(len(masks), b // S + held) if i < S else len(masks)
+            ranked = pick(conf, n, 0, run.rng)
+            ready = conf[ranked] >= p.threshold
+            ready[:1] = True
+            best = ranked[ready]
+            held = n - len(best)
+            x[masks[best]] = x0[best]
+            kept = f"{len(best)} of this step's {n} tokens are kept{f', {held} wait for the next one' if held else ''}." if n else NOTHING
+            edit = yield run.step(
+                commits=(masks[best], x0[best], ["threshold" if c >= p.threshold else "top1" for c in conf[best].tolist()], conf[best]),
+                scores=lambda: {"confidence": (masks, conf)},
+                thresholds={"confidence": p.threshold},
+                candidates=lambda: fed(laws, every),
+                spans=[Span("block", a, end), *laws.spans],
+                facts={"ratio_masked": len(every) / G, "share": n, "held_back": held},
+                note=kept + laws.note,
+            )
+            x = run.steer(edit, x)
+            i += 1
 
 
 NOTHING = "Nothing is left to fill; the loop keeps its number of steps."
+
+
+def share_of(p: Params, b: int) -> int:
+    """Steps of each block of b positions."""
+    return max(1, p.steps * b // p.max_new_tokens)
+
+
+def fed(laws: Laws, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """The masks [m] that were fed, with their logits [m, V]."""
+    shown = masks[masks < laws.end]
+    return shown, laws.z[shown - laws.start]
 
 
 def on_board(values: Tensor, positions: Tensor, length: int) -> Tensor:

@@ -7,10 +7,14 @@ Apart from that, end-of-text prediction (EoTP) cuts the board behind a proposed 
 What the published filter learned is close to one threshold: at its default, 0.96, it accepts what has a confidence of about 0.80 (measured on the authors'
 checkpoint), so a fair comparison puts Fast-dLLM with threshold 0.8 beside it. And what EoTP saves is not the filter's: switch one of them off to see which.
 
+With a cache (Fast-dLLM's, see `_forward`) only the block's end marks are looked at, so EoTP cuts inside of it, and a cut leaves what is stored of the
+positions before it as it is.
+
 Follows `llada/generate.py` @ 342293ce, where a *proposed* end mark cuts at any confidence; the paper speaks of a decoded one. The abstract and the code
 were read, not the whole paper. We depart in these points: the mask token is never proposed; every end mark of the model counts (the code knows one); of
 equally confident end marks the first one cuts; the plan is one token per forward (S = G, as in all scripts); the last block may be shorter; the oracle,
-which belongs to the training, can be watched. Filters are read from safetensors; the authors' file is converted once, see `engines/models/filters.py`.
+which belongs to the training, can be watched (its reference is decoded without a cache); what a cut removed is not looked at again, where the official
+dual cache keeps its keys and values. Filters are read from safetensors; the authors' file is converted once, see `engines/models/filters.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from engines.core.models import MaskedLM
 from engines.core.params import Bool, Choice, Float, Int, Params, Text, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import gumbel_argmax, token_probability
+from engines.diffusion._forward import CACHE, Forward
 from engines.models.filters import BlockFilter, filter_of, read_filter
 
 if TYPE_CHECKING:
@@ -66,6 +71,7 @@ def check(p: Params) -> None:
             sees="Decode a reference first, one token per forward, counted apart: show what a perfect filter would commit, or let it decide.",
         ),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ", sees="Above 0 the proposals are drawn instead of being the most likely."),
+        CACHE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
@@ -75,7 +81,8 @@ def check(p: Params) -> None:
         "confidence": LaneInfo("probability", "Probability of the proposal: of the whole block, which the filter reads, and of every mask behind it."),
         "oracle": LaneInfo("probability", "1 where the proposal equals the reference, so that a perfect filter would commit it; 0 elsewhere."),
     },
-    departures="The mask token is never proposed; every end mark cuts, the first of equally confident ones; one token per forward is planned (S = G).",
+    departures="The mask token is never proposed; every end mark cuts, the first of equally confident ones; one token per forward is planned (S = G); "
+    "with a cache, shifted models are fed the position before the block too.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
@@ -84,15 +91,19 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     x, y = (yield from reference(model, x, p, run)) if p.oracle != "off" else (x, None)  # [L], [G + prompt]
     before: tuple[int, list[int]] = (-1, [])  # the block and its proposals one forward ago
     filter_at = cache(lambda path: read_filter(path) if path else filter_of(model.record))  # once per run, and again where an edit names another file
+    forward = Forward(model)
     while len(masks := mask_positions(x, model.mask_id)):
         L = len(x)
         a, b = block_of(int(masks[0]), len(prompt), p.block_length, L)
-        z = model(x)  # [L, V]
-        x0 = gumbel_argmax(z, p.temperature, run.rng)  # [L]
-        z_masks, conf = z[masks], token_probability(z[masks], x0[masks], torch.float32)  # [m, V], [m]
-        hidden, c = x[a:b] == model.mask_id, token_probability(z[a:b], x0[a:b], torch.float32)  # [b], [b]
+        laws = forward(x, masks, (a, b), p.cache)
+        masks, z, first = masks[masks < laws.end], laws.z, laws.start
+        x0 = x.clone()  # [L]; the proposals, where something was fed
+        x0[first : laws.end] = gumbel_argmax(z, p.temperature, run.rng, torch.arange(first, laws.end), L)
+        z_masks, conf = z[masks - first], token_probability(z[masks - first], x0[masks], torch.float32)  # [m, V], [m]
+        hidden, c = x[a:b] == model.mask_id, token_probability(z[a - first : b - first], x0[a:b], torch.float32)  # [b], [b]
         right = x0[a:b] == y[a:b] if y is not None else None  # [b]
         E = torch.isin(x0[masks], torch.tensor(sorted(model.eos_ids), dtype=x.dtype, device=x.device))  # [m]
+        E &= masks < (L if p.cache == "none" else b)
         g, q, now = None, None, (a, x0[a:b].tolist())
         if right is not None and p.oracle == "commit":
             accept, cause = hidden & right, "oracle"
@@ -119,14 +130,14 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             },
             thresholds={"filter": p.accept_thres},
             candidates=lambda: (masks, z_masks),
-            spans=[Span("block", a, b), *([Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else [])],
+            spans=[Span("block", a, b), *laws.spans, *([Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else [])],
             facts={
                 "eos_proposed": int(E.sum()),
                 **({"cut": L - 1 - e, "cut_confidence": sure} if e + 1 < L else {}),
                 **({"oracle": int((hidden & right).sum()), "missed": int((hidden & right & ~ready).sum())} if right is not None else {}),
                 **({"wrong": int((ready & ~right).sum())} if right is not None and cause == "filter" else {}),
             },
-            note=note(causes, int(hidden.sum()), L - 1 - e, sure, g if before[0] < 0 else None),
+            note=note(causes, int(hidden.sum()), L - 1 - e, sure, g if before[0] < 0 else None) + laws.note,
         )
         before = now
         x = run.steer(edit, x)

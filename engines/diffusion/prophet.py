@@ -7,9 +7,9 @@ left are filled at once from this forward.
 Follows `generate_earlyexit.py` and, for where the region stands, the released evaluation: constraint tokens are written into the answer, and the region
 starts two positions behind the last one. The bars are in units of LLaDA-8B's logits; other models have other gaps, see `calibrated_bars`.
 We depart in these points: the mask token is never proposed; the length of the region can be set (the code always takes 5); a constraint outside of the
-answer is refused instead of ignored, and so is a word of several tokens; without constraints and without a given start the region begins in the
-middle of the answer (the code then watches nothing); a constraint that a person's edit changes is not written back. Constraints stand among the tokens
-of the first step and are counted with them, though nobody decoded them.
+answer, or on another one, is refused; a word stands there without the space before it where that takes fewer tokens; without constraints and without a
+given start the region begins in the middle of the answer (the code then watches nothing); a constraint that a person's edit changes is not written
+back. Constraints stand among the tokens of the first step and are counted with them, though nobody decoded them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ CALIBRATE = "Official for LLaDA-8B; too high or too low for another model: take 
 def check(p: Params) -> None:
     """LLaDA's divisors; constraints and the region of the answer stand inside of it."""
     check_schedule(p)
-    places = list(parse(p.constraints, p.max_new_tokens))
+    require_region(p, [offset for offset, _ in parse(p.constraints, p.max_new_tokens) if offset is not None])
+
+
+def require_region(p: Params, places: list[int]) -> None:
+    """Raise UserError where the region begins behind the answer, with constraints at these offsets."""
     start, _ = region(p.answer_start, p.answer_length, p.max_new_tokens, places)
     if start >= p.max_new_tokens and p.answer_length:
         given = f"answer_start={start} lies" if p.answer_start >= 0 else f"constraints={p.constraints[:40]} put the watched region at {start},"
@@ -75,7 +79,7 @@ def check(p: Params) -> None:
         Text(
             "constraints",
             "",
-            sees="Tokens that stand from the start, offset:word|offset:word, as 27:answer; a word without offset follows the one before. #7 is the token id 7.",
+            sees="Words that stand from the start, offset:word|offset:word, as 27:answer; a word without offset follows the one before. #7 is the token id 7.",
         ),
         ChoiceParam(
             "remasking", "low_confidence", ["low_confidence", "random"], sees="Which proposals are kept before the exit: the most confident, or random ones."
@@ -90,14 +94,14 @@ def check(p: Params) -> None:
         "order": LaneInfo("score", "The random number that decides with random remasking; it says nothing about the model."),
     },
     baseline="llada",
-    departures="The mask token is never proposed; the region can be set, and begins in the middle without constraints; a constraint is one token.",
+    departures="The mask token is never proposed; the region can be set, and begins in the middle without constraints.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Card steps 1-5; g counts the forwards over all blocks, [r, s) is the region."""
     P, G, b, S = len(prompt), p.max_new_tokens, p.block_length, p.steps or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
-    pinned = {P + offset: token_of(word, model) for offset, word in parse(p.constraints, G).items()}
+    pinned = {P + offset: token for offset, token in placed(p, model).items()}
     x[list(pinned)] = torch.tensor(list(pinned.values()), dtype=x.dtype, device=x.device)
     given = x != model.mask_id  # [L]
     g, all_in, reading, unchanged = 0, False, "", 0
@@ -144,37 +148,46 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
             x = run.steer(edit, x)
 
 
-def parse(text: str, length: int) -> dict[int, str]:
-    """Constraints as offset in the answer -> word; a word without an offset follows the one before, the first stands at 0. Raises UserError."""
-    found: dict[int, str] = {}
-    offset = -1
+def parse(text: str, length: int) -> list[tuple[int | None, str]]:
+    """Constraints as (offset in the answer, word); one without an offset follows the one before, the first stands at 0. Raises UserError."""
+    found: list[tuple[int | None, str]] = []
     for part in text.split("|") if text.strip() else ():
         number, colon, word = part.partition(":")
-        if colon and re.fullmatch(r"\s*-?[0-9]+\s*", number):
-            offset = int(number)
-        else:
-            offset, word = offset + 1, part
-        if not 0 <= offset < length:
+        offset = int(number) if colon and re.fullmatch(r"\s*-?[0-9]+\s*", number) else None
+        word = (part if offset is None else word).strip()
+        if offset is not None and not 0 <= offset < length:
             raise UserError(f"the constraint {part.strip()[:40]} lies outside of the answer; offsets go from 0 to {length - 1}.")
-        if not word.strip():
-            raise UserError(f"constraints={text[:60]} has no word at offset {offset}; give {FORM}.")
-        if offset in found:
-            raise UserError(f"the constraints put both '{found[offset][:40]}' and '{word.strip()[:40]}' at offset {offset}; keep one of them.")
-        found[offset] = word.strip()
+        if not word:
+            raise UserError(f"constraints={text[:60]} has a part without a word; give {FORM}.")
+        found.append((offset, word))
     return found
 
 
-def token_of(word: str, model: MaskedLM) -> int:
-    """The id of a constraint's word: "#7" is the id 7, else the one token that reads " word" (the official code puts a space before) or "word"."""
+def placed(p: Params, model: MaskedLM) -> dict[int, int]:
+    """What the constraints write: offset in the answer -> token. Raises UserError where they do not fit, with each other or with the watched region."""
+    found: dict[int, int] = {}
+    end = 0
+    for offset, word in parse(p.constraints, p.max_new_tokens):
+        for at, token in enumerate(tokens_of(word, model), end if offset is None else offset):
+            if at >= p.max_new_tokens:
+                raise UserError(f"the constraint '{word[:40]}' lies outside of the answer at {at}; offsets go from 0 to {p.max_new_tokens - 1}.")
+            if at in found:
+                raise UserError(f"the constraint '{word[:40]}' would stand at offset {at}, where another one stands; move one of them.")
+            found[at], end = token, at + 1
+    require_region(p, list(found))
+    return found
+
+
+def tokens_of(word: str, model: MaskedLM) -> list[int]:
+    """The ids of a constraint's word: "#7" is the id 7; else those of " word" (the official code puts a space before), or of "word" where they are fewer."""
     if re.fullmatch("#[0-9]+", word):
         if int(word[1:]) >= model.vocab_size or int(word[1:]) == model.mask_id:
             raise UserError(f"the constraint {word[:20]} is no token to write; ids go from 0 to {model.vocab_size - 1}, without the mask {model.mask_id}.")
-        return int(word[1:])
-    pieces = ((i, model.tokenizer.piece(i)) for i in range(model.vocab_size))
-    found = {piece.text: i for i, piece in pieces if piece.kind == "text" and piece.text in (" " + word, word)}
-    if not found:
-        raise UserError(f"the constraint '{word[:40]}' is not one token of {model.record.name}; give {FORM}, each word one token.")
-    return found[" " + word] if " " + word in found else found[word]
+        return [int(word[1:])]
+    tokens = min((model.tokenizer.encode(text) for text in (" " + word, word)), key=len)
+    if not tokens or model.mask_id in tokens:
+        raise UserError(f"the constraint '{word[:40]}' is {'the mask' if tokens else 'no token'} of {model.record.name}; give {FORM}.")
+    return tokens
 
 
 def region(start: int, length: int, answer: int, constraints: list[int]) -> tuple[int, int]:

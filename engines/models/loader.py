@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 SMALL = 100e6  # bytes of weights up to which float32 is the default
-TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
+TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 
 
@@ -33,6 +33,8 @@ def load_folder(
     for option, kinds in OPTION_KINDS.items():
         if options.get(option) is not None and how.kind not in kinds:
             raise UserError(f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out.")
+    if raw.get("draft_of"):
+        return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(folder, how)
     eos_ids = _eos_ids(network, core)
@@ -40,6 +42,21 @@ def load_folder(
     tokenizer = _wrap(core, network.config, eos_ids, mask_id)
     record = _record(folder, name, how.kind, network, digest, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
     return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
+
+
+def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: Any, digest: str, options: dict[str, Any]) -> Model:
+    """A draft model: its own layers, with embedding and tokenizer of its target."""
+    from engines.models.draft import HFDraftLM, load_draft, target_folder
+
+    if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
+        raise UserError(f"{wish} is no option of a draft model and '{name}' is one; leave it out.")
+    base = target_folder(target, name)
+    network, draft_ids = load_draft(folder, base, dtype, _device(device))
+    core = _tokenizer(base, how)
+    eos_ids = _eos_ids(network, core)
+    licence = str(read_json(folder / "card.json").get("licence", ""))
+    record = _record(folder, name, how.kind, network, digest, licence, "", tokenizer=base)
+    return HFDraftLM(network, _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
 
 
 def _adapter(how: Plan, network: Any, tokenizer: Any, record: ModelRecord, mask_id: int | None, eos_ids: frozenset[int], options: dict[str, Any]) -> Model:
@@ -178,10 +195,12 @@ def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: 
     return IdTokenizer(config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>"))
 
 
-def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licence: str, revision: str) -> ModelRecord:
+def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licence: str, revision: str, tokenizer: Path | None = None) -> ModelRecord:
+    """What a run says about its model. `tokenizer`: where that lies, if not in the model's own folder."""
     import torch
 
-    tokenizer = next((sha256(folder / file)[:12] for file in TOKENIZER_FILES if (folder / file).is_file()), "")
+    files = (((tokenizer or folder) / file) for file in TOKENIZER_FILES)
+
     return ModelRecord(
         role="target",
         name=name,
@@ -192,6 +211,6 @@ def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licen
         dtype=str(network.dtype).removeprefix("torch."),
         device=str(network.device),
         threads=torch.get_num_threads(),
-        tokenizer=tokenizer,
+        tokenizer=next((sha256(file)[:12] for file in files if file.is_file()), ""),
         licence=licence,
     )

@@ -1,7 +1,7 @@
 """What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA, its names in that class.
 
-LLaDA is a bias-free Llama without a causal mask, Dream a Qwen2 without one and with shifted rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a
-block-causal mask, so no code from the checkpoint is ever run.
+LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2 without one and with shifted
+rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a block-causal mask, so no code from the checkpoint is ever run. LLaDA2 has no stock class.
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ LLADA_MUST_BE: dict[str, Any] = {  # the switches of its config under which it i
     "include_bias": False,
     "include_qkv_bias": False,
 }
+LLADA_MOE_MUST_BE: dict[str, Any] = {  # the switches of LLaDA-MoE's config under which it is a Qwen3-MoE
+    "qk_layernorm": True,
+    "moe_router_score_function": "softmax",
+    "moe_router_enable_expert_bias": False,
+    "shared_expert_intermediate_size": None,
+    "router_num_group": None,
+    "router_topk_group": None,
+    "routed_scaling_factor": 1,
+    "norm_topk_prob": None,
+    "partial_rotary_factor": 1,
+    "clip_qkv": None,
+}
 QWEN_FIELDS = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_act",
     "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "head_dim", "attention_bias",
@@ -66,12 +78,16 @@ class Plan:
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
-    """Read a config.json. Raises UserError for a LLaDA-like config that is not a plain Llama, and for encoder-decoders other than T5.
+    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2 too, and for encoder-decoders other than T5.
 
     Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal, `block_size`. `bd_size` is
     that in the files of Fast-dLLM v2, whose rows are shifted.
     """
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
+    if model_type.startswith("llada2"):
+        raise UserError(f"'{name}' is a LLaDA2 ({model_type}), whose experts no stock transformers class computes; choose LLaDA, LLaDA-MoE, Dream or SDAR.")
+    if any(a.startswith("LLaDAMoE") for a in architectures):  # its model_type is that of the dense one
+        return _llada_moe(raw, name)
     if model_type == "llada":
         return _llada(raw, name)
     if model_type == "Dream":
@@ -97,10 +113,15 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan("causal", "AutoModelForCausalLM")
 
 
+def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:
+    """Raise UserError unless these keys of a config are unset or have the value given; None and False are the same switch."""
+    for key, wanted in switches.items():
+        if (raw.get(key, wanted) or None) != (wanted or None):
+            raise UserError(f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it maps onto {onto}.")
+
+
 def _llada(raw: Mapping[str, Any], name: str) -> Plan:
-    for key, wanted in LLADA_MUST_BE.items():
-        if raw.get(key, wanted) != wanted:
-            raise UserError(f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it maps onto Llama.")
+    _require(raw, name, LLADA_MUST_BE, "Llama")
     config = {
         "vocab_size": raw.get("embedding_size") or raw["vocab_size"],
         "hidden_size": raw["d_model"],
@@ -118,6 +139,25 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
         "is_causal": False,
     }
     return Plan("masked", "LlamaForCausalLM", "LlamaConfig", config, LLADA_NAMES, "PreTrainedTokenizerFast", raw.get("mask_token_id", 126336))
+
+
+def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
+    """LLaDA-MoE: norms of queries and keys per head, softmax routing whose best weights are not renormalised; some layers may be dense."""
+    _require(raw, name, LLADA_MOE_MUST_BE, "Qwen3-MoE")
+    layers, sparse = raw["num_hidden_layers"], raw.get("moe_layer_freq") or 1
+    if not isinstance(sparse, list):
+        _require({"moe_layer_freq": sparse}, name, {"moe_layer_freq": 1}, "Qwen3-MoE")
+        sparse = [1] * layers
+    config = _qwen(raw) | {
+        "intermediate_size": raw.get("dense_intermediate_size") or raw["expert_intermediate_size"],
+        "moe_intermediate_size": raw["expert_intermediate_size"],
+        "num_experts": raw["num_experts"],
+        "num_experts_per_tok": raw["num_experts_per_tok"],
+        "mlp_only_layers": [i for i, experts in enumerate(sparse) if not experts],
+        "norm_topk_prob": False,
+        "head_dim": raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
+    }
+    return Plan("masked", "Qwen3MoeForCausalLM", "Qwen3MoeConfig", config, {}, "PreTrainedTokenizerFast", raw.get("mask_token_id", 156895))
 
 
 def _qwen(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,8 +66,9 @@ class HFMaskedLM(HFModel):
             raise ValueError(f"positions {start} to {end - 1} were fed of a board of {length}")
         if n == length:
             cache.crop(0)
-        elif cache.board != length:
+        elif cache.board < length:
             raise ValueError(f"{n} of {length} positions were fed and the others are unknown; feed the whole board first")
+        cache.cut_board(length)
         with cache.on_board(start):
             logits = self.model(
                 input_ids=x[start:end].to(self.device)[None],

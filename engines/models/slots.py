@@ -121,6 +121,11 @@ class SlotCache(Cache):
             for layer in self.layers:
                 layer.start = None
 
+    def cut_board(self, rows: int) -> None:
+        """Keep the first `rows` rows of the board."""
+        for layer in self.layers:
+            layer.board = min(layer.board, rows)
+
     def crop(self, length: int) -> None:
         """Forget the board and everything from position `length` on (transformers' own caches take a negative count). Raises ValueError if there is less."""
         if not 0 <= length <= self.length:

@@ -20,6 +20,7 @@ from engines.core.errors import UserError
 from engines.models.hub import sha256, shards, snapshot
 
 NAME = "smollm2"
+DRAFT = "smollm2-draft"  # the embedded model that drafts for it
 REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ALIASES = {"smollm2", "smollm2-135m", "smollm2-135m-instruct", REPO.lower()}
 PARAMETERS, LICENCE = 134_515_008, "Apache-2.0"

@@ -9,7 +9,7 @@ import difflib
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ TITLES = {
     "tiny-ar-m": "Tiny causal model, medium",
     "tiny-ar-l": "Tiny causal model, large",
     "tiny-dlm": "Tiny masked-diffusion model",
+    "tiny-dlm-dparallel": "Tiny masked-diffusion model, distilled to be certain early (dParallel)",
     "tiny-blockdlm": "Tiny block-diffusion model",
     "tiny-encdec": "Tiny encoder-decoder",
+    smollm2.DRAFT: "Draft model for SmolLM2-135M-Instruct (two layers)",
 }
 COMPANIONS = {  # model -> role -> the model that plays it beside the first
     "tiny-ar-l": {"small": "tiny-ar-s", "draft": "tiny-ar-m"},
@@ -59,9 +61,13 @@ def assets() -> Path:
 def list_models() -> list[ModelInfo]:
     """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
     folders = sorted(p.parent for p in (assets() / "models").glob("*/config.json") if shards(p.parent))
-    names = {folder.name for folder in folders}
-    return [_describe(folder, names) for folder in folders] + [
-        ModelInfo(smollm2.NAME, "causal", "SmolLM2-135M-Instruct", smollm2.PARAMETERS, "cache" if smollm2.ready() else "download", smollm2.NOTE),
+    names, where = {folder.name for folder in folders}, "cache" if smollm2.ready() else "download"
+    drafts = [folder for folder in folders if folder.name == smollm2.DRAFT]
+    roles = {"draft": smollm2.DRAFT} if drafts else {}
+    return [
+        *(_describe(folder, names) for folder in folders if folder not in drafts),
+        ModelInfo(smollm2.NAME, "causal", "SmolLM2-135M-Instruct", smollm2.PARAMETERS, where, smollm2.NOTE, roles),
+        *(replace(_describe(folder, names), where=where) for folder in drafts),  # it needs the embedding of SmolLM2
         ModelInfo(oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE),
     ]
 

@@ -3,6 +3,9 @@
 All figures are wall seconds of whole runs after a warm-up run, the model loaded and warm. Ratios come from the same session; nothing is
 compared across machines. `recording` is the wall time with full recording over that without; `loop` is the wall time without recording over the
 time spent inside the model's forwards in the same runs, so it says what everything around the model costs.
+
+Behind the methods stands the model's own curve where its kind has one (the plain method that declares `curve`, at each of its values): a ratio to one
+token per forward says little while a plain threshold takes most of it.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -24,7 +27,10 @@ PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "tasks" / "chat_promp
 
 @dataclass(frozen=True)
 class Figure:
-    """One method on one set of prompts. Ratios are medians over prompts of medians over repeats; below 1 is faster than the baseline."""
+    """One method on one set of prompts. Ratios are medians over prompts of medians over repeats; below 1 is faster than the baseline.
+
+    params: those that are not at their defaults, the length of the answer left out. on_curve: a point of the model's own sweep.
+    """
 
     method: str
     baseline: str | None
@@ -36,6 +42,8 @@ class Figure:
     bare_ratio: float
     exact: float | None
     same_text: float | None
+    params: dict[str, Any]
+    on_curve: bool = False
 
 
 def prompts_for(model: str, n: int) -> list[str]:
@@ -55,13 +63,35 @@ def timed(slug: str, model: Any, prompt: str, detail: Literal["none", "full"], p
 
 
 def bench(slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64) -> list[Figure]:
-    """Measure every method and its baseline on a loaded model. A method that needs another kind of model raises UserError."""
+    """Measure every method and its baseline on a loaded model, then the model's own curve. A method that needs another kind of model raises UserError."""
     texts = prompts_for(model.record.name, prompts)
-    return [_figure(engines.get_method(slug).info, model, texts, repeats, max_new_tokens) for slug in slugs]
+    infos = [engines.get_method(slug).info for slug in slugs]
+    figures = [_figure(info, model, texts, repeats, max_new_tokens, {}) for info in infos]
+    plain = next((info for info in engines.list_methods() if info.curve and info.kind == model.record.kind), None)
+    for name, value in sweep_of(plain):
+        assert plain is not None
+        asked = next((f for f in figures if f.method == plain.slug and value == next(p.default for p in plain.params if p.name == name)), None)
+        found = replace(asked, params={name: value}) if asked else _figure(plain, model, texts, repeats, max_new_tokens, {name: value})
+        figures.append(replace(found, on_curve=True))
+    return figures
 
 
-def _figure(info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int) -> Figure:
-    params = {"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {}
+def sweep_of(plain: engines.MethodInfo | None) -> list[tuple[str, float]]:
+    """Parameter and value of each point of a method's declared curve."""
+    return [(plain.curve[0], value) for value in plain.curve[1]] if plain and plain.curve else []
+
+
+def curve_there(figure: Figure, figures: Sequence[Figure]) -> float | None:
+    """What the curve answers exactly at as many tokens per forward, between its two nearest points; None outside of it and where nothing is checked."""
+    curve = sorted((f.tokens_per_forward, f.exact) for f in figures if f.on_curve and f.exact is not None)
+    for (x0, y0), (x1, y1) in pairwise(curve):
+        if x0 <= figure.tokens_per_forward <= x1:
+            return y0 if x1 == x0 else y0 + (y1 - y0) * (figure.tokens_per_forward - x0) / (x1 - x0)
+    return None
+
+
+def _figure(info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int, own: dict[str, Any]) -> Figure:
+    params = own | ({"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {})
     timed(info.slug, model, texts[0], "full", params)
     rows = [_row(info, model, text, repeats, params) for text in texts]
     marks = [row.exact for row in rows if row.exact is not None]
@@ -77,6 +107,7 @@ def _figure(info: engines.MethodInfo, model: Any, texts: list[str], repeats: int
         bare_ratio=median(row.bare for row in rows),
         exact=sum(marks) / len(marks) if marks else None,
         same_text=sum(same) / len(same) if same else None,
+        params=own,
     )
 
 
@@ -95,10 +126,11 @@ class _Row:
 
 def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: Mapping[str, Any]) -> _Row:
     full, none, base = [], [], []
+    shared = {name: value for name, value in params.items() if name == "max_new_tokens"}
     for _ in range(repeats):
         full.append(timed(info.slug, model, text, "full", params))
         none.append(timed(info.slug, model, text, "none", params))
-        base.append(timed(info.baseline, model, text, "none", params) if info.baseline else none[-1])
+        base.append(timed(info.baseline, model, text, "none", shared) if info.baseline else none[-1])
     wall = {name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))}
     trace, control, example = none[-1][1], base[-1][1], recognise(text)
     totals = trace.totals
@@ -114,15 +146,23 @@ def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: 
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures as lines of text, one method each."""
-    head = f"{'method':18s} {'baseline':10s} tokens/fwd  forwards  wall  recording  loop  exact  same text"
-    lines = [
-        f"{f.method:18s} {f.baseline or '-':10s} {f.tokens_per_forward:10.2f}  {_ratio(f.forwards_ratio):>8s} {_ratio(f.wall_ratio):>5s}  "
-        f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f}  {_share(f.exact):>5s}  {_share(f.same_text):>9s}"
-        for f in figures
-    ]
-    legend = "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall without recording / model seconds"
-    return "\n".join([head, *lines, legend])
+    """The figures as lines of text, one method each, and behind them the model's own sweep."""
+    head = f"{'method':24s} {'baseline':10s} tokens/fwd  forwards  wall  recording  loop  exact  same text  curve there"
+    lines = [head, *(_line(f, _share(curve_there(f, figures))) for f in figures if not f.on_curve)]
+    if curve := [f for f in figures if f.on_curve]:
+        lines += [f"the model's own sweep of {', '.join(curve[0].params)}:", *(_line(f, "sweep") for f in curve)]
+    lines.append("forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall without recording / model seconds")
+    if curve:
+        lines.append("curve there = what the sweep answers exactly at as many tokens per forward (interpolated), '-' outside of it")
+    return "\n".join(lines)
+
+
+def _line(f: Figure, there: str) -> str:
+    name = " ".join([f.method, *(f"{key}={value:g}" for key, value in f.params.items())])
+    return (
+        f"{name:24s} {f.baseline or '-':10s} {f.tokens_per_forward:10.2f}  {_ratio(f.forwards_ratio):>8s} {_ratio(f.wall_ratio):>5s}  "
+        f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f}  {_share(f.exact):>5s}  {_share(f.same_text):>9s}  {there:>11s}"
+    )
 
 
 def _ratio(value: float | None) -> str:

@@ -9,7 +9,7 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.bench import quality
-from explorer.page import curves, tables
+from explorer.page import curves, parallelbench, speed, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message, whole
 from explorer.page.handlers import Handlers, say
@@ -67,7 +67,7 @@ def build(desk: Handlers) -> gr.Blocks:
                 table(tables.models(desk.catalogue.models))
                 table(tables.broken(broken_methods(), desk.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
-                _sweeps(sweeps)
+                _sweeps(sweeps, desk, tabs, outputs)
             with gr.Tab("About the numbers", id="about"):
                 gr.Markdown(NUMBERS_HELP)
         demo.unload(desk.closed)
@@ -75,16 +75,22 @@ def build(desk: Handlers) -> gr.Blocks:
     return demo
 
 
-def _sweeps(tab: gr.Tab) -> None:
-    """Recorded quality against forwards. The figures are drawn when the tab is opened, so that a page without them never loads plotly."""
-    gr.Markdown(SWEEPS_HELP)
-    found = quality.recorded()
-    if not found:
-        gr.Markdown("No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`.")
-    for one in found:
-        figure = gr.Plot(show_label=False, min_width=320)
-        table(tables.sweep(one))
-        tab.select(partial(curves.sweep_figure, one.points, _title(one)), None, figure, **LIGHT)
+def _sweeps(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+    """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them never loads plotly."""
+    with gr.Tabs(selected="methods-swept"):
+        with gr.Tab("Methods against a threshold", id="methods-swept"):
+            gr.Markdown(SWEEPS_HELP)
+            found = quality.recorded()
+            if not found:
+                gr.Markdown("No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`.")
+            for one in found:
+                figure = gr.Plot(show_label=False, min_width=320)
+                table(tables.sweep(one))
+                tab.select(partial(curves.sweep_figure, one.points, _title(one)), None, figure, **LIGHT)
+        with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
+            parallelbench.section(bench, desk, tabs, outputs)
+        with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:
+            speed.section(speculation)
 
 
 def _title(found: quality.Recorded) -> str:

@@ -63,6 +63,11 @@ def theme() -> gr.themes.Base:
         "checkbox_label_text_color": "text",
         "checkbox_label_text_color_selected": "text",
         "slider_color": "accent",
+        "table_border_color": "line",
+        "table_even_background_fill": "panel",
+        "table_odd_background_fill": "raised",
+        "table_row_focus": "raised",
+        "table_text_color": "text",
     }
     values = {name: light[token] for name, token in both.items()} | {f"{name}_dark": dark[token] for name, token in both.items()}
     known = set(gr.themes.Default().set.__code__.co_varnames)

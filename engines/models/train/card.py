@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM, T5ForConditionalGeneration
 
+from engines.models.train.draft_card import draft_section
 from engines.models.train.marks import held_out, loss_and_agreement, mark
 from engines.models.train.networks import Network
 from engines.models.train.recipes import RECIPES, Recipe
@@ -133,6 +134,8 @@ def write_table(models: Path) -> None:
         sure = card["calibration"]
         counted = f"Of {sure['tokens_at_p_over_0.9']:,} tokens committed at p > 0.9 (threshold 0.9, tasks with one right answer)"
         lines += ["", f"{counted}, {sure['share']:.1%} were right."]
+    for card in (c for c in cards if "entropy_rule" in c):
+        lines += _before_and_after(card)
     causal = [c for c in cards if "loss" in c]
     if causal:
         lines += ["", f"## Causal models: loss (nats per token) and the share of positions where {LARGEST} ranks the same token first", ""]
@@ -140,6 +143,7 @@ def write_table(models: Path) -> None:
         rows = [[c["name"], *(f"{c['loss'][k]:.3f}" for k in ("tasks", "stories")), *(_share(c[agreement][k]) for k in ("tasks", "stories"))] for c in causal]
         rows = [[*row[:3], "itself", "itself"] if row[0] == LARGEST else row for row in rows]
         lines += _table(["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows)
+    lines += draft_section(models)
     (models / "README.md").write_text("\n".join(lines) + "\n")
 
 
@@ -148,6 +152,21 @@ def _made(leg: dict[str, Any], card: dict[str, Any]) -> list[Any]:
     size = [card["kind"], f"{card['parameters']:,}"] if leg is card else ["", "does not ship"]
     tokens, start = f"{leg['tokens'] / 1e6:.1f} M", leg["init_from"] or "random"
     return [leg["name"], *size, start, leg["steps"], tokens, leg["minutes"], leg["machine"], f"`{leg['command']}`"]
+
+
+def _before_and_after(card: dict[str, Any]) -> list[str]:
+    """What a distillation changed: the entropy rule on the model that it started from and on itself, on the same prompts."""
+    rule, base, block = card["entropy_rule"], card["init_from"], card["distillation"]["block_length"]
+    told = f"Means over the tasks, {rule['prompts_per_task']} held-out prompts each, blocks of {block}. Every model under the same line, on the same prompts:"
+    share = "forwards / one per forward"
+    rows = [
+        [*name.replace("base", base).replace("distilled", card["name"]).split(", "), f"{r['exact']:.1%}", r["forwards"], f"{r['of_one_per_forward']:.1%}"]
+        for name, r in rule["runs"].items()
+    ]
+    H = {name: found["mean_entropy"] for name, found in rule["first_forwards"].items()}
+    after = f"Mean entropy of the masks at the first forward of a block: {H['base']:.3f} nats before, {H['distilled']:.3f} after, on the same boards."
+    table = _table(["commits H at most (nats)", "model", "exact match", "forwards", share], rows)
+    return ["", f"## {card['name']}: the entropy rule before and after", "", told, "", *table, "", after]
 
 
 def _share(value: float | None) -> str:

@@ -37,11 +37,11 @@ class Recipe:
 
     learning_rate is that of AdamW; Muon's is scaled to the same update size. batch: tokens per step, padding included. order: the name under which
     examples are drawn, so that a leg which was trained before it was renamed sees its examples in the same order again.
-    block: positions per block of a block-diffusion model. decoder: layers of the decoder of an encoder-decoder.
+    block: positions per block of a block-diffusion model, or of a distillation's active block. decoder: layers of the decoder of an encoder-decoder.
     Of a masked model, causal: share of the batches that are plain next-token rows under a causal mask. Every answer token has its whole prefix there,
     so carries and chains of reasoning, which masked rows rarely show in full, are kept or relearnt. near: how many masked positions behind the clean
     prefix of a semi-autoregressive row take the loss (0: all); those far behind cannot be known yet and drown the gradient of those that can.
-    script: the module of this package that trains it from `init_from` in its own way; "" is the common loop.
+    script: the module that trains it from `init_from` in its own way; "" is the common loop.
     """
 
     name: str
@@ -81,8 +81,19 @@ RECIPES: dict[str, Recipe] = {
             "tiny-dlm-third", "masked", **_L, steps=2600, learning_rate=1.5e-3, init_from="tiny-dlm-second", mixture=REASONING, ships=False, order="tiny-dlm"
         ),
         Recipe("tiny-dlm", "masked", **_L, steps=2000, learning_rate=1.5e-3, init_from="tiny-dlm-third", mixture=REASONING, causal=0.34, near=8),
-        Recipe("tiny-dlm-dparallel", "masked", **_L, steps=600, learning_rate=3e-4, warmup=20, init_from="tiny-dlm", script="dparallel", mixture=REASONING),
+        Recipe(
+            "tiny-dlm-dparallel",
+            "masked",
+            **_L,
+            steps=1500,
+            batch=1536,
+            learning_rate=1e-4,
+            warmup=50,
+            init_from="tiny-dlm",
+            script="engines.models.train.dparallel",
+            mixture=REASONING,
+        ),
         Recipe("tiny-blockdlm", "block", **_L, steps=600, batch=8192, learning_rate=1.5e-3, init_from="tiny-ar-l-second"),
-        Recipe("tiny-encdec", "seq2seq", hidden=256, layers=5, heads=4, mlp=640, decoder=3, steps=5000, learning_rate=2.5e-3),
+        Recipe("tiny-encdec", "seq2seq", hidden=160, layers=4, heads=4, mlp=448, decoder=3, steps=3000, learning_rate=3e-3),
     )
 }

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import engines
-from engines.diffusion.creditdecoding import accumulate
+from engines.diffusion.creditdecoding import above, accumulate
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 
@@ -46,6 +46,51 @@ def test_a_steady_guess_earns_the_geometric_sum_and_a_decided_one_only_decays():
 @pytest.mark.parametrize("seed", range(4))
 def test_strength_zero_is_the_threshold_decoder_forward_by_forward(seed):
     assert commits(decode(seed, credit_alpha=0.0)) == commits(decode(seed, slug="threshold"))
+
+
+NEUTRAL = {"credit_alpha": 0.0, "slack": 0.0, "stop_at_end": False}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("theta", [0.0, 0.5, 0.9, 1.01])
+@pytest.mark.parametrize("hot", [{}, {"temperature": 0.8}], ids=str)
+def test_its_neutral_parameters_are_the_threshold_decoder_on_ties_and_end_marks_too(seed, theta, hot):
+    """Logits of whole numbers tie often; a tie of the best is where dInfer commits several and Fast-dLLM one."""
+    for table in (model(seed, grid=1.0, eos_ids=(4, 5)), model(seed, eos_ids=(4, 5))):
+        plain = decode(table=table, slug="threshold", threshold=theta, **hot)
+        ours = decode(table=table, threshold=theta, **NEUTRAL, **hot)
+        assert commits(ours) == commits(plain) and ours.totals.forwards == plain.totals.forwards
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_above_one_it_is_one_token_per_forward(seed):
+    table = model(seed, grid=1.0, eos_ids=(4, 5))
+    assert commits(decode(table=table, threshold=1.01, **NEUTRAL)) == commits(decode(table=table, slug="llada", steps=24))
+
+
+def test_the_neutral_setting_needs_all_three():
+    """Negative control: with any one of them as in dInfer some run differs."""
+    for name in NEUTRAL:
+        kept = {k: v for k, v in NEUTRAL.items() if k != name}
+        tables = [model(seed, grid=1.0, eos_ids=(4, 5)) for seed in range(8)]
+        assert any(commits(decode(table=t, **kept)) != commits(decode(table=t, slug="threshold")) for t in tables)
+
+
+@pytest.mark.parametrize(
+    ("conf", "theta", "slack", "expected"),
+    [
+        ([0.5, 0.7, -1.0, 0.7], 0.9, 0.0, [1]),  # the first of equals
+        ([0.5, 0.7, -1.0, 0.7], 0.9, 1e-5, [1, 3]),
+        ([0.69, 0.7, 0.7, 0.5], 0.9, 0.02, [0, 1, 2]),
+        ([0.95, 0.9, 0.1, 0.91], 0.9, 0.0, [0, 1, 3]),
+        ([0.95, 0.9, 0.1, 0.91], 0.9, 0.1, [0, 1, 3]),  # the line is the lower of both
+        ([0.9, 0.899999, 0.1], 0.9, 1e-5, [0, 1]),
+        ([0.9, 0.899999, 0.1], 0.9, 0.0, [0]),
+        ([-1.0, 1.0, 1.0], 1.01, 0.0, [1]),
+    ],
+)
+def test_what_is_above_the_line(conf, theta, slack, expected):
+    assert above(torch.tensor(conf, dtype=torch.float64), theta, slack).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(3))

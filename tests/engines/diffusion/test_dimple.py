@@ -9,13 +9,13 @@ import engines
 import engines.diffusion._golden  # the checkers
 from engines.core.golden import verify_file
 from engines.diffusion._orders import time_grid
-from engines.diffusion.dimple import clock, spell, spellings
+from engines.diffusion.dimple import clock, spell
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 RULES = ("maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive")
 P, G = 2, 24
-PRIOR = "3:·5·6|10:#0|#7|23:<eos>"
+PRIOR = "3:5 6|10:#0|#7|23:#4"
 PINNED = {5: 5, 6: 6, 12: 0, 13: 7, 25: 4}  # on the board
 
 
@@ -177,14 +177,14 @@ def test_after_a_burst_the_clock_does_not_rush_and_late_it_catches_up():
 
 
 def test_the_clock_starts_with_what_is_not_pinned():
-    pinned = decode(alg_p_threshold=0.0, steps=6, structure_prior="0:" + "·5" * 12)
+    pinned = decode(alg_p_threshold=0.0, steps=6, structure_prior="0:" + "5 " * 12)
     free = decode(alg_p_threshold=0.0, steps=6, max_new_tokens=12)
     assert [len(c) for c in decided(pinned)] == [len(c) for c in commits(free)] == [1, 2, 2, 2, 2, 3]
     assert [s.facts for s in pinned.steps] == [s.facts for s in free.steps]
 
 
 def test_the_series_are_the_fraction_masked_and_the_grid():
-    trace = decode(table=(table := Watched(seed=1)), structure_prior="4:·3")
+    trace = decode(table=(table := Watched(seed=1)), structure_prior="4:3")
     for i, (step, cells) in enumerate(zip(trace.steps, table.fed, strict=True)):
         assert step.facts["ratio_masked"] == cells.count(table.mask_id) / (G - 1)
         assert step.facts["grid_time"] == pytest.approx(1 - i * 0.999 / G, abs=1e-6)
@@ -233,28 +233,23 @@ def test_pinned_words_stay_and_are_seen_from_the_first_forward(alg, detail):
 
 
 def test_a_prior_changes_what_is_written_around_it():
-    free, pinned = decode(), decode(structure_prior="8:·9")
+    free, pinned = decode(), decode(structure_prior="8:9")
     assert {q: t for q, t in enumerate(free.output_ids) if q != 8} != {q: t for q, t in enumerate(pinned.output_ids) if q != 8}
 
 
-def test_words_are_cut_into_the_fewest_tokens():
-    table = {piece.encode(): i for i, piece in enumerate(["a", "b", "ab", "abc", " a", "c", "bc", "é"])} | {b"\xf0": 8, b"\x9f": 9}
-    assert spell("abc", table) == [3] and spell("abbc", table) == [2, 6] and spell(" abc", table) == [4, 6]
-    assert spell("aab", table) == [0, 2] and spell("éab", table) == [7, 2]
-    with pytest.raises(engines.UserError, match="no tokens that spell 'abx'"):
-        spell("abx", table)
+def test_words_are_cut_as_the_models_own_tokenizer_cuts_them(dlm):
+    for words in (" Ada, Leo", "naïve 😀\n", "\nanswer ", "unhappiest"):
+        tokens = spell(words, dlm)
+        assert tokens == dlm.tokenizer.encode(words) and dlm.tokenizer.decode(tokens) == words
+    assert spell("answer<eos>", dlm)[-1] in dlm.eos_ids
+    params = {"max_new_tokens": 24, "steps": 24, "structure_prior": "3:answer |10:<eos>"}
+    trace = engines.run("dimple", dlm, "add: 457 + 286", params=params)
+    assert trace.output_ids[3:5] == dlm.tokenizer.encode("answer ") and trace.output_ids[10] in dlm.eos_ids
+    with pytest.raises(engines.UserError, match=r"'Ada<mask>' holds the mask of this model; use other words"):
+        spell("Ada<mask>", dlm)
 
 
-def test_every_token_but_the_mask_can_be_spelled(dlm):
-    table = spellings(dlm)
-    assert dlm.mask_id not in table.values() and set(range(256)) <= {raw[0] for raw in table if len(raw) == 1}
-    for words in (" Ada, Leo", "naïve 😀\n", "answer<eos>"):
-        pieces = [dlm.tokenizer.piece(token) for token in spell(words, table)]
-        raw = b"".join(bytes.fromhex(piece.text.replace("0x", "")) if piece.kind == "byte" else piece.text.encode() for piece in pieces)
-        assert raw.decode() == words
-
-
-@pytest.mark.parametrize("prior", ["0:·5|7:·6", "·5|7:·6", "7:·6| 0:·5", "#5|7:#6"])
+@pytest.mark.parametrize("prior", ["0:5|7:6", "5|7:6", "7:6| 0:5", "#5|7:#6"])
 def test_parts_may_stand_in_any_order_and_the_first_needs_no_place(prior):
     assert causes(decode(structure_prior=prior))[0].items() >= {P: "forced", P + 7: "forced"}.items()
 
@@ -280,11 +275,11 @@ def test_the_line_and_the_steps_can_change_on_the_way():
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        ({"structure_prior": "24:·5"}, "'·5' at 24, outside of the answer; it has positions 0 to 23"),
-        ({"structure_prior": "-1:·5"}, "at -1, outside of the answer"),
-        ({"structure_prior": "3:·5|3:·6"}, "names position 3 twice; give each position once"),
+        ({"structure_prior": "24: 5"}, "' 5' at 24, outside of the answer; it has positions 0 to 23"),
+        ({"structure_prior": "-1: 5"}, "at -1, outside of the answer"),
+        ({"structure_prior": "3:5|3:6"}, "names position 3 twice; give each position once"),
         ({"structure_prior": "3:"}, "a part without words; give position:words"),
-        ({"structure_prior": "3:·5|"}, "a part without words"),
+        ({"structure_prior": "3:5|"}, "a part without words"),
         ({"alg": "autoregressive", "alg_p_threshold": 0.0, "steps": 23}, "steps=23 are fewer than max_new_tokens=24; set steps to 24"),
         ({"steps": 0}, "steps=0 is out of range; give a whole number from 1"),
         ({"alg_temp": -1}, "alg_temp=-1.0 .*from 0"),
@@ -302,14 +297,15 @@ def test_bad_input_is_refused_before_anything_is_loaded_onto_the_board(params, s
 @pytest.mark.parametrize(
     ("prior", "sentence"),
     [
-        ("·5" * 25, "would take the positions 0 to 24, and the answer ends at 23; shorten it, pin it earlier, or raise max_new_tokens"),
-        ("22:·5·6·7", "would take the positions 22 to 24, and the answer ends at 23"),
-        ("3:·5·6|4:·7", "would take the positions 4 to 4, and position 4 is pinned already"),
-        ("4:·7|3:·5·6", "position 4 is pinned already; move one of the two parts"),
-        ("3:five", "no tokens that spell 'five'; use other words"),
+        ("5 " * 25, "would take the positions 0 to 24, and the answer ends at 23; shorten it, pin it earlier, or raise max_new_tokens"),
+        ("22:5 6 7", "would take the positions 22 to 24, and the answer ends at 23"),
+        ("3:5 6|4:7", "would take the positions 4 to 4, and position 4 is pinned already"),
+        ("4:7|3:5 6", "position 4 is pinned already; move one of the two parts"),
+        ("3:five", "has no tokenizer and 'five' was given; write token ids from 0 to 11"),
+        ("3:5 11", "'5 11' holds the mask of this model; use other words"),
         ("3:#12", "#12 is no token to pin; ids go from 0 to 11, without the mask 11"),
         ("3:#11", "#11 is no token to pin"),
-        ("·5" * 24, "pins all 24 positions, so nothing is left to decode"),
+        ("5 " * 24, "pins all 24 positions, so nothing is left to decode"),
     ],
 )
 def test_a_prior_that_does_not_fit_is_refused_before_the_first_forward(prior, sentence):

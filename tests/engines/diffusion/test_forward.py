@@ -12,34 +12,27 @@ from engines.core.counting import counted
 from engines.core.events import Edit
 from engines.core.models import CachedMaskedLM, Meter
 from tests.engines.conftest import GOLDEN
-from tests.engines.fakes import TableMasked, TokenCache, commits, lane
+from tests.engines.fakes import Remembering, TableMasked, commits, lane
 
 P, G = 3, 24
 L = P + G
 KINDS = ["prefix", "dual"]
-SLUGS = {"threshold": {}, "factor": {"factor": 0.5}, "llada": {"steps": 12}}
-SLOW = {"threshold": {"threshold": 1.01}, "factor": {"factor": 0.0}, "llada": {"steps": 24}}  # one token per forward, or nearly
-
-
-class Remembering(TableMasked):
-    """Feeds parts of a board. `fed`: the ranges; with `shift` the first row of a part is worthless, and certain of token 0."""
-
-    def __init__(self, shift=False, **table):
-        super().__init__(**table)
-        self.shift, self.fed = shift, []
-
-    def new_cache(self, capacity):
-        return TokenCache(capacity)
-
-    def feed(self, x, cache, start, end):
-        if end - start < len(x) != cache.length:
-            raise ValueError("the whole board first")
-        self.fed.append((start, end))
-        cache.tokens[start:end] = x[start:end].tolist()
-        z = self(torch.tensor(cache.tokens))[start:end]
-        if self.shift and start:
-            z[0] = torch.where(torch.arange(self.vocab_size) == 0, 99.0, -torch.inf)
-        return z
+SLUGS = {
+    "threshold": {},
+    "factor": {"factor": 0.5},
+    "llada": {"steps": 12},
+    "dream": {"steps": 12},
+    "dream-threshold": {"steps": 12, "threshold": 0.6},
+    "learn2pd": {"accept_thres": 1.0, "eotp": False},
+}
+SLOW = {  # one token per forward, or nearly
+    "threshold": {"threshold": 1.01},
+    "factor": {"factor": 0.0},
+    "llada": {"steps": 24},
+    "dream": {"steps": 24},
+    "dream-threshold": {"steps": 24, "threshold": 1.01},
+    "learn2pd": SLUGS["learn2pd"],
+}
 
 
 def decode(slug, cache, *, shift=False, seed=0, b=8, edits=(), model=None, **params):
@@ -70,6 +63,35 @@ def test_a_short_sighted_model_writes_the_same_with_fewer_tokens(slug, kind, shi
             assert fed(cached) == expected(cached, kind, shift) == model.fed
             assert [s.tokens_fed for s in cached.steps] == [end - start for start, end in fed(cached)]
             assert cached.totals.tokens_fed < plain.totals.tokens_fed == L * plain.totals.forwards
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("slug", ["dream", "dream-threshold", "dimple"])
+def test_one_block_is_fed_whole_once_and_then_the_answer(slug, shift):
+    """Dream as it is, and Dimple's prefilling: behind the first forward the answer is fed, and where rows are shifted the last prompt token."""
+    params = {"max_new_tokens": G, "steps": 12, **({"alg_p_threshold": 0.6} if slug == "dimple" else {})}
+    for seed in range(3):
+        for hot in ({}, {"temperature": 0.8}):
+            model = Remembering(shift, seed=seed)
+            plain, cached = (engines.run(slug, model, [1, 2, 3], params={**params, **hot, "cache": cache}) for cache in ("none", "prefix"))
+            assert commits(cached) == commits(plain) and len(cached.steps) > 2
+            assert fed(cached) == [(0, L), *[(P - shift, L)] * (len(cached.steps) - 1)] == model.fed
+
+
+@pytest.mark.parametrize(("slug", "steps"), [("dream", 12), ("dream-threshold", 12), ("dream-threshold", 3)])
+def test_blocks_are_filled_from_the_left_each_with_its_share_of_the_steps(slug, steps):
+    trace = decode(slug, "none", steps=steps)
+    blocks = [next((s.start, s.end) for s in step.spans if s.kind == "block") for step in trace.steps]
+    written = [(q, block) for c, block in zip(commits(trace), blocks, strict=True) for q in c]
+    assert blocks == sorted(blocks) and all(a <= q < b for q, (a, b) in written)
+    assert sorted(q for q, _ in written) == list(range(P, L))
+    assert slug != "dream" or all(blocks.count(block) == steps // 3 for block in set(blocks))
+    assert commits(decode(slug, "none", b=0, steps=steps)) == commits(decode(slug, "none", b=24, steps=steps)) != commits(trace)
+
+
+def test_one_step_per_block_is_fast_dllms_own_rule_for_dream():
+    for seed in range(3):
+        assert commits(decode("dream-threshold", "none", seed=seed, steps=3)) == commits(decode("threshold", "none", seed=seed, threshold=0.6))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,11 +147,37 @@ def test_one_block_differs_only_behind_its_first_forward_and_one_forward_not_at_
     assert [s.commits for s in cached.steps] == [s.commits for s in plain.steps] and cached.totals.tokens_fed == plain.totals.tokens_fed
 
 
+@pytest.mark.parametrize("slug", ["dream", "dream-threshold", "dimple"])
+def test_an_answer_in_one_forward_is_the_same_with_a_cache_and_a_longer_one_agrees_at_first(slug):
+    """On a trained network, its rows taken as shifted."""
+    model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=True)
+
+    def run(cache, steps, **params):
+        return engines.run(slug, model, [1, 7, 15, 14, 9, 15, 5], params={"max_new_tokens": 32, "steps": steps, "cache": cache, **params})
+
+    at_once = {"threshold": 0.0} if slug == "dream-threshold" else {}
+    plain, cached = run("none", 1, **at_once), run("prefix", 1, **at_once)
+    assert cached.output_ids == plain.output_ids and cached.totals.tokens_fed == plain.totals.tokens_fed == 39
+    plain, cached = run("none", 16), run("prefix", 16)
+    assert cached.steps[0].commits == plain.steps[0].commits and cached.steps[0].scores == plain.steps[0].scores
+    assert cached.steps[1].scores != plain.steps[1].scores
+    assert cached.totals.tokens_fed == 39 + 33 * (len(cached.steps) - 1) < 39 * len(cached.steps)
+
+
 def test_what_cannot_be_cached_is_refused_with_a_sentence():
     with pytest.raises(engines.UserError, match=r"encoder.*set cache=none"):
         engines.run("threshold", stub("a"), [1, 7, 5], params={"max_new_tokens": 8, "cache": "dual"})
     with pytest.raises(engines.UserError, match="keeps no keys and values"):
         decode("threshold", "prefix", model=TableMasked())
+    for slug in ("dream", "dream-threshold", "dimple"):
+        with pytest.raises(engines.UserError, match="keeps no keys and values"):
+            engines.run(slug, TableMasked(), [1, 2, 3], params={"max_new_tokens": G, "steps": G, "cache": "prefix"})
+    with pytest.raises(engines.UserError, match="cache=dual is not offered; choose one of none, prefix"):
+        engines.run("dimple", Remembering(), [1, 2, 3], params={"cache": "dual"})
+    with pytest.raises(engines.UserError, match="block_length=7 must divide max_new_tokens=24"):
+        decode("dream", "none", b=7)
+    with pytest.raises(engines.UserError, match="the number of blocks=3 must divide steps=4"):
+        decode("dream-threshold", "none", steps=4)
     with pytest.raises(engines.UserError, match=r"cache=dual and cfg_scale=1 do not go together"):
         decode("llada", "dual", cfg_scale=1.0)
 

@@ -12,7 +12,8 @@ from engines.core.masks import mask_positions
 from engines.core.reading import check_consistency
 from engines.diffusion.learn2pd import end_of_text, is_best
 from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
-from tests.engines.fakes import TableMasked, board, commits, lane
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
 
 SEEDS, P, G, B = range(4), 2, 24, 8
 EOS = 3
@@ -103,6 +104,57 @@ def test_the_cut_keeps_a_proposed_end_mark_last(seed, made):
             else:
                 x[q] = token
     assert x[P:].tolist() == trace.output_ids
+
+
+@pytest.mark.parametrize("kind", ["prefix", "dual"])
+@pytest.mark.parametrize("shift", [False, True])
+def test_with_a_cache_only_the_blocks_own_end_marks_cut(kind, shift, made):
+    """Replayed on whole boards: `Remembering` looks one step far, so what is old says nothing else."""
+    inside = behind = 0
+    path = made(by_threshold(0.6))
+    for seed in range(8):
+        table = Remembering(shift, seed=seed, eos_ids=(EOS,))
+        trace = decode(model=table, eotp=True, accept_thres=0.9, filter=path, cache=kind)
+        check_consistency(trace)
+        assert board(trace) == trace.output_ids and trace.totals.masks_left == 0
+        x = torch.tensor([1, 2] + [table.mask_id] * G)
+        for i, (step, written) in enumerate(zip(trace.steps, commits(trace), strict=True)):
+            a, b = next((s.start, s.end) for s in step.spans if s.kind == "block")
+            new = i == 0 or a != next(s.start for s in trace.steps[i - 1].spans if s.kind == "block")
+            assert step.tokens_fed == (len(x) if new else (b if kind == "dual" else len(x)) - (a - shift))
+            p, x0 = table(x).softmax(-1).max(-1)
+            masked = x == table.mask_id
+            behind += bool(((x0 == EOS) & masked)[b:].any())
+            ends = {q: float(p[q]) for q in range(a, b) if masked[q] and x0[q] == EOS}
+            accepted = [q for q in ends if ends[q] > 0.6]
+            end = accepted[0] if accepted else max(ends, key=ends.get) if ends else len(x) - 1
+            ready = {q for q in range(a, b) if masked[q] and p[q] > 0.6} | {max((q for q in range(a, b) if masked[q]), key=lambda q: float(p[q]))}
+            assert written == {q: int(x0[q]) for q in ready if q <= end} | ({end + 1: -1} if end + 1 < len(x) else {})
+            inside += end + 1 < b
+            x[sorted(ready)] = x0[sorted(ready)]
+            x = x[: end + 1]
+        assert x[P:].tolist() == trace.output_ids
+    assert inside and behind  # boards were cut inside a block, and end marks behind one did not cut
+
+
+@pytest.mark.parametrize("kind", ["prefix", "dual"])
+def test_a_filter_with_a_cache_on_a_trained_network(kind, made):
+    """Invariant 6 of the base card: the first forward of the first block is the same; the oracle still reproduces its reference."""
+    model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=False)
+
+    def run(**params):
+        own = {"max_new_tokens": 32, "block_length": 8, "accept_thres": 0.5, "filter": made(by_threshold(0.9)), "eotp": False}
+        return engines.run("learn2pd", model, [1, 7, 15, 14, 9, 15, 5], params={**own, **params})
+
+    plain, cached = run(), run(cache=kind)
+    assert cached.steps[0].commits == plain.steps[0].commits
+    assert cached.totals.tokens_fed / cached.totals.forwards < plain.totals.tokens_fed / plain.totals.forwards == 39
+    assert run(cache=kind, oracle="commit").output_ids == run(oracle="commit").output_ids == run(accept_thres=1.0).output_ids
+
+
+def test_a_model_that_keeps_nothing_is_refused():
+    with pytest.raises(engines.UserError, match="keeps no keys and values"):
+        decode(accept_thres=1.0, cache="dual")
 
 
 def test_which_end_mark_cuts():

@@ -9,7 +9,7 @@ import engines
 from engines.core.events import Piece
 from engines.core.masks import transfer_schedule
 from engines.core.params import resolve
-from engines.diffusion.prophet import calibrated_bars, gaps, guided, parse, region, token_of, verdict
+from engines.diffusion.prophet import calibrated_bars, gaps, guided, parse, placed, region, tokens_of, verdict
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 SEEDS, P, G = range(4), 2, 24
@@ -41,6 +41,16 @@ class Words:
 
     def decode(self, ids):
         return "".join(self.texts[i] for i in ids)
+
+    def encode(self, text):
+        """The longest token from the left each time; nothing where one is missing."""
+        found = []
+        while text:
+            best = max((t for t in self.texts if text.startswith(t)), key=len, default=None)
+            if best is None:
+                return []
+            found, text = [*found, self.texts.index(best)], text[len(best) :]
+        return found
 
     def encode_prompt(self, text):
         return [1, 2]
@@ -237,25 +247,55 @@ def test_guidance_hides_the_constraints_too():
 
 
 def test_words_without_offset_follow_and_ids_are_ids():
-    assert parse("3:the| answer |#7|20:is", 24) == {3: "the", 4: "answer", 5: "#7", 20: "is"}
-    assert parse("a|b", 24) == {0: "a", 1: "b"} and parse("  ", 24) == {}
-    assert parse("3:a:b|c:d", 24) == {3: "a:b", 4: "c:d"}
+    assert parse("3:the| answer |#7|20:is", 24) == [(3, "the"), (None, "answer"), (None, "#7"), (20, "is")]
+    assert parse("a|b", 24) == [(None, "a"), (None, "b")] and parse("  ", 24) == []
+    assert parse("3:a:b|c:d", 24) == [(3, "a:b"), (None, "c:d")]
+    p = resolve(engines.get_method("prophet").info.params, {"constraints": "#4|#5|9:6 7|#8|2:1", "answer_start": 0})
+    assert placed(p, TableMasked()) == {0: 4, 1: 5, 9: 6, 10: 7, 11: 8, 2: 1}
 
 
-def test_a_word_is_the_token_with_the_space_before_it_if_there_is_one():
-    model = TableMasked(vocab_size=8)
-    model.tokenizer = Words("<pad>", "the", " the", "answer", "7", " 7", "#x", "<mask>")
-    assert [token_of(w, model) for w in ("the", "answer", "7", "#x", "#6")] == [2, 3, 5, 6, 6]
-    trace = decode(model=model, constraints="3:the|answer", **NEVER)
-    assert trace.output_ids[3:5] == [2, 3]
+WORDS = Words("<pad>", "the", " the", "answer", "7", " 7", "#x", "<mask>", " ")
 
 
-@pytest.mark.parametrize("word", ["the answer", "answers", "<pad>", "Answer"])
-def test_a_word_of_several_tokens_or_none_is_refused_before_the_first_forward(word):
-    model = Watched(vocab_size=8)
-    model.tokenizer = Words("<pad>", "the", " the", "answer", "7", " 7", "#x", "<mask>")
-    with pytest.raises(engines.UserError, match=rf"'{word}' is not one token of table; give offset:word"):
+def test_a_word_is_cut_by_the_tokenizer_with_the_space_before_it_unless_that_takes_more_tokens():
+    model = TableMasked(vocab_size=9)
+    model.mask_id, model.tokenizer = 7, WORDS
+    assert [tokens_of(w, model) for w in ("the", "answer", "7", "#x", "#6", "the answer", "77")] == [[2], [3], [5], [6], [6], [2, 8, 3], [5, 4]]
+    trace = decode(model=model, constraints="3:the answer|7", **NEVER)
+    assert trace.output_ids[3:7] == [2, 8, 3, 5]
+    assert [s.start - P for s in trace.steps[0].spans if s.kind == "constraint"] == [3, 4, 5, 6]
+    assert [(s.start - P, s.end - P) for s in trace.steps[0].spans if s.kind == "answer"] == [(8, 13)]
+
+
+def test_the_models_own_words(dlm):
+    trace = engines.run("prophet", dlm, "add: 457 + 286", params={"constraints": "27:answer|naïve", "answer_length": 3})
+    tokens = dlm.tokenizer.encode("answer") + dlm.tokenizer.encode("naïve")
+    assert trace.output_ids[27 : 27 + len(tokens)] == tokens and len(tokens) > 3
+
+
+@pytest.mark.parametrize(("word", "sentence"), [("answers", "'answers' is no token of table; give offset:word"), ("<mask>", "'<mask>' is the mask of table")])
+def test_a_word_that_no_tokens_spell_is_refused_before_the_first_forward(word, sentence):
+    model = Watched(vocab_size=9)
+    model.mask_id, model.tokenizer = 7, WORDS
+    with pytest.raises(engines.UserError, match=sentence):
         decode(model=model, constraints=f"3:{word}")
+    assert not model.fed
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"constraints": "3:#4|3:#5"}, "'#5' would stand at offset 3, where another one stands; move one of them"),
+        ({"constraints": "4:#4|3:#5|#6"}, "'#6' would stand at offset 4"),
+        ({"constraints": "3:4 5 6|5:#1"}, "'#1' would stand at offset 5"),
+        ({"constraints": "23:#4|#5", "answer_start": 2}, "'#5' lies outside of the answer at 24; offsets go from 0 to 23"),
+        ({"constraints": "20:4 5|#6"}, "put the watched region at 24, outside of the answer.*set answer_start"),
+    ],
+)
+def test_constraints_that_do_not_fit_are_refused_before_the_first_forward(params, sentence):
+    model = Watched()
+    with pytest.raises(engines.UserError, match=sentence):
+        decode(model=model, **params)
     assert not model.fed
 
 
@@ -270,11 +310,8 @@ def test_an_id_that_is_the_mask_or_no_token_is_refused(word):
     [
         ({"constraints": "24:#4"}, "24:#4 lies outside of the answer; offsets go from 0 to 23"),
         ({"constraints": "-1:#4"}, "-1:#4 lies outside"),
-        ({"constraints": "23:#4|#5", "answer_start": 2}, "#5 lies outside"),
-        ({"constraints": "3:#4|3:#5"}, "both '#4' and '#5' at offset 3"),
-        ({"constraints": "4:#4|3:#5|#6"}, "both '#4' and '#6' at offset 4"),
-        ({"constraints": "3:#4||5:#5"}, "no word at offset 4; give offset:word"),
-        ({"constraints": "3:"}, "no word at offset 3"),
+        ({"constraints": "3:#4||5:#5"}, "has a part without a word; give offset:word"),
+        ({"constraints": "3:"}, "has a part without a word"),
         ({"answer_start": 24}, "answer_start=24 lies outside of the answer; it has positions 0 to 23"),
         ({"constraints": "22:#4"}, "put the watched region at 24, outside of the answer.*set answer_start"),
         ({"answer_start": -2}, "from -1 to"),

@@ -1,4 +1,4 @@
-"""Checkpoints in the names that LLaDA, Dream, Fast-dLLM v2 and SDAR are published in, against the stock classes built with the same weights."""
+"""Checkpoints in the names that LLaDA, LLaDA-MoE, Dream, Fast-dLLM v2 and SDAR are published in, against the stock classes built with the same weights."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 from engines.core.errors import UserError
 from engines.models.mapping import plan
@@ -36,6 +45,15 @@ SDAR = {
     "hidden_act": "silu", "rope_theta": 1000000.0, "rope_scaling": None, "rms_norm_eps": 1e-6, "max_position_embeddings": 130, "eos_token_id": 62,
     "attention_bias": False, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": None, "fuse_cross_entropy": True,
     "mask_token_id": 63,
+}  # fmt: skip
+LLADA_MOE = {
+    "model_type": "llada", "architectures": ["LLaDAMoEModelLM"], "auto_map": {"AutoModel": "modeling_lladamoe.LLaDAMoEModelLM"}, "hidden_size": 32,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 3, "vocab_size": 64, "hidden_act": "silu", "rope_theta": 50000.0,
+    "rope_scaling": None, "partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5, "max_position_embeddings": 128, "eos_token_id": 62, "pad_token_id": 62,
+    "attention_bias": False, "clip_qkv": None, "tie_word_embeddings": False, "qk_layernorm": True, "dense_intermediate_size": 48,
+    "expert_intermediate_size": 24, "shared_expert_intermediate_size": None, "num_experts": 5, "num_experts_per_tok": 2, "moe_layer_freq": [0, 1, 1],
+    "moe_router_score_function": "softmax", "moe_router_enable_expert_bias": False, "router_num_group": None, "router_topk_group": None,
+    "routed_scaling_factor": 1, "norm_topk_prob": None, "output_router_logits": False, "router_aux_loss_coef": 0.01,
 }  # fmt: skip
 BOARD = torch.tensor([1, 16, 5, 63, 63, 63])
 
@@ -73,6 +91,101 @@ def test_llada_maps_onto_llama(tmp_path: Path) -> None:
     assert (model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size) == (63, False, {62}, 128, 64)
     with torch.no_grad():
         torch.testing.assert_close(model(BOARD)[:, :63], stock(input_ids=BOARD[None]).logits[0, :, :63])
+
+
+def moe_tensors() -> dict[str, torch.Tensor]:
+    """Random weights under the names of LLaDA-MoE's files: one matrix per expert, a dense first layer."""
+    rng, found = torch.Generator().manual_seed(0), {}
+
+    def put(name: str, *shape: int) -> None:
+        found[name] = torch.randn(shape, generator=rng) * (0.3 if len(shape) > 1 else 0.2) + (len(shape) == 1)
+
+    put("model.embed_tokens.weight", 64, 32)
+    for layer in range(3):
+        at = f"model.layers.{layer}"
+        for part in "qkvo":
+            put(f"{at}.self_attn.{part}_proj.weight", 32, 32)
+        for part in "qk":
+            put(f"{at}.self_attn.{part}_norm.weight", 8)
+        for part in ("input_layernorm", "post_attention_layernorm"):
+            put(f"{at}.{part}.weight", 32)
+        for mlp, size in [(f"{at}.mlp", 48)] if layer == 0 else [(f"{at}.mlp.experts.{e}", 24) for e in range(5)]:
+            for part in ("gate", "up"):
+                put(f"{mlp}.{part}_proj.weight", size, 32)
+            put(f"{mlp}.down_proj.weight", 32, size)
+        if layer:
+            put(f"{at}.mlp.gate.weight", 5, 32)
+    put("model.norm.weight", 32)
+    put("lm_head.weight", 64, 32)
+    return found
+
+
+def moe_rows(w: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
+    """The rows [L, V] of LLaDA-MoE's network, written out from its description: norms per head, full attention, experts weighed by the bare softmax."""
+
+    def norm(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * gain
+
+    def swiglu(x: torch.Tensor, at: str) -> torch.Tensor:
+        return (torch.nn.functional.silu(x @ w[f"{at}.gate_proj.weight"].T) * (x @ w[f"{at}.up_proj.weight"].T)) @ w[f"{at}.down_proj.weight"].T
+
+    angles = torch.arange(len(ids))[:, None] * 50000.0 ** (-torch.arange(0, 8, 2) / 8)  # [L, 4]
+
+    def turn(x: torch.Tensor) -> torch.Tensor:  # [h, L, 8]
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+    x = w["model.embed_tokens.weight"][ids]
+    for layer in range(3):
+        at = f"model.layers.{layer}"
+        y = norm(x, w[f"{at}.input_layernorm.weight"])
+        q, k, v = ((y @ w[f"{at}.self_attn.{part}_proj.weight"].T).view(-1, 4, 8).transpose(0, 1) for part in "qkv")
+        q, k = (turn(norm(part, w[f"{at}.self_attn.{name}_norm.weight"])) for part, name in ((q, "q"), (k, "k")))
+        seen = (q @ k.transpose(1, 2) / 8**0.5).softmax(-1) @ v
+        x = x + seen.transpose(0, 1).reshape(-1, 32) @ w[f"{at}.self_attn.o_proj.weight"].T
+        y = norm(x, w[f"{at}.post_attention_layernorm.weight"])
+        if layer == 0:
+            x = x + swiglu(y, f"{at}.mlp")
+            continue
+        best = (y @ w[f"{at}.mlp.gate.weight"].T).softmax(-1).topk(2)
+        for row in range(len(ids)):
+            x[row] += sum(p * swiglu(y[row], f"{at}.mlp.experts.{int(e)}") for p, e in zip(best.values[row], best.indices[row], strict=True))
+    return norm(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
+
+
+def test_llada_moe_maps_onto_qwen3_moe(tmp_path: Path) -> None:
+    tensors = moe_tensors()
+    write(tmp_path / "moe", LLADA_MOE, tensors)
+    with pytest.raises(UserError, match="mask_id=156895 is not in the vocabulary"):  # the published id; the config does not say it
+        load_model(tmp_path / "moe")
+    model = load_model(tmp_path / "moe", kind="masked", mask_id=63)
+    assert (model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size) == (63, False, {62}, 128, 64)
+    rows = moe_rows(tensors, BOARD)
+    torch.testing.assert_close(model(BOARD)[:, :63], rows[:, :63], atol=1e-4, rtol=1e-4)
+    cache = model.new_cache(8)
+    torch.testing.assert_close(model.feed(BOARD, cache, 0, 6), model(BOARD), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model.feed(BOARD, cache, 2, 5), model(BOARD)[2:5], atol=1e-4, rtol=1e-4)
+    stock = Qwen3MoeForCausalLM(Qwen3MoeConfig(**plan(LLADA_MOE, "x").config | {"norm_topk_prob": True})).eval()  # what must not be: weights renormalised
+    stock.load_state_dict(model.model.state_dict())
+    with torch.no_grad():
+        assert (stock(input_ids=BOARD[None]).logits[0] - rows)[:, :63].abs().max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"moe_router_score_function": "sigmoid"}, "moe_router_score_function='sigmoid'; only moe_router_score_function='softmax' .* Qwen3-MoE"),
+        ({"shared_expert_intermediate_size": 64}, "shared_expert_intermediate_size=64"),
+        ({"norm_topk_prob": True}, "norm_topk_prob=True"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
+        ({"qk_layernorm": False}, "qk_layernorm=False"),
+        ({"moe_layer_freq": 2}, "moe_layer_freq=2; only moe_layer_freq=1"),
+        ({"model_type": "llada2_moe", "architectures": ["LLaDA2MoeModelLM"]}, r"LLaDA2 \(llada2_moe\), whose experts no stock .*choose LLaDA, LLaDA-MoE"),
+    ],
+)
+def test_other_experts_are_refused_by_name(said: dict, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        plan(LLADA_MOE | said, "x")
 
 
 def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:

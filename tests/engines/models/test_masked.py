@@ -125,8 +125,6 @@ def test_limits_of_the_cache() -> None:
     with pytest.raises(ValueError, match="feed the whole board first"):
         model.feed(BOARD, cache, 2, 4)
     model.feed(BOARD, cache, 0, 8)
-    with pytest.raises(ValueError, match="feed the whole board first"):
-        model.feed(BOARD[:6], cache, 2, 4)
     with pytest.raises(ValueError, match="positions 4 to 3"):
         model.feed(BOARD, cache, 4, 4)
     with pytest.raises(UserError, match="room for 8"):
@@ -136,3 +134,20 @@ def test_limits_of_the_cache() -> None:
     with pytest.raises(UserError, match=r"encoder.*cache=none"):
         build("bert").new_cache(8)
     torch.testing.assert_close(model.feed(BOARD[:6], cache, 0, 6), model(BOARD[:6]))  # a shorter board may follow
+    with pytest.raises(ValueError, match="feed the whole board first"):
+        model.feed(BOARD[:7], cache, 2, 4)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_board_that_was_cut_goes_on_without_its_tail(family: str) -> None:
+    """The rows left are as old as they were, the others are no longer seen: as with transformers' own cache, of which only the first three stay."""
+    model = build(family)
+    grown, cache = DynamicCache(config=model.model.config), model.new_cache(8)
+    with torch.no_grad():
+        model.model(input_ids=BOARD[None], past_key_values=grown, use_cache=True)
+        grown.crop(-5)
+        rest = model.model(input_ids=BOARD[None, 3:6], past_key_values=grown, use_cache=True).logits[0]
+    whole = model.feed(BOARD, cache, 0, 8)
+    part = model.feed(BOARD[:6], cache, 3, 6)
+    torch.testing.assert_close(part[:, :39], rest[:, :39], atol=1e-5, rtol=0)
+    assert (part - whole[3:6])[:, :39].abs().max() > 1e-3

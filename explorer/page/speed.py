@@ -1,0 +1,77 @@
+"""Speculation inside the *Sweeps* tab: recorded speeds of lossless methods by class of prompt, and what a forward of n rows cost on that machine."""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import median
+from typing import Any
+
+import gradio as gr
+
+from explorer.bench import classes
+from explorer.bench.classes import Bench
+from explorer.page.curves import GRID, LINES, NEUTRAL, SYMBOLS
+from explorer.page.parts import fresh, table
+
+HELP = """### What lossless drafting is worth, by class of prompt
+All methods here write the control's text (in float32; in bf16 near-ties may part, the table counts the same texts). What differs is the time: a verifying
+forward of n rows costs more than one row, drafting costs too, and both have to be earned by accepted tokens. Copy-heavy prompts are easy, chat is hard.
+Tokens per forward travel from machine to machine, speeds do not: **measure yours** with `decoding-explorer bench --by-class --model smollm2`.
+"""
+
+
+def section(tab: gr.Tab) -> None:
+    """The whole section; its figures are drawn when `tab` is opened."""
+    gr.Markdown(HELP)
+    found = classes.recorded()
+    if not found:
+        gr.Markdown("No recorded benchmark is installed here. Make one: `decoding-explorer bench --by-class --model smollm2 --json FILE`.")
+    for one in found:
+        with gr.Row():
+            figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
+        table(_table(one))
+        tab.select(partial(_figures, one), None, figures, queue=False, show_progress="hidden", api_visibility="private")
+
+
+def _table(found: Bench) -> str:
+    lines = classes.rows(found)
+    models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in found.models)
+    prompts = sum(score.prompts for score in found.scores if score.method == found.scores[0].method)
+    about = f"{models}; tokens per second over {found.control}'s on {prompts} prompts, {found.max_new_tokens} new tokens, medians; {found.machine}."
+    return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[list(line.values()) for line in lines])
+
+
+def _figures(found: Bench) -> tuple[Any, Any]:
+    """Speed by class, a column of dots per class; and the measured cost of a forward by its rows."""
+    import plotly.graph_objects as go
+
+    speeds, costs = go.Figure(), go.Figure()
+    methods = sorted({score.method for score in found.scores}, key=found.overall, reverse=True)
+    for i, method in enumerate(methods):
+        own = [score for score in found.scores if score.method == method]
+        speeds.add_scatter(
+            x=[score.group for score in own],
+            y=[score.speed for score in own],
+            mode="markers",
+            name=f"{method} ({median(score.speed for score in own):.2f}×)",
+            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
+        )
+    speeds.add_hline(y=1, line={"color": NEUTRAL, "dash": "dash"}, annotation_text=found.control)
+    rows = sorted(found.row_seconds)
+    costs.add_scatter(x=rows, y=[1000 * found.row_seconds[n] for n in rows], mode="lines+markers", name="measured", line={"color": LINES[0]})
+    return _drawn(speeds, "Tokens per second over the control's", "class of prompt", "times"), _drawn(costs, "One forward by its rows", "rows", "milliseconds")
+
+
+def _drawn(figure: Any, title: str, x: str, y: str) -> Any:
+    axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL}
+    return figure.update_layout(
+        title={"text": title, "x": 0.02, "font": {"size": 14}},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": NEUTRAL, "size": 12},
+        margin={"l": 56, "r": 16, "t": 48, "b": 48},
+        height=420,
+        legend={"orientation": "h", "y": -0.3},
+        xaxis={**axis, "title": {"text": x}},
+        yaxis={**axis, "title": {"text": y}, "rangemode": "tozero"},
+    )
