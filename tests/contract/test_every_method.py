@@ -25,9 +25,13 @@ def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_step
 
 
 def facts(trace):
-    """A trace without its times; of intervals that were measured only what was done stays."""
+    """A trace without its times; of intervals that were measured, or scheduled from measured ones, only what was done stays."""
     untimed = {"model_seconds": 0.0, "method_seconds": 0.0}
-    lanes = [[msgspec.structs.replace(i, start=0.0, end=0.0) if i.measured else i for i in s.lanes] for s in trace.steps]
+    clocked = [[i.measured or i.label.startswith("scheduled") for i in s.lanes] for s in trace.steps]
+    lanes = [
+        [msgspec.structs.replace(i, start=0.0, end=0.0) if c else i for i, c in zip(s.lanes, row, strict=True)]
+        for s, row in zip(trace.steps, clocked, strict=True)
+    ]
     steps = [msgspec.structs.replace(s, lanes=lane, **untimed) for s, lane in zip(trace.steps, lanes, strict=True)]
     return msgspec.json.encode((steps, trace.end.output_ids))
 
@@ -103,9 +107,10 @@ def test_every_parameter_has_an_effect(slug, name):
             v for v in (p.low, p.high, (p.low + p.high) / 2, 12, 16, 24, 2) if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))
         ]
     values = [v for v in values if not (name == "max_new_tokens" and v > 400)]
-    for prompt, value in itertools.product(PROMPTS, values):
+    modes = [{}, *({c.name: v} for c in METHODS[slug].params if c.kind == "choice" and c.name != name for v in c.choices if v != c.default)]
+    for mode, prompt, value in itertools.product(modes, PROMPTS, values):  # by itself first, then with another mode of the method
         try:
-            if facts(decode(slug, prompt, **{name: value})) != facts(decode(slug, prompt)):
+            if facts(decode(slug, prompt, **mode, **{name: value})) != facts(decode(slug, prompt, **mode)):
                 return
         except engines.UserError:
             continue  # a value that does not go with the other defaults

@@ -14,7 +14,10 @@ COVERED = {
         *("llada.json", "fast_dllm_v1.json", "fast_dllm_v1_cache.json", "credit.json", "dinfer_threshold.json", "adablock.json"),
         *("localleap.json", "prophet.json", "dream.json", "dimple.json", "fast_dllm_v2.json", "learn2pd.json"),
     },
-    "speculative": {"chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"},
+    "speculative": {
+        *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),
+        *("rsd.json", "dyspec.json", "rasd.json", "specdecpp.json", "pearl.json", "aded.json", "stand.json"),
+    },
     "sampling": {"ead.json"},
 }
 

@@ -66,7 +66,9 @@ def compare(name: str, ours: Callable[[list[int]], list[int]], peer: Callable[[l
         mine, their = (list(zip(*side, strict=True)) for side in zip(*pairs[1:], strict=True))  # the first round warms both
         walls.append(statistics.median(mine[0]) / statistics.median(their[0]))
         cpus.append(statistics.median(mine[1]) / statistics.median(their[1]))
-    print(f"{name}: {statistics.median(walls):.2f} of transformers' wall seconds, {statistics.median(cpus):.2f} of its processor seconds, {len(prompts)} prompts")
+    print(
+        f"{name}: {statistics.median(walls):.2f} of transformers' wall seconds, {statistics.median(cpus):.2f} of its processor seconds, {len(prompts)} prompts"
+    )
 
 
 def main() -> None:

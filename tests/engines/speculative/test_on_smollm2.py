@@ -11,11 +11,18 @@ PROMPTS = json.loads((Path(__file__).resolve().parents[3] / "assets" / "tasks" /
 LOSSLESS = [info for info in engines.list_methods() if info.lossless and info.baseline]
 
 
+def pairs(info):
+    """Whether SmolLM2 has a companion for every other role of the method."""
+    return all(engines.companion("smollm2-135m-instruct", role) for role in list(info.needs)[1:])
+
+
 @pytest.mark.smollm2
 @pytest.mark.parametrize("info", LOSSLESS, ids=lambda info: info.slug)
 def test_float32_text_equals_the_baseline(info):
+    if not pairs(info):
+        pytest.skip("no second model for SmolLM2 is here")
     model = engines.load_model("smollm2", dtype="float32")
     for entry in PROMPTS[::3]:
         ours, control = (engines.run(slug, model, entry["prompt"], params={"max_new_tokens": 32}, detail="light") for slug in (info.slug, info.baseline))
         assert ours.output_ids == control.output_ids
-        assert ours.totals.forwards <= control.totals.forwards
+        assert ours.totals.forwards_by_role["target"] <= control.totals.forwards

@@ -1,7 +1,6 @@
 """Token Recycling: the greedy text whatever the table says, the exact law above temperature 0, and a table that holds what it should."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ import torch
 import engines
 from engines.core.sampling import accept_probability, draw, law
 from engines.core.trees import children, from_child_counts, row_depths
-from engines.speculative.token_recycling import TEMPLATES, cut, expand, update, verify
+from engines.speculative._verify import Draft, cut, verify
+from engines.speculative.token_recycling import TEMPLATES, expand, update
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
 
@@ -117,6 +117,14 @@ def test_the_last_row_of_a_token_wins():
     assert M[2].tolist() == [4, 3, 1] and M[4].tolist() == [3, 4, 0] and (M[[0, 1, 3]] == -1).all()
 
 
+def test_the_record_shows_the_rows_read_and_written():
+    for step in decode(TableCausal(memory=1)).steps:
+        inner = {step.tree.tokens[parent] for parent in step.tree.parents[1:]}
+        assert {m.key[0] for m in step.memory if m.read} == inner
+        assert {m.key[0] for m in step.memory if m.written} >= set(step.tree.tokens)
+        assert all(len(m.tokens) == 8 and m.source == "matrix" for m in step.memory)
+
+
 # --- above temperature 0: the exact law ------------------------------------------------------------------------------
 
 PARENTS, TOKENS = [-1, 0, 0, 1, 1, 3], [9, 0, 2, 2, 1, 0]
@@ -155,11 +163,11 @@ def test_verification_keeps_the_exact_law(temperature):
     expected = leaving_blocks(temperature)
     assert abs(sum(expected.values()) - 1) < 1e-5
     z = LAW.logits(*(list(context(row)) for row in range(len(PARENTS))))
-    p, run = SimpleNamespace(temperature=temperature), SimpleNamespace(rng=torch.Generator().manual_seed(0))
+    rng, draft = torch.Generator().manual_seed(0), Draft.of(TOKENS, PARENTS, "matrix")
     counts = dict.fromkeys(expected, 0)
     for _ in range(STEPS):
-        path, emitted = verify(z, np.zeros((len(PARENTS), 1)), PARENTS, TOKENS, p, run)
-        counts[(*(TOKENS[r] for r in path[1:]), emitted)] += 1
+        verdict = verify(z, draft, temperature, rng)
+        counts[(*draft.path(verdict.path[-1]), verdict.emitted)] += 1
     assert chi_square_p(list(counts.values()), list(expected.values())) > 0.001
 
 
