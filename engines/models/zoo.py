@@ -32,7 +32,7 @@ TITLES = {
     smollm2.DRAFT: "Draft model for SmolLM2-135M-Instruct (two layers)",
 }
 COMPANIONS = {  # model -> role -> the model that plays it beside the first
-    "tiny-ar-l": {"small": "tiny-ar-s", "draft": "tiny-ar-m"},
+    "tiny-ar-l": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
     "tiny-ar-m": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
 }
 _loaded: OrderedDict[str, Model] = OrderedDict()

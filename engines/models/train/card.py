@@ -111,6 +111,8 @@ stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the
 how many prompts were tried per task stands in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points.
 "(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong. A folder `NAME-filter` holds the small filter of parallel
 decoding that was trained for NAME (`python -m engines.models.train.filters NAME`); what it accepts and how often that is right stands in its card.
+A folder `NAME-accept-head` holds the head that says whether the target NAME will keep what its drafter writes
+(`python -m engines.models.train.accept_head NAME`); how well it knows stands in its card.
 """
 
 

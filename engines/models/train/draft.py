@@ -92,6 +92,7 @@ def install(training: Training, target: Any, folder: Path, card: dict[str, Any])
     partial.mkdir(parents=True)
     weights = {key: value.to(torch.bfloat16).contiguous() for key, value in own_weights(training.network).items()}
     save_file(weights | {"draft_ids": training.draft_ids.int()}, partial / "model.safetensors", metadata={"format": "pt"})
+    (partial / "model.safetensors").chmod(0o644)  # safetensors writes it for the owner alone
     fields = target.config.to_dict() | {"num_hidden_layers": len(training.settings.layers), "draft_of": NAME, "draft_vocabulary": len(training.draft_ids)}
     for key in ("_name_or_path", "layer_types", "transformers_version"):
         fields.pop(key, None)

