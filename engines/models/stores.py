@@ -1,12 +1,14 @@
-"""Stores: token files of a model to copy drafts from, as REST does (arXiv 2311.08252). Found beside their model, checked; none is shipped.
+"""Stores: what a model wrote before, as token ids, to copy drafts from (REST, arXiv 2311.08252) or to count n-grams in (ADED, arXiv 2407.12021).
 
-The folder stands beside the model's, with `-store` behind the name: tokens.npy, one array of ids in a row, and card.json, which names the tokenizer
-that made them (the `tokenizer` of the model's record) and says where the text came from.
+A store is a folder `assets/models/NAME-store` with tokens.npy, answers in a row with an end mark behind each, and card.json, which names the tokenizer
+that made the ids (the `tokenizer` of a model's record) and says where the text came from. It serves every model of that tokenizer. The ones that ship
+are made by `python -m engines.models.train.store`.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +21,27 @@ from engines.models.zoo import assets
 LARGEST = 64_000_000  # bytes
 
 
-def folder_of(model: str) -> Path:
-    """Where the store of a model stands."""
-    return assets() / "models" / f"{model.replace(chr(92), '/').rpartition('/')[2]}-store"
+def folders() -> list[Path]:
+    """The folders that hold one."""
+    return sorted(file.parent for file in (assets() / "models").glob("*-store/tokens.npy"))
 
 
 def store_of(record: ModelRecord) -> np.ndarray:
-    """The tokens [L] of a model's store. Raises UserError where there is none, or one that another tokenizer made."""
-    folder = folder_of(record.name)
-    file = folder / "tokens.npy"
-    if not file.is_file():
-        raise UserError(f"there is no store for {record.name}: put token ids into {file} and a card.json beside it, or choose retriever=prompt.")
-    made_by = str(read_json(folder / "card.json").get("tokenizer", "unknown"))
-    if made_by != record.tokenizer:
-        raise UserError(f"{folder.name} holds tokens of another tokenizer ({made_by[:12]}) than {record.name} has ({record.tokenizer[:12]}); make it again.")
-    changed = file.stat()
-    return _read(str(file), changed.st_mtime_ns, changed.st_size)
+    """The tokens [L] of the store for a model's tokenizer. Raises UserError where there is none, or a damaged one."""
+    for folder in folders():
+        if record.tokenizer and read_json(folder / "card.json").get("tokenizer") == record.tokenizer:
+            changed = (folder / "tokens.npy").stat()
+            return _read(str(folder / "tokens.npy"), changed.st_mtime_ns, changed.st_size)
+    there = ", ".join(folder.name for folder in folders()) or "no store at all"
+    raise UserError(f"there is no store in the tokens of {record.name} (there is {there}); choose another source, or put one beside the models.")
+
+
+def answers_of(record: ModelRecord, eos_ids: Collection[int]) -> list[list[int]]:
+    """The store's answers one by one, without their end marks. Raises UserError as `store_of`."""
+    tokens = store_of(record)
+    ends = np.flatnonzero(np.isin(tokens, sorted(eos_ids)))
+    parts = np.split(tokens, ends)
+    return [part[int(i > 0) :].tolist() for i, part in enumerate(parts) if len(part) > int(i > 0)]
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ path draw targets of its own, the longest match winning, which changes the law; 
 
 Ours besides: a pair without successors drafts nothing (officially a dummy token), `learn_from_prompt` reads the whole prompt once where the code never
 sees more than its last window, and fewer iterations, paths and nodes for a CPU. A run starts from an empty table, or from answers that the model itself
-gave to other prompts, where such a corpus is shipped for it (`corpus`).
+gave to other prompts (`corpus`), the store of its tokens.
 The code was read in full, of the paper only the abstract.
 """
 
@@ -30,7 +30,7 @@ from engines.core.method import method
 from engines.core.models import CausalLM
 from engines.core.params import Bool, Choice, Float, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
-from engines.speculative._corpus import corpus_choice, read_corpus
+from engines.models.stores import answers_of
 from engines.speculative._turn import EMITS, LANES, Target, temperature
 from engines.speculative._verify import Draft
 
@@ -53,7 +53,7 @@ SHOWN = 5  # successors recorded per pair
         Float("increment", 0.04, 0.0, 0.5, sees="What a tri-gram gains each time it is seen. At 0 the table never changes.", source="code"),
         Float("cap", 3.0, 0.1, 5.0, step=0.1, sees="No weight grows beyond this.", source="code"),
         Int("keep", 50, 1, 50, sees="Heaviest successors kept per pair while learning; 50 is more than a run learns.", source="12, at load only, in the code"),
-        *corpus_choice(),
+        Choice("corpus", "none", ["none", "store"], sees="What the table holds before the prompt: nothing, or counts over the store of the model's tokens."),
         Bool("learn_from_prompt", False, sees="Ours: every tri-gram of the prompt is learned once before the first step.", source="no in the code"),
         Int("iterations", 60, 10, 300, symbol="I", sees="Turns of the search: better drafts for more time of the method.", source="150 in the code"),
         Int("depth", 3, 1, 6, sees="Tokens that the search looks ahead; a draft is one longer, by the heaviest successor.", source="code"),
@@ -72,7 +72,7 @@ SHOWN = 5  # successors recorded per pair
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Card steps 2-7. A text of fewer than three tokens teaches nothing, one of fewer than two has no pair to search from: then it is plain decoding."""
-    table, total = Table.of(read_corpus(model.record) if vars(p).get("corpus") == "shipped" else [], KEEP), 0.0
+    table, total = Table.of(answers_of(model.record, model.eos_ids) if p.corpus == "store" else [], KEEP), 0.0
     corpus, target = frozenset(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
     if p.learn_from_prompt:
         total += table.learn(prompt, p.increment, p.cap, p.keep)

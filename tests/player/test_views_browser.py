@@ -451,3 +451,17 @@ def test_the_chart_of_work_follows_the_cursor(opened: Open) -> None:
     assert before.startswith("100")  # milliseconds: step 5 began then
     seek(page, 2)
     assert said.inner_text().startswith("0 ") and bars.count() == 2 * 4
+
+
+def test_cells_wear_the_colours_of_their_state(opened: Open) -> None:
+    """Text and ground of an accepted token are the theme's pair, whose contrast is checked elsewhere."""
+    page = opened([drafting()])
+    seek(page, 2)
+    wanted = json.loads((ASSETS / "theme.json").read_text("utf-8"))["states"]["accepted"]["light"]
+    seen = page.page.locator('.dx-cells .dx-cell[data-s="accepted"]').first.evaluate("cell => [getComputedStyle(cell).color, getComputedStyle(cell).backgroundColor]")
+    in_tree = page.page.locator('.dx-tree g[data-s="accepted"] text').first.evaluate("text => getComputedStyle(text).fill")
+    assert [*seen, in_tree] == [_rgb(wanted["text"]), _rgb(wanted["fill"]), _rgb(wanted["text"])]
+
+
+def _rgb(code: str) -> str:
+    return f"rgb({', '.join(str(int(code[i : i + 2], 16)) for i in (1, 3, 5))})"

@@ -43,7 +43,7 @@ from engines.tasks import TASKS, Example, check
 
 MODULE = "engines.models.train.dparallel"
 COMMAND = f"python -m {MODULE}"
-MARKED = 24  # held-out prompts per task for the figures of the entropy rule
+MARKED = 12  # held-out prompts per task for the figures of the entropy rule
 SURE = 0.99  # confidence at which the model's own answers are decoded
 TEMPERATURE = 0.5  # of the law whose entropy is pressed down
 STRETCHES = 20  # points of the curve in the card

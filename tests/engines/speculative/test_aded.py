@@ -3,14 +3,12 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 
 import engines
 from engines.core.sampling import law
 from engines.core.trees import children
-from engines.speculative import _corpus
 from engines.speculative._verify import verify
 from engines.speculative.aded import Node, Table, drafts, exploration, merge, puct, search, trim
 from tests.engines.fakes import TableCausal, board, chi_square_p
@@ -117,21 +115,15 @@ def test_a_corpus_gives_frequencies_of_the_heaviest():
     assert table.weights == {(0, 0): {1: 0.5, 2: 0.25}}
 
 
-def test_a_shipped_corpus_is_read_for_its_own_tokens_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
-    model = TableCausal()
-    assert _corpus.corpus_choice() == []
-    with pytest.raises(engines.UserError, match="corpus=shipped: there is a corpus for no model"):
-        _corpus.read_corpus(model.record)
-    folder = tmp_path / "models" / "some-ngrams"
-    folder.mkdir(parents=True)
-    np.savez_compressed(folder / "tokens.npz", tokens=np.array([1, 2, 3, 4, 5], dtype=np.uint16), ends=np.array([3, 5]))
-    (folder / "card.json").write_text('{"tokenizer": "abc"}')
-    assert _corpus.corpus_choice()[0].choices == ("none", "shipped")
-    with pytest.raises(engines.UserError, match="a corpus for some, none in the tokens of table"):
-        _corpus.read_corpus(model.record)
-    model.record.tokenizer = "abc"
-    assert _corpus.read_corpus(model.record) == [[1, 2, 3], [4, 5]]
+def test_the_shipped_store_fills_the_table_and_changes_no_text():
+    model = engines.load_model("tiny-ar-m", dtype="float32")
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    cold, warm = (engines.run("aded", model, prompt, params={"corpus": corpus}) for corpus in ("none", "store"))
+    assert warm.output_ids == cold.output_ids and warm.totals.forwards < cold.totals.forwards
+    assert warm.steps[0].facts["table_size"] > 1000 > cold.steps[0].facts["table_size"]
+    assert any(entry.source == "corpus" for step in warm.steps for entry in step.memory)
+    with pytest.raises(engines.UserError, match="no store in the tokens of table"):
+        engines.run("aded", TableCausal(), [1, 2, 3], params={"corpus": "store"})
 
 
 def test_the_record_shows_the_pairs_read_and_taught():

@@ -164,15 +164,16 @@ def test_a_whole_run_has_the_law_of_plain_sampling(given):
 def test_a_store_of_random_tokens_changes_no_text(tmp_path, monkeypatch):
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
     models = pair(4)
-    with pytest.raises(UserError, match=r"no store for table.*retriever=prompt"):
+    models["target"].record.tokenizer = "abc"
+    with pytest.raises(UserError, match=r"no store in the tokens of table \(there is no store at all\)"):
         decode(models, retriever="store")
     folder = tmp_path / "models" / "table-store"
     folder.mkdir(parents=True)
     np.save(folder / "tokens.npy", np.random.default_rng(0).integers(0, V, size=400))
     (folder / "card.json").write_text(json.dumps({"tokenizer": "other"}))
-    with pytest.raises(UserError, match="another tokenizer"):
+    with pytest.raises(UserError, match=r"no store in the tokens of table \(there is table-store\)"):
         store_of(models["target"].record)
-    (folder / "card.json").write_text(json.dumps({"tokenizer": models["target"].record.tokenizer}))
+    (folder / "card.json").write_text(json.dumps({"tokenizer": "abc"}))
     trace = decode(models, retriever="store", top_k=0)
     assert trace.output_ids == decode(models["target"], "greedy").output_ids and any(step.facts["kept"] for step in trace.steps)
     np.save(folder / "tokens.npy", np.zeros((2, 2), dtype=int))

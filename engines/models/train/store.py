@@ -1,0 +1,78 @@
+"""Makes the stores that ship: `python -m engines.models.train.store tiny | smollm2`.
+
+tiny: reference answers of the training split of all tasks, in the tiny family's tokens. smollm2: what SmolLM2 wrote to other prompts than the bundled
+ones, from the answers that `python -m engines.models.train.draft data` left in the user's cache. An end mark stands behind each answer.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+import engines
+from engines.core.errors import UserError
+from engines.models.train.draft_data import answers_file
+from engines.models.train.tokenizer import FOLDER
+from engines.tasks import TASKS
+
+PER_TASK, SEED = 60, 11
+TOKENS = 90_000  # of SmolLM2's answers
+
+
+def tiny(tokenizer: Any) -> list[list[int]]:
+    """Ids of 60 answers per task."""
+    examples = [e for task in TASKS.values() for e in islice(task.generate("train", SEED), PER_TASK)]
+    random.Random(SEED).shuffle(examples)
+    return [list(tokenizer.encode(f" {e.answer}")) for e in examples]
+
+
+def smollm2() -> list[list[int]]:
+    """Ids of about 90,000 tokens of answers, in a random order. Raises UserError where none were written yet."""
+    if not answers_file().is_file():
+        raise UserError(f"there are no answers at {answers_file()}; write them first: python -m engines.models.train.draft data --minutes 20")
+    answers = [json.loads(line)["ids"] for line in answers_file().read_text().splitlines()]
+    random.Random(SEED).shuffle(answers)
+    chosen, total = [], 0
+    for answer in answers:
+        if total < TOKENS:
+            chosen.append(answer)
+            total += len(answer)
+    return chosen
+
+
+def main(name: str) -> None:
+    """Write one store and its card."""
+    model = engines.load_model({"tiny": "tiny-ar-l"}.get(name, name))
+    answers = tiny(model.tokenizer) if name == "tiny" else smollm2()
+    end = min(model.eos_ids)
+    tokens = np.array([t for answer in answers for t in (*(t for t in answer if t not in model.eos_ids), end)], dtype=np.uint16)
+    folder = FOLDER.parent / f"{name}-store"
+    folder.mkdir(exist_ok=True)
+    np.save(folder / "tokens.npy", tokens)
+    text = "reference answers of the training split of engines/tasks" if name == "tiny" else "answers that SmolLM2-135M-Instruct wrote to templated prompts"
+    card = {
+        "name": f"{name}-store",
+        "data": f"{text}; none belongs to a bundled or held-out prompt",
+        "answers": len(answers),
+        "tokens": len(tokens),
+        "seed": SEED,
+        "tokenizer": model.record.tokenizer,
+        "licence": "Apache-2.0 (synthetic)" if name == "tiny" else "Apache-2.0 (written by SmolLM2-135M-Instruct, which is Apache-2.0)",
+        "command": f"python -m engines.models.train.store {name}",
+    }
+    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    print(f"{folder}: {len(answers)} answers, {len(tokens):,} tokens")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] not in (["tiny"], ["smollm2"]):
+        sys.exit("name the store: tiny or smollm2")
+    try:
+        main(sys.argv[1])
+    except UserError as error:
+        sys.exit(str(error))
