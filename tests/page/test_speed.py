@@ -1,0 +1,41 @@
+"""The section on speculation: what it says of a recorded benchmark, and that the file which ships belongs to the models here."""
+
+import json
+
+import pytest
+
+import engines
+from explorer import ASSETS
+from explorer.bench import classes
+from explorer.page import speed
+
+
+@pytest.fixture
+def bench():
+    scores = [
+        classes.Score("m", {}, group, 2, value, value - 0.1, value + 0.1, 1.5, 9.0, 2) for group, value in (("chat", 0.9), ("code", 1.2), ("editing", 2.0))
+    ]
+    record = engines.ModelRecord("target", "some", "causal")
+    return classes.Bench([record], "greedy", "a machine", {}, 64, 3, {1: 0.04, 8: 0.05, 16: 0.06}, scores)
+
+
+def test_the_table_names_control_machine_and_every_class(bench):
+    said = json.loads(speed._table(bench))
+    assert "a machine" in said["caption"] and "greedy" in said["caption"] and "6 prompts" in said["caption"]
+    assert said["columns"][:4] == ["method", "chat", "code", "editing"]
+    assert said["rows"][0][1:5] == ["0.90×", "1.20×", "2.00×", "1.20×"] and said["rows"][0][-1] == "faster"
+
+
+def test_the_figures_show_speeds_and_the_cost_of_rows(bench):
+    speeds, costs = speed._figures(bench)
+    assert list(speeds.data[0].x) == ["chat", "code", "editing"] and list(speeds.data[0].y) == [0.9, 1.2, 2.0]
+    assert list(costs.data[0].x) == [1, 8, 16] and list(costs.data[0].y) == pytest.approx([40, 50, 60])
+
+
+def test_what_ships_was_measured_with_the_methods_and_the_draft_that_are_here():
+    for found in classes.recorded():
+        card = ASSETS / "models" / "smollm2-draft" / "card.json"
+        drafts = [model.sha256 for model in found.models if model.role == "draft"]
+        assert drafts == [json.loads(card.read_text())["sha256"]]
+        assert {score.method for score in found.scores} <= {info.slug for info in engines.list_methods()}
+        assert found.classes() == list(classes.class_prompts())
