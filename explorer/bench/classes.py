@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -68,7 +69,7 @@ class Bench(msgspec.Struct, frozen=True):
         """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between the measured sizes."""
         sizes = sorted(self.row_seconds)
         one = self.row_seconds[sizes[0]]
-        for low, high in zip(sizes, sizes[1:], strict=False):
+        for low, high in pairwise(sizes):
             if rows <= high:
                 part = max(0.0, (rows - low) / (high - low))
                 return (self.row_seconds[low] + part * (self.row_seconds[high] - self.row_seconds[low])) / one

@@ -5,7 +5,7 @@ import pytest
 
 import engines
 from explorer.bench import classes
-from explorer.compare import Pace, Tie, certificate, control_of, first_difference, near_tie, pace
+from explorer.compare import Pace, certificate, control_of, first_difference, near_tie, pace
 from tests.engines.fakes import TableCausal
 
 PROMPT = "add: 457 + 86"

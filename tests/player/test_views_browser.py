@@ -458,7 +458,8 @@ def test_cells_wear_the_colours_of_their_state(opened: Open) -> None:
     page = opened([drafting()])
     seek(page, 2)
     wanted = json.loads((ASSETS / "theme.json").read_text("utf-8"))["states"]["accepted"]["light"]
-    seen = page.page.locator('.dx-cells .dx-cell[data-s="accepted"]').first.evaluate("cell => [getComputedStyle(cell).color, getComputedStyle(cell).backgroundColor]")
+    board = page.page.locator('.dx-cells .dx-cell[data-s="accepted"]').first
+    seen = board.evaluate("cell => [getComputedStyle(cell).color, getComputedStyle(cell).backgroundColor]")
     in_tree = page.page.locator('.dx-tree g[data-s="accepted"] text').first.evaluate("text => getComputedStyle(text).fill")
     assert [*seen, in_tree] == [_rgb(wanted["text"]), _rgb(wanted["fill"]), _rgb(wanted["text"])]
 
