@@ -56,10 +56,11 @@ def _figures(found: Bench) -> tuple[Any, Any]:
             name=f"{method} ({median(score.speed for score in own):.2f}×)",
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
-    speeds.add_hline(y=1, line={"color": NEUTRAL, "dash": "dash"}, annotation_text=found.control)
+    speeds.add_hline(y=1, line={"color": NEUTRAL, "dash": "dash"}, annotation={"text": found.control, "x": 0, "xanchor": "left"})
     rows = sorted(found.row_seconds)
     costs.add_scatter(x=rows, y=[1000 * found.row_seconds[n] for n in rows], mode="lines+markers", name="measured", line={"color": LINES[0]})
-    return _drawn(speeds, "Tokens per second over the control's", "class of prompt", "times"), _drawn(costs, "One forward by its rows", "rows", "milliseconds")
+    left = _drawn(speeds, "Tokens per second over the control's, by class of prompt", "", "times")
+    return left, _drawn(costs, "One forward by its rows", "rows", "milliseconds")
 
 
 def _drawn(figure: Any, title: str, x: str, y: str) -> Any:
@@ -71,7 +72,7 @@ def _drawn(figure: Any, title: str, x: str, y: str) -> Any:
         font={"color": NEUTRAL, "size": 12},
         margin={"l": 56, "r": 16, "t": 48, "b": 48},
         height=420,
-        legend={"orientation": "h", "y": -0.3},
+        legend={"orientation": "h", "y": -0.35},
         xaxis={**axis, "title": {"text": x}},
         yaxis={**axis, "title": {"text": y}, "rangemode": "tozero"},
     )
