@@ -36,7 +36,7 @@ def _figure(traces: Mapping[int, Trace], points: Callable[[Trace], list[tuple[in
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
         figure.add_scatter(x=[p[0] for p in data], y=[p[1] for p in data], mode="lines+markers", name=name, line=line, marker=marker)
-    return _drawn(figure, title, x, y, top)
+    return drawn(figure, title, x, y, top)
 
 
 def sweep_figure(points: Sequence[Point], title: str) -> Any:
@@ -69,17 +69,18 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             name=point.method,
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
-    drawn = _drawn(figure, title, "forwards, as a share of the control's (logarithmic)", "answered exactly", 1.02)
+    finished = drawn(figure, title, "forwards, as a share of the control's (logarithmic)", "answered exactly", 1.02)
     ticks = [t for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2) if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))]
-    drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])  # most methods lie close together at a small share
-    return drawn.update_layout(height=460)
+    finished.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])  # most methods lie close together at a small share
+    return finished.update_layout(height=460)
 
 
 def _at(points: Sequence[Point], base: Point) -> list[float]:
     return [p.forwards / base.forwards for p in points]
 
 
-def _drawn(figure: Any, title: str, x: str, y: str, top: float | None) -> Any:
+def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> Any:
+    """The common look of all figures: a title, axes from 0, colours for a light and a dark page; top: the end of the vertical axis."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
         title={"text": title, "x": 0.02, "font": {"size": 14}},

@@ -10,7 +10,7 @@ import gradio as gr
 
 from explorer.bench import classes
 from explorer.bench.classes import Bench
-from explorer.page.curves import GRID, LINES, NEUTRAL, SYMBOLS
+from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, drawn
 from explorer.page.parts import fresh, table
 
 HELP = """### What lossless drafting is worth, by class of prompt
@@ -59,20 +59,6 @@ def _figures(found: Bench) -> tuple[Any, Any]:
     speeds.add_hline(y=1, line={"color": NEUTRAL, "dash": "dash"}, annotation={"text": found.control, "x": 0, "xanchor": "left"})
     rows = sorted(found.row_seconds)
     costs.add_scatter(x=rows, y=[1000 * found.row_seconds[n] for n in rows], mode="lines+markers", name="measured", line={"color": LINES[0]})
-    left = _drawn(speeds, "Tokens per second over the control's, by class of prompt", "", "times")
-    return left, _drawn(costs, "One forward by its rows", "rows", "milliseconds")
-
-
-def _drawn(figure: Any, title: str, x: str, y: str) -> Any:
-    axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL}
-    return figure.update_layout(
-        title={"text": title, "x": 0.02, "font": {"size": 14}},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": NEUTRAL, "size": 12},
-        margin={"l": 56, "r": 16, "t": 48, "b": 48},
-        height=420,
-        legend={"orientation": "h", "y": -0.35},
-        xaxis={**axis, "title": {"text": x}},
-        yaxis={**axis, "title": {"text": y}, "rangemode": "tozero"},
-    )
+    left = drawn(speeds, "Tokens per second over the control's, by class of prompt", "", "times")
+    right = drawn(costs, "One forward by its rows", "rows", "milliseconds")
+    return left.update_layout(height=420, legend={"y": -0.35}), right.update_layout(height=420)
