@@ -60,8 +60,8 @@ class Tie:
 class Certificate:
     """What became of a lossless method's claim in one run: `at` is the first differing token of the answer (None: the texts are the same).
 
-    tokens: of the control up to its end. ours, control: the pieces at the difference, "" behind the end of a text. limited: both texts were only
-    compared up to the shorter answer's length, because they were asked for different lengths.
+    tokens: of the control up to its end. ours, control: the pieces at the difference, "" behind the end of a text. limited: the texts were compared
+    only as far as both go, because they were asked for different lengths or one of the runs was stopped.
     """
 
     tokens: int
@@ -86,18 +86,23 @@ class Certificate:
 
 
 def certificate(trace: Trace, control: Trace, tie: Tie | None = None) -> Certificate:
-    """Hold a run against the plain run that it claims to equal. Answers of different lengths asked for are compared as far as both go."""
-    ours, plain = answer_ids(trace), answer_ids(control)
-    lengths = [t.header.params.get("max_new_tokens") for t in (trace, control)]
-    limited = lengths[0] != lengths[1]
-    if limited:
-        shorter = min(len(trace.output_ids), len(control.output_ids))
-        ours, plain = ours[:shorter], plain[:shorter]
+    """Hold a run against the plain run that it claims to equal. Runs of different lengths, or stopped ones, are compared as far as both go."""
+    ours, plain, limited = _comparable(trace, control)
     at = first_difference(ours, plain)
     dtype = trace.header.models[0].dtype
     if at is None:
         return Certificate(len(plain), None, dtype=dtype, limited=limited)
     return Certificate(len(plain), at, _piece(trace, ours, at), _piece(control, plain, at), dtype, tie, limited)
+
+
+def _comparable(trace: Trace, control: Trace) -> tuple[list[int], list[int], bool]:
+    """Both answers, cut to the length that both runs reached where they did not both come to their own end, and whether they had to be."""
+    ours, plain = answer_ids(trace), answer_ids(control)
+    asked = {t.header.params.get("max_new_tokens") for t in (trace, control)}
+    if len(asked) == 1 and all(t.end.reason == "complete" for t in (trace, control)):
+        return ours, plain, False
+    shorter = min(len(trace.output_ids), len(control.output_ids))
+    return ours[:shorter], plain[:shorter], True
 
 
 def _piece(trace: Trace, ids: Sequence[int], at: int) -> str:
@@ -106,7 +111,7 @@ def _piece(trace: Trace, ids: Sequence[int], at: int) -> str:
 
 def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     """The logits of both tokens at the first difference, by one more look at the model; None where the texts are the same or one of them ends there."""
-    ours, plain = answer_ids(trace), answer_ids(control)
+    ours, plain, _ = _comparable(trace, control)
     at = first_difference(ours, plain)
     if at is None or at >= min(len(ours), len(plain)):
         return None

@@ -162,7 +162,7 @@ class Tree(Record):
     ranks: list[int] = []
     draft_logprobs: list[float | None] = []
     target_logprobs: list[float | None] = []
-    emitted_source: str = "argmax"  # argmax, target, residual
+    emitted_source: str = "argmax"  # argmax, target, residual; draft: nothing beyond the accepted rows
     chances: list[float | None] = []
     uniforms: list[float | None] = []
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.lazy import torch
 from engines.core.models import CausalLM, Model, synchronise
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)  # rows of a forward whose cost is measured
@@ -17,13 +18,11 @@ PAST = 128  # positions that lie in the cache meanwhile
 def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict[str, list[float]]:
     """Logits of `tokens` as the next token behind `ids`, computed in two ways: the last row fed "alone", as plain decoding does it, and the whole
     text fed "together", as a verifying forward does it. In float32 both agree; in bf16 rounding differs with the number of rows. Raises UserError."""
-    from engines.core.run import _inference
-
     target = _causal(model)
     if not ids or any(not 0 <= t < model.vocab_size for t in (*ids, *tokens)):
         raise UserError(f"logits need a text of at least one token and ids from 0 to {model.vocab_size - 1}.")
     found: dict[str, list[float]] = {}
-    with _inference():
+    with torch.inference_mode():
         for name, parts in (("alone", [ids[:-1], ids[-1:]]), ("together", [ids])):
             cache = target.new_cache(len(ids))
             rows = [target.extend(part, cache, last_only=True).logits[0] for part in parts if len(part)]
@@ -33,12 +32,10 @@ def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict
 
 def row_costs(model: Model, rows: Sequence[int] = ROWS, repeats: int = 5, past: int = PAST) -> Mapping[int, float]:
     """Median seconds of one forward of n new rows behind `past` cached positions, for each n of `rows`, measured here and now after a warm-up."""
-    from engines.core.run import _inference
-
     target, seconds = _causal(model), {n: [0.0] * repeats for n in rows}
     past = min(past, model.max_positions - max(rows) - 1)
-    token = max(0, min(model.vocab_size - 1, 100))
-    with _inference():
+    token = min(model.vocab_size - 1, 100)  # any ordinary one
+    with torch.inference_mode():
         cache = target.new_cache(past + max(rows))
         target.extend([token] * past, cache, last_only=True)
         for n in rows:

@@ -135,7 +135,9 @@ class Recorder:
         return step
 
     def calls(self, labels: Mapping[str, str] | None = None) -> list[Interval]:
-        """The model calls since the last step as measured intervals, a lane per role. labels: role -> verb shown before the number of rows fed."""
+        """The model calls since the last step as measured intervals, a lane per role; none where nothing is recorded. labels: role -> verb shown."""
+        if self.detail == "none":
+            return []
         names = labels or {}
         return [
             Interval(role, began - self._start, ended - self._start, f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}")

@@ -34,9 +34,14 @@ def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, 
     """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these two runs)."""
     if control is None:
         return {"text": "–", "quiet": True}
-    held, speed = certificate(trace, control, tie), pace(trace, control)
-    said = [f"{control.header.title}:"] + ([held.sentence] if trace.header.lossless else []) + ([speed.sentence] if speed else [])
-    mark = {"mark": "right" if held.at is None else "wrong"} if trace.header.lossless and trace.header.params.get("temperature", 0) == 0 else {}
+    said, mark, speed = [f"{control.header.title}:"], {}, pace(trace, control)
+    if trace.header.lossless and trace.header.params.get("temperature", 0):
+        said.append("Above temperature 0 the law is the control's, not the text.")
+    elif trace.header.lossless:
+        held = certificate(trace, control, tie)
+        said.append(held.sentence)
+        mark = {"mark": "right" if held.at is None else "wrong"}
+    said += [speed.sentence] if speed else []
     return {"text": " ".join(said) if len(said) > 1 else f"{control.header.title} is beside it.", "long": True, **mark}
 
 

@@ -1,11 +1,14 @@
 """Two runs side by side: the certificate of a lossless run, the near-tie at its first difference, and the pace with its break-even."""
 
+import json
+
 import msgspec
 import pytest
 
 import engines
 from explorer.bench import classes
 from explorer.compare import Pace, certificate, control_of, first_difference, near_tie, pace
+from explorer.page import tables
 from tests.engines.fakes import TableCausal
 
 PROMPT = "add: 457 + 86"
@@ -46,6 +49,24 @@ def test_answers_asked_for_different_lengths_are_compared_as_far_as_both_go(pair
     short = engines.run("greedy", engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"max_new_tokens": 5})
     held = certificate(ours, short)
     assert (held.at, held.tokens, held.limited) == (None, 5, True) and "as far as both go" in held.sentence
+
+
+def test_a_stopped_run_has_not_parted(pair):
+    """A run that its budget ended is held against the control as far as it came, and still caught where it differs."""
+    _, control = pair
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    stopped = engines.run("speculative-sampling", model, PROMPT, max_steps=2)
+    held = certificate(stopped, control)
+    assert (held.at, held.tokens, held.limited) == (None, len(stopped.output_ids), True)
+    stopped.end.output_ids[2] = stopped.end.output_ids[0]
+    assert certificate(stopped, control).at == 2
+
+
+def test_above_temperature_0_no_text_is_promised(pair):
+    _, control = pair
+    hot = engines.run("speculative-sampling", engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"temperature": 1.5, "max_new_tokens": 64})
+    cell = json.loads(tables.results({0: control, 1: hot}))["rows"][1][-1]
+    assert "the law is the control's, not the text" in cell["text"] and "mark" not in cell and "Parts" not in cell["text"]
 
 
 def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
