@@ -71,30 +71,29 @@ class Target:
         """How deep a draft may go: tokens that may still be accepted, with one more behind them."""
         return self.end - len(ids) - 1
 
-    def verify(self, ids: list[int], draft: Draft, rng: Generator, hidden: Sequence[int] = ()) -> Turn:
+    def verify(self, ids: list[int], draft: Draft, rng: Generator) -> Turn:
         """Feed what the cache lacks of the text and the tree in one forward, and walk it. The cache then holds the text but its last token."""
         base = self.cache.length
         chain = ids[base:-1]
         c = len(chain)
         parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
-        out: Extended = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents, hidden=hidden)
-        verdict = verify(out.logits[c:], draft, self.p.temperature, rng)
+        z = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents).logits  # [c + n, V]
+        verdict = verify(z[c:], draft, self.p.temperature, rng)
         self.cache.keep(base, [*range(c), *(c + r for r in verdict.path)])
         gained = cut([*(draft.tokens[r] for r in verdict.path[1:]), verdict.emitted], self.model.eos_ids, self.end - len(ids))
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
-        return Turn(ids, draft, verdict, out.logits[c:], out.logits[:c], {i: h[c:] for i, h in out.hidden.items()}, gained, chain)
+        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one verifying forward found. z [n, V] and hidden [n, d]: rows of the tree; z_chain [c, V]: rows of `chain`, text that was fed with it."""
+    """What one verifying forward found. z [n, V]: rows of the tree; z_chain [c, V]: rows of `chain`, text that was fed with it."""
 
     before: list[int]
     draft: Draft
     verdict: Verdict
     z: Tensor
     z_chain: Tensor
-    hidden: dict[int, Tensor]
     gained: list[int]
     chain: list[int]
 

@@ -152,7 +152,7 @@ def verify_block(target: Target, ids: list[int], tested: Sequence[Guess], z: Ten
     own = [verdict.emitted] if verdict.emitted >= 0 else []
     gained = cut([*(draft.tokens[row] for row in verdict.path[1:]), *own], target.model.eos_ids, target.end - len(ids))
     target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
-    return Turn(ids, draft, verdict, z, z[:0], {}, gained, [])
+    return Turn(ids, draft, verdict, z, z[:0], gained, [])
 
 
 def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interval], float]:

@@ -62,7 +62,7 @@ class Handlers:
                 finally:
                     if feed.trace:
                         session.traces[feed.slot] = feed.trace
-            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, self._ties(plans, session.traces))
+            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, {} if job.stop.is_set() else self._ties(plans, session.traces))
         finally:
             job.last.append(self._idle(job, feeds))
             job.sealed.set()

@@ -13,8 +13,8 @@ from engines.tasks import TASKS
 from explorer.bench import parallelbench
 from explorer.bench.closed_forms import derived
 from explorer.bench.parallelbench import ADAPTIVE, ALL, GRID, ITEMS, LEFT_TO_RIGHT, ORDERS, Part, Point
-from explorer.page.curves import GRID as GRID_COLOUR
 from explorer.page.curves import NEUTRAL
+from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
 from explorer.page.parts import fresh, table
 from explorer.page.theme import colours
@@ -192,20 +192,12 @@ def _dots(figure: Any, model: str, sampled: bool, group: list[Point], y: list[An
 
 
 def _laid_out(figure: Any, points: Sequence[Point], title: str, y: str, span: list[float]) -> Any:
-    axis = {"gridcolor": GRID_COLOUR, "zerolinecolor": GRID_COLOUR, "linecolor": NEUTRAL}
     most = max((p.tokens_per_forward for p in points), default=ITEMS)
     ticks = [t for t in TICKS if t <= 1.1 * most]
-    return figure.update_layout(
-        title={"text": title, "x": 0.02, "font": {"size": 14}},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": NEUTRAL, "size": 12},
-        margin={"l": 56, "r": 16, "t": 48, "b": 48},
-        height=420,
-        legend={"orientation": "h", "y": -0.2},
-        xaxis={**axis, "title": {"text": "tokens per forward (logarithmic)"}, "type": "log", "tickvals": ticks, "ticktext": [str(t) for t in ticks]},
-        yaxis={**axis, "title": {"text": y}, "range": span},
-    )
+    laid_out = drawn_figure(figure, title, "tokens per forward (logarithmic)", y)
+    laid_out.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
+    laid_out.update_yaxes(range=span)
+    return laid_out.update_layout(height=420)
 
 
 # --- playing a point

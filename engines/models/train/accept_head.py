@@ -13,10 +13,7 @@ our own training have weights of their own (`--shared` repeats one, as released)
 from __future__ import annotations
 
 import argparse
-import json
 import platform
-import random
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Generator, Tensor
 from tqdm import tqdm
 
@@ -33,8 +29,7 @@ from engines.core.errors import UserError
 from engines.core.models import CausalLM
 from engines.core.sampling import draw
 from engines.models.accept_head import COMMAND, AcceptHead, folder_of, from_state
-from engines.models.hub import sha256
-from engines.models.train.filters import prompts_of
+from engines.models.train.parts import install_part, prompts_of, split
 from engines.models.zoo import companion, load_model
 
 LEARNING_RATE, BATCH = 1e-3, 256
@@ -93,15 +88,9 @@ def record(target: CausalLM, drafter: CausalLM, prompt: Sequence[int], X: Sequen
     return Records(*(torch.cat(column) for column in zip(*rows, strict=True)))
 
 
-def split(records: Sequence[Records], seed: int) -> tuple[Records, Records, Records]:
-    """The records of 80, 10 and 10 % of the prompts, at least one prompt each. Raises UserError for fewer than three prompts."""
-    if len(records) < 3:
-        raise UserError(f"{len(records)} prompts cannot be split in three; give at least 3 with --prompts.")
-    order = list(range(len(records)))
-    random.Random(seed).shuffle(order)
-    tenth = max(1, len(order) // 10)
-    parts = (order[2 * tenth :], order[:tenth], order[tenth : 2 * tenth])
-    return tuple(Records(*(torch.cat([getattr(records[i], name) for i in part]) for name in ("h", "y", "q"))) for part in parts)  # type: ignore[return-value]
+def joined(parts: Sequence[Records]) -> Records:
+    """All records in one."""
+    return Records(*(torch.cat([getattr(part, name) for part in parts]) for name in ("h", "y", "q")))
 
 
 def fit(train: Records, validation: Records, *, layers: int, shared: bool, epochs: int, weight: float, seed: int) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -187,15 +176,10 @@ def train_head(target: CausalLM, drafter: CausalLM, prompts: Sequence[str], sett
         length = min(settings["length"], min(target.max_positions, drafter.max_positions) - len(ids))
         records.append(record(target, drafter, ids, answer(target, ids, length, rng), settings["copies"], settings["mixing"], rng))
     recorded = time.perf_counter()
-    train, validation, test = split(records, settings["seed"])
+    train, validation, test = (joined(part) for part in split(records, settings["seed"]))
     fixed = {name: settings[name] for name in ("layers", "epochs", "weight", "seed")}
     state, facts = fit(train, validation, shared=shared, **fixed)
     head = from_state(state, out.name, settings["layers"])
-    part = out.with_name(f".{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_file(state, part / "model.safetensors")
-    (part / "model.safetensors").chmod(0o644)  # the library writes it for the owner alone
     card = {
         "name": out.name,
         "kind": "acceptance head",
@@ -215,13 +199,10 @@ def train_head(target: CausalLM, drafter: CausalLM, prompts: Sequence[str], sett
         "minutes_of_them_recording": round((recorded - began) / 60, 1),
         "machine": f"{platform.machine()}, {target.record.device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
         "held_out": marks(head, test, settings["weight"]),
-        "sha256": sha256(part / "model.safetensors"),
         "licence": "Apache-2.0 (trained here, on what the models wrote for synthetic prompts)",
         "command": command,
     }
-    (part / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    return part.rename(out)
+    return install_part(out, state, card)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -11,13 +11,10 @@ weights kept are those with the least validation loss; the rate of false positiv
 from __future__ import annotations
 
 import argparse
-import json
 import platform
-import random
-import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -33,9 +30,8 @@ from engines.core.masks import block_of, mask_positions, require_divisor
 from engines.core.models import MaskedLM
 from engines.core.sampling import token_probability
 from engines.models.filters import COMMAND, KEYS, BlockFilter, folder_of, from_state
-from engines.models.hub import sha256
+from engines.models.train.parts import install_part, prompts_of, split
 from engines.models.zoo import load_model
-from engines.tasks import TASKS
 
 ACCEPT = (0.5, 0.7, 0.8, 0.9, 0.96, 0.99)  # lines at which the card says what is accepted
 PLAIN = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # plain thresholds on the confidence, for comparison
@@ -53,14 +49,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.c)
-
-
-def prompts_of(seed: int) -> Iterator[str]:
-    """Endless prompts of the training split, the tasks in turn."""
-    streams = [task.generate("train", seed) for task in TASKS.values()]
-    while True:
-        for stream in streams:
-            yield next(stream).prompt
 
 
 def greedy(model: MaskedLM, prompt: Sequence[int], length: int, b: int) -> Tensor:
@@ -91,18 +79,6 @@ def replay(model: MaskedLM, prompt: Sequence[int], y: Tensor, b: int) -> Records
         x[a:e] = y[a:e] if now == before else torch.where(hidden & right, x0, x[a:e])
         before = now
     return Records(*(torch.stack(column) for column in zip(*rows, strict=True)))
-
-
-def split(records: Sequence[Records], seed: int) -> tuple[Records, Records, Records]:
-    """The records of 80, 10 and 10 % of the prompts, at least one prompt each. Raises UserError for fewer than three prompts."""
-    if len(records) < 3:
-        raise UserError(f"{len(records)} prompts cannot be split in three; give at least 3 with --prompts.")
-    order = list(range(len(records)))
-    random.Random(seed).shuffle(order)
-    tenth = max(1, len(order) // 10)
-    parts = (order[2 * tenth :], order[:tenth], order[tenth : 2 * tenth])
-    train, validation, test = ([records[i] for i in part] for part in parts)
-    return joined(train), joined(validation), joined(test)
 
 
 def joined(parts: Sequence[Records]) -> Records:
@@ -182,14 +158,9 @@ def train_filter(model: MaskedLM, prompts: Sequence[str], *, length: int, b: int
         ids = model.tokenizer.encode_prompt(prompt)
         records.append(replay(model, ids, greedy(model, ids, length, b), b))
     recorded = time.perf_counter()
-    train, validation, test = split(records, seed)
+    train, validation, test = (joined(part) for part in split(records, seed))
     state, facts = fit(train, validation, epochs=epochs, seed=seed)
     g = from_state(state, out.name)
-    part = out.with_name(f".{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_file(state, part / "model.safetensors")
-    (part / "model.safetensors").chmod(0o644)  # the library writes it for the owner alone
     card = {
         "name": out.name,
         "kind": "filter",
@@ -211,13 +182,10 @@ def train_filter(model: MaskedLM, prompts: Sequence[str], *, length: int, b: int
         "held_out_by_accept_line": marks(g(test.c), test, ACCEPT),
         "held_out_by_plain_threshold": marks(test.c, test, PLAIN),
         "as_plain_threshold": as_thresholds(g),
-        "sha256": sha256(part / "model.safetensors"),
         "licence": "Apache-2.0 (trained here, on what the model wrote for synthetic prompts)",
         "command": command,
     }
-    (part / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    return part.rename(out)
+    return install_part(out, state, card)
 
 
 def convert(file: Path) -> Path:

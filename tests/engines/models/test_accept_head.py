@@ -10,7 +10,8 @@ from engines.core.models import Extended
 from engines.models import accept_head
 from engines.models.accept_head import AcceptHead, from_state, head_of
 from engines.models.train import accept_head as training
-from engines.models.train.accept_head import DEFAULTS, Records, auc, calibration, fit, labels, loss_of, marks, record, split, train_head
+from engines.models.train.accept_head import DEFAULTS, Records, auc, calibration, fit, joined, labels, loss_of, marks, record, train_head
+from engines.models.train.parts import split
 from tests.engines.fakes import TableCausal
 
 V, D = 6, 5
@@ -109,12 +110,13 @@ def test_labels_and_loss():
 
 
 def test_no_prompt_is_in_two_parts():
-    parts = split([Records(torch.full((3, D), i / 30), torch.ones(3), torch.ones(3)) for i in range(30)], seed=0)
+    records = [Records(torch.full((3, D), i / 30), torch.ones(3), torch.ones(3)) for i in range(30)]
+    parts = [joined(part) for part in split(records, seed=0)]
     assert [len(part) for part in parts] == [72, 9, 9]
     seen = [set(part.h[:, 0].tolist()) for part in parts]
     assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
     with pytest.raises(UserError, match="at least 3"):
-        split([Records(torch.zeros(1, D), torch.ones(1), torch.ones(1))] * 2, seed=0)
+        split(records[:2], seed=0)
 
 
 def separable(n, seed):

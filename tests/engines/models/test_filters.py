@@ -8,7 +8,8 @@ import torch
 from engines.core.errors import UserError
 from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
 from engines.models.train import filters
-from engines.models.train.filters import Records, as_thresholds, convert, equivalents, fit, greedy, joined, marks, prompts_of, replay, split, train_filter
+from engines.models.train.filters import Records, as_thresholds, convert, equivalents, fit, greedy, joined, marks, replay, train_filter
+from engines.models.train.parts import prompts_of, split
 from engines.tasks import split_of
 from tests.engines.fakes import TableMasked
 
@@ -48,7 +49,7 @@ def test_prompts_are_of_the_training_split_and_repeat():
 
 def test_no_prompt_is_in_two_parts():
     records = [Records(torch.full((3, B), i / 30), torch.ones(3, B, dtype=torch.bool), torch.ones(3, B, dtype=torch.bool)) for i in range(30)]
-    parts = split(records, seed=0)
+    parts = [joined(part) for part in split(records, seed=0)]
     assert [len(part) for part in parts] == [72, 9, 9]
     seen = [set(part.c[:, 0].tolist()) for part in parts]
     assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
