@@ -98,8 +98,9 @@ def certificate(trace: Trace, control: Trace, tie: Tie | None = None) -> Certifi
 def _comparable(trace: Trace, control: Trace) -> tuple[list[int], list[int], bool]:
     """Both answers, cut to the length that both runs reached where they did not both come to their own end, and whether they had to be."""
     ours, plain = answer_ids(trace), answer_ids(control)
-    asked = {t.header.params.get("max_new_tokens") for t in (trace, control)}
-    if len(asked) == 1 and all(t.end.reason == "complete" for t in (trace, control)):
+    runs, asked = (trace, control), {t.header.params.get("max_new_tokens") for t in (trace, control)}
+    by_themselves = all(set(t.output_ids) & set(t.header.eos_ids) for t in runs)
+    if by_themselves or (len(asked) == 1 and all(t.end.reason == "complete" for t in runs)):
         return ours, plain, False
     shorter = min(len(trace.output_ids), len(control.output_ids))
     return ours[:shorter], plain[:shorter], True

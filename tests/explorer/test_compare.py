@@ -60,6 +60,8 @@ def test_a_stopped_run_has_not_parted(pair):
     assert (held.at, held.tokens, held.limited) == (None, len(stopped.output_ids), True)
     stopped.end.output_ids[2] = stopped.end.output_ids[0]
     assert certificate(stopped, control).at == 2
+    longer = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 100})  # asked for more, but both come to their own end
+    assert not certificate(engines.run("speculative-sampling", model, PROMPT), longer).limited
 
 
 def test_above_temperature_0_no_text_is_promised(pair):
