@@ -13,10 +13,11 @@ from engines.core.errors import UserError
 from engines.core.events import Edit, ModelRecord, Step, Trace, TraceError
 from engines.core.golden import FileReport, checks, differ, verify
 from engines.core.method import MethodInfo
+from engines.core.own import load_method_file
 from engines.core.params import Param
 from engines.core.probe import next_logits, row_costs
 from engines.core.reading import read_trace
-from engines.core.registry import broken_methods, get_method, list_methods
+from engines.core.registry import broken_methods, code_version, get_method, list_methods
 from engines.core.run import Run, assign_roles, run, stream
 
 __all__ = [
@@ -33,12 +34,14 @@ __all__ = [
     "assign_roles",
     "broken_methods",
     "checks",
+    "code_version",
     "companion",
     "differ",
     "get_method",
     "joint",
     "list_methods",
     "list_models",
+    "load_method_file",
     "load_model",
     "next_logits",
     "read_trace",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ def launch(**options: Any) -> Any:
     return start(**options)
 
 
-def main() -> None:
-    """Start the page and stay until interrupted."""
-    from explorer.page.server import main as serve
+def main(arguments: Sequence[str] = ()) -> int:
+    """Start the page and stay until interrupted: the command `serve` with its options. Returns the exit status."""
+    from explorer.cli import main as command
 
-    serve()
+    return command(["serve", *arguments])

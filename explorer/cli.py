@@ -1,4 +1,5 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | certify | sweep | parallelbench | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | certify | sweep | parallelbench |
+template | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`); 2 bad input, with one line on standard error that says what is allowed.
 Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
@@ -17,10 +18,11 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from engines.tasks import TASKS
-from explorer import cli_bench, cli_parallelbench, cli_run, cli_trace
-from explorer.cli_io import Parser, check_target, positive, print_json, print_table, printable, write
+from explorer import ASSETS, cli_bench, cli_parallelbench, cli_run, cli_trace
+from explorer.cli_io import Parser, check_target, own_methods, positive, print_json, print_table, printable, write
 
 BAD_INPUT = 2
+TEMPLATES = ASSETS / "templates"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser().parse_args(argv)
         if not getattr(args, "fetch", None):
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
+        load_own_methods(args)
         code: int = args.command(args)
         sys.stdout.flush()
         return code
@@ -44,6 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         return cli_run.INTERRUPTED
+
+
+def load_own_methods(args: argparse.Namespace) -> None:
+    """Run the method files; for a page on a public host not even that. Raises UserError."""
+    files = getattr(args, "method_file", [])
+    if files and args.command is serve_command:
+        from explorer.page.limits import Limits
+
+        Limits.from_env().check_methods(files)
+    for file in files:
+        engines.load_method_file(file)
 
 
 def complain(message: str) -> int:
@@ -95,10 +109,17 @@ def parser() -> argparse.ArgumentParser:
     parallel = commands.add_parser("parallelbench", help="ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory")
     cli_parallelbench.add_arguments(parallel)
 
-    serve = commands.add_parser("serve", help="start the page")
+    template = commands.add_parser("template", help="print a method of your own to start from: `decoding-explorer template > my.py`")
+    template.add_argument(
+        "--kind", choices=tuple(path.stem for path in sorted(TEMPLATES.glob("*.py"))), default="masked", help="kind of model (default masked)"
+    )
+    template.set_defaults(command=template_command)
+
+    serve = commands.add_parser("serve", aliases=["page"], help="start the page")
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
     serve.set_defaults(command=serve_command)
+    own_methods(methods, run, compare, replay, bench, certify, sweep, serve)
     return top
 
 
@@ -212,13 +233,19 @@ def sweep_command(args: argparse.Namespace) -> int:
     return code
 
 
+def template_command(args: argparse.Namespace) -> int:
+    """Print a method file that runs as it stands."""
+    print((TEMPLATES / f"{args.kind}.py").read_text("utf-8"), end="")
+    return 0
+
+
 def serve_command(args: argparse.Namespace) -> int:
     """Start the page and stay until Ctrl-C."""
-    import explorer
+    from explorer.page.server import serve
 
     options = {"server_name": args.host, "server_port": args.port}
     try:
-        explorer.launch(block=True, **{name: value for name, value in options.items() if value is not None})
+        serve(**{name: value for name, value in options.items() if value is not None})
     except OSError as error:
         raise UserError(f"the page cannot be served at {args.host or '127.0.0.1'}, port {args.port or 'any from 7860'}: {error}") from None
     return 0

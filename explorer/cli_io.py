@@ -135,3 +135,11 @@ def positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
     return int(text)
+
+
+def own_methods(*parsers: argparse.ArgumentParser) -> None:
+    """Declare --method-file, which `cli.main` loads before the command runs."""
+    for parser in parsers:
+        parser.add_argument(
+            "--method-file", action="append", default=[], metavar="FILE", help="a Python file with a method of your own; it is run, so trust it"
+        )

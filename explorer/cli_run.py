@@ -21,7 +21,7 @@ Models = dict[str, Any]  # name -> loaded model
 
 def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
     """Declare the options of both commands."""
-    run.add_argument("--method", required=True, metavar="M", help="the method's slug; `decoding-explorer methods` lists them")
+    run.add_argument("--method", metavar="M", help="the method's slug; `decoding-explorer methods` lists them; with --method-file the one in the file")
     compare.add_argument("--method", required=True, action="append", metavar="M", help="a method's slug; give it once per method")
     for parser in (run, compare):
         prompt = parser.add_mutually_exclusive_group(required=True)
@@ -48,7 +48,7 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
 def run_command(args: argparse.Namespace) -> int:
     """Decode once: text (or the trace) on standard output, the trace in a file."""
     check_target(args.json)
-    info = find_method(args.method)
+    info = find_method(args.method or only_own())
     prompt = read_prompt(args)
     params = key_values(args.param, "--param")
     roles = pick_models([info], args)[info.slug]
@@ -132,6 +132,14 @@ def divergence(a: Sequence[int], b: Sequence[int]) -> str:
 def find_method(slug: str) -> MethodInfo:
     """The declaration. Raises UserError with the known slugs."""
     return engines.get_method(slug).info
+
+
+def only_own() -> str:
+    """The slug of the one method that --method-file brought. Raises UserError where there is none or a choice."""
+    own = [info.slug for info in engines.list_methods() if info.file]
+    if len(own) != 1:
+        raise UserError(f"no method is chosen; give --method with {'one of ' + ', '.join(own) if own else 'a slug of `decoding-explorer methods`'}.")
+    return own[0]
 
 
 def read_prompt(args: argparse.Namespace) -> str | list[int]:

@@ -32,7 +32,7 @@ export const panel = (slot) => panels.get(slot);
 function route(batch) {
   const target = panels.get(batch.slot ?? 0);
   if (!target) waiting.set(batch.slot ?? 0, [...(waiting.get(batch.slot ?? 0) ?? []), batch]);
-  else if (batch.trace) target.load(batch.trace, { at: batch.at });
+  else if (batch.trace) target.load(batch.trace, batch);
   else target.push(batch);
 }
 

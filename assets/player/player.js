@@ -52,12 +52,12 @@ class Player {
     this.#state("empty");
   }
 
-  /** Shows a whole trace, an object or JSON text, at its beginning or its end. */
-  load(trace, { at = "start" } = {}) {
+  /** Shows a whole trace, an object or JSON text, at its beginning, its end or after `at` steps. verdict: the mark of its answer, if it was checked. */
+  load(trace, { at = "start", verdict = null } = {}) {
     this.#guarded(() => {
-      this.#open(Run.from(parseTrace(trace)));
+      this.#open(Object.assign(Run.from(parseTrace(trace)), { verdict }));
       this.#state(this.run.end?.reason === "failed" ? "failed" : "ready", this.run.end?.message);
-      if (at === "end") this.seek(this.run.length);
+      if (at === "end" || Number.isInteger(at)) this.seek(at === "end" ? this.run.length : at);
       else this.group.seek(0);
     });
   }
@@ -83,7 +83,7 @@ class Player {
       if (this.run) {
         this.run.addPieces(batch.pieces);
         this.run.addSteps(batch.steps);
-        if (batch.end) this.run.end = batch.end;
+        if (batch.end) Object.assign(this.run, { end: batch.end, verdict: batch.verdict ?? null });
         if (batch.steps?.length || batch.end) this.#grown();
       }
       const end = { complete: "done", budget: "done", stopped: "stopped", failed: "failed" }[batch.end?.reason];

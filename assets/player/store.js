@@ -39,6 +39,7 @@ export class Run {
     this.pieces = new Map();
     this.steps = [];
     this.end = null;
+    this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
     this.axes = { steps: [0], forwards: [0], seconds: [0] };
     this.sums = [{ forwards: 0, roles: {}, fed: 0, model: 0, method: 0 }];
     this.widths = [this.canvas ?? this.prompt.length];
@@ -167,17 +168,23 @@ export class Run {
     return entry.cause === "forced" ? "forced" : ended ? "eos" : "old";
   }
 
-  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end"}, up to the first end mark. */
+  /** Whether the first wrong word of the answer stands, as it stays, at a position at cursor t. */
+  wrong(position, t) {
+    const { first, last, step } = this.verdict ?? {};
+    return Number.isInteger(step) && t > step && position >= first && position <= last;
+  }
+
+  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?}, up to the first end mark. */
   text(t) {
     const parts = [];
-    for (const { token, entry } of this.board(t).slice(this.prompt.length)) {
+    for (const { position, token, entry } of this.board(t).slice(this.prompt.length)) {
       const end = this.eos.has(token);
       const kind = end ? "end" : token === null ? "hole" : entry?.step === t - 1 ? "new" : "old";
       const piece = token === null ? null : this.piece(token);
       const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
-      const last = parts[parts.length - 1];
-      if (last?.kind === kind) last.text += text;
-      else parts.push({ text, kind });
+      const last = parts[parts.length - 1], wrong = this.wrong(position, t);
+      if (last?.kind === kind && Boolean(last.wrong) === wrong) last.text += text;
+      else parts.push(wrong ? { text, kind, wrong } : { text, kind });
       if (end) break;
     }
     return parts;

@@ -29,6 +29,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     `needs` maps model roles to kinds; the first role is the model a person picks, the others come from its companions.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
     `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all others on its kind of model compare with.
+    `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty for those that ship.
     """
 
     slug: str
@@ -45,6 +46,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[str, tuple[float, ...]] | None = None
     code: str = ""
     departures: str = "none"
+    file: str = ""
+    version: str = ""
 
     @property
     def role(self) -> str:

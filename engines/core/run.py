@@ -19,6 +19,7 @@ from engines.core.errors import UserError
 from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Step, TimedEdit, Trace
 from engines.core.method import Method, MethodInfo
 from engines.core.models import Meter, Model, Roles
+from engines.core.own import explained
 from engines.core.params import resolve
 from engines.core.recorder import Recorder
 from engines.core.registry import get_method
@@ -68,7 +69,8 @@ class Run(Iterator[Step]):
         self._meter = Meter()
         self._recorder = Recorder(info, p, prompt_ids, seed=seed, detail=detail, meter=self._meter, tokenizer=main.tokenizer, mask_id=mask_id)
         seen = {role: counted(model, role, self._meter) for role, model in models.items()}
-        self._generator = method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], list(prompt_ids), p, self._recorder)
+        generator = method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], list(prompt_ids), p, self._recorder)
+        self._generator = explained(info, generator) if info.file else generator
         self._edits = dict(edits)
         self._next_edit: Edit | None = None
         self._max_steps, self._max_seconds = max_steps, max_seconds
@@ -95,7 +97,7 @@ class Run(Iterator[Step]):
             lossless=info.lossless,
             emits=sorted(info.emits),
             departures=info.departures,
-            versions=dict(_versions()),
+            versions=dict(_versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
             machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
             started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             eos_ids=sorted(main.eos_ids),
@@ -126,7 +128,10 @@ class Run(Iterator[Step]):
             with _inference():
                 step = self._generator.send(edit if self.steps else None)
         except StopIteration:
-            assert not self._meter.forwards, f"method '{self.header.method}' called a model after its last step"
+            if self._meter.forwards:
+                self._message = f"method '{self.header.method}' called a model after its last step; yield run.step(...) after every forward"
+                self._finish("failed")
+                raise UserError(self._message) from None
             if not self._recorder.unrecorded:
                 self._finish("complete")
                 raise

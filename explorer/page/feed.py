@@ -15,6 +15,7 @@ from engines import Step, Trace, UserError
 from explorer.page.controls import Plan
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
+from explorer.verdict import judge
 
 FLUSH_SECONDS = 0.08
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
@@ -27,9 +28,14 @@ def message(*batches: dict[str, Any], clear: bool = False, play: bool = False) -
     return msgspec.json.encode(body).decode("utf-8").replace("<", "\\u003c")
 
 
-def whole(slot: int, trace: Trace) -> dict[str, Any]:
-    """A sealed trace as one batch."""
-    return {"slot": slot, "trace": trace}
+def whole(slot: int, trace: Trace, at: int | None = None) -> dict[str, Any]:
+    """A sealed trace as one batch with its mark; at: the number of finished steps to show first."""
+    return {"slot": slot, "trace": trace, **_mark(trace)} | ({} if at is None else {"at": at})
+
+
+def _mark(trace: Trace) -> dict[str, Any]:
+    found = judge(trace) if trace.end.reason in ("complete", "budget") else None
+    return {"verdict": found} if found else {}
 
 
 class Feed:
@@ -92,7 +98,7 @@ class Feed:
         end = self.trace.end
         state = "failed" if self.failure else {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
         words = self.failure or end.message
-        return {**self._news(), "end": end, "state": state} | ({"message": _sentence(words)} if words else {})
+        return {**self._news(), "end": end, "state": state, **_mark(self.trace)} | ({"message": _sentence(words)} if words else {})
 
     def _news(self) -> dict[str, Any]:
         steps, self._unsent = self._unsent, []

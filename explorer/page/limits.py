@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines import UserError
@@ -29,6 +30,14 @@ class Limits:
             seconds=_number("EXPLORER_MAX_SECONDS", 45 if public else 600),
             public=public,
         )
+
+    def check_methods(self, files: Sequence[str]) -> None:
+        """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public host."""
+        if self.public and files:
+            raise UserError(
+                f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (EXPLORER_PUBLIC or SPACE_ID is set); "
+                "start the page without --method-file, or where only you can reach it."
+            )
 
     def check_prompt(self, prompt: object) -> str:
         """The prompt, if it may be decoded here. Raises UserError before any model is touched."""

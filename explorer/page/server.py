@@ -13,6 +13,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is i
 import gradio as gr
 from starlette.middleware import Middleware
 
+import engines
 from explorer.page.blocks import build
 from explorer.page.controls import Catalogue
 from explorer.page.guard import Guard
@@ -30,6 +31,7 @@ def launch(*, block: bool = False, warm: bool = True, traces: Gallery | None = N
     """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the server answers.
     `traces` replaces the gallery that ships with the program."""
     limits = Limits.from_env()
+    limits.check_methods([info.file for info in engines.list_methods() if info.file])
     desk = Handlers(traces or gallery(), Catalogue.read(limits.public), limits)
     demo = build(desk)
     demo.queue(max_size=QUEUE)
@@ -56,11 +58,11 @@ def launch(*, block: bool = False, warm: bool = True, traces: Gallery | None = N
     return demo
 
 
-def main() -> None:
+def serve(**options: Any) -> None:
     """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from the environment."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0")
+    launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0", **options)
 
 
 def _hosts(server_name: str | None) -> set[str]:

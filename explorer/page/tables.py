@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from engines import MethodInfo, Trace, tasks
+from engines import MethodInfo, Trace
 from explorer.bench import quality
 from explorer.compare import Tie, certificate, control_of, pace
 from explorer.metrics import Metric, measure
 from explorer.page.parts import fresh
+from explorer.verdict import judge
 
 HEADLINE = ("tokens", "forwards", "tokens_fed", "tokens_per_forward", "model_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
@@ -47,14 +49,14 @@ def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, 
 
 def verdict(trace: Trace) -> dict[str, Any]:
     """Right or wrong by the task's exact checker; nothing where the prompt is none of the tasks."""
-    example = tasks.recognise(trace.header.prompt)
-    if example is None:
+    mark = judge(trace)
+    if mark is None:
         return {"text": "not a checked task", "quiet": True}
-    mark = tasks.check(example, trace.text)
-    if mark.correct:
+    if mark.right:
         return {"text": "right", "mark": "right"}
-    expected = "right would be, for example" if tasks.TASKS[example.task].many else "expected"
-    return {"text": f"wrong from word {(mark.first_wrong or 0) + 1}; {expected}: {mark.expected}", "mark": "wrong", "long": True}
+    expected = "right would be, for example" if mark.many else "expected"
+    where = f" (written in step {mark.step + 1})" if mark.step is not None else ""
+    return {"text": f"wrong from word {(mark.word or 0) + 1}{where}; {expected}: {mark.expected}", "mark": "wrong", "long": True}
 
 
 def numbers(traces: Mapping[int, Trace]) -> str:
@@ -80,7 +82,7 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
     """The working methods with their papers, needs and departures."""
     rows = [
         [
-            {"text": info.title},
+            {"text": info.title + (f" (your file {Path(info.file).name})" if info.file else "")},
             info.family,
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,

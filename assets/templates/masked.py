@@ -1,0 +1,40 @@
+"""A decoding method of your own: write every masked token that the model is sure of, and always the surest one.
+
+    decoding-explorer run --method-file my.py --prompt "sort: Mia, Leo, Ada"     its text in the terminal
+    decoding-explorer sweep --method-file my.py --model tiny-dlm --task sort     its quality against a plain threshold
+    decoding-explorer page --method-file my.py                                   watch it: choose it in a slot
+
+Change the rule in the two lines marked HERE. Everything else tells the page what to draw.
+"""
+
+from engines.kit import Float, LaneInfo, mask_positions, max_new_tokens, method, token_probability
+
+
+@method(
+    "my-masked",  # its name on the command line; one that is not taken
+    title="My masked method",
+    family="own",
+    paper="",
+    summary="Writes every token whose probability reaches the threshold, and always the surest one.",
+    needs="masked",  # the kind of model: masked, causal, block or seq2seq
+    params=[max_new_tokens(), Float("threshold", 0.9, 0.0, 1.0, sees="Lower writes more tokens in one forward.")],
+    emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
+    lanes={"confidence": LaneInfo("probability", "Probability of the most likely token at each masked position.")},
+)
+def decode(model, prompt, p, run):
+    x = run.canvas(p.max_new_tokens, model.record.device)  # [L]: the prompt, then masks
+    while len(masks := mask_positions(x, model.mask_id)):  # [m]: the positions that are still open
+        z = model(x)[masks]  # [m, V]: one forward, counted and timed for you
+        best = z.argmax(-1)  # [m]: the most likely token at each of them
+        sure = token_probability(z, best)  # [m]
+        ready = sure >= p.threshold  # HERE: which of them are written now ...
+        ready |= sure == sure.max()  # HERE: ... and never none, or it would not end
+        x[masks[ready]] = best[ready]
+        edit = yield run.step(  # one step after every forward
+            commits=(masks[ready], best[ready], "threshold", sure[ready]),  # positions, tokens, why, with which probability
+            scores=lambda: {"confidence": (masks, sure)},  # lambdas are called only when somebody looks
+            thresholds={"confidence": p.threshold},
+            candidates=lambda: (masks, z),
+            note=f"{int(ready.sum())} of {len(masks)} open positions are written.",
+        )
+        x = run.steer(edit, x)  # what a person changed meanwhile: this is what makes a fork work

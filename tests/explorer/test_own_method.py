@@ -1,0 +1,115 @@
+"""A method of one's own on the command line: the printed template, run as it stands, and the refusal on a public host."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import engines
+from engines.core.registry import registry
+from explorer import cli
+from explorer.verdict import judge
+
+
+@pytest.fixture(autouse=True)
+def unchanged():
+    """Nothing that a test loads stays in the registry."""
+    before = dict(registry().methods)
+    yield
+    registry().methods.clear()
+    registry().methods.update(before)
+
+
+@pytest.fixture
+def template(tmp_path, capsys):
+    """The printed template of a kind, in a file."""
+
+    def write(kind: str = "masked"):
+        assert cli.main(["template", "--kind", kind]) == 0
+        path = tmp_path / f"my_{kind}.py"
+        path.write_text(capsys.readouterr().out)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_the_printed_template_runs(template, kind, tmp_path, capsys):
+    out, path = tmp_path / "out.json", template(kind)
+    assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia, Leo, Ada", "--json", str(out)]) == 0
+    assert capsys.readouterr().out == "Ada Leo Mia\n"
+    trace = engines.read_trace(out.read_bytes())
+    assert trace.header.method == f"my-{kind}" and trace.steps[0].note and judge(trace).right
+    assert cli.main(["methods", f"my-{kind}", "--json", "--method-file", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] == str(path)
+
+
+def test_it_stands_beside_others(template, capsys):
+    path = template()
+    assert cli.main(["compare", "--method-file", str(path), "--method", "my-masked", "--method", "threshold", "--prompt", "sort: Mia, Leo, Ada", "--json"]) == 0
+    assert [row["text"] for row in json.loads(capsys.readouterr().out)] == ["Ada Leo Mia"] * 2
+
+
+def test_what_is_missing_is_said(template, tmp_path, capsys):
+    assert cli.main(["run", "--prompt", "sort: Mia"]) == 2
+    assert "no method is chosen; give --method with a slug" in capsys.readouterr().err
+    assert cli.main(["run", "--method-file", str(tmp_path / "none.py"), "--prompt", "sort: Mia"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    path = template()
+    path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmin_(-1)"))
+    assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia"]) == 2
+    assert "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err) and "my_masked.py, line 28" in said
+
+
+def test_a_public_host_refuses_before_it_runs_anything(tmp_path, monkeypatch, capsys):
+    path, mark = tmp_path / "bad.py", tmp_path / "mark"
+    path.write_text(f"open({str(mark)!r}, 'w')\n")
+    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
+    for command in ("page", "serve"):
+        assert cli.main([command, "--method-file", str(path)]) == 2
+        assert "is a method of your own, which may do anything, and this is a public host" in capsys.readouterr().err
+    assert not mark.exists()
+
+
+def test_a_page_of_a_public_host_does_not_start_with_one(template, monkeypatch):
+    from explorer.page.server import launch
+
+    engines.load_method_file(template())
+    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
+    with pytest.raises(engines.UserError, match="this is a public host"):
+        launch(warm=False, quiet=True)
+
+
+# --- where an answer first went wrong
+
+
+def test_the_first_wrong_word_has_its_place_and_its_step():
+    trace = engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3})
+    mark = judge(trace)
+    have, want = trace.text.split(), mark.expected.split()
+    assert not mark.right and have[: mark.word] == want[: mark.word] and have[mark.word] != want[mark.word]
+    token = trace.output_ids[mark.first - len(trace.header.prompt_ids)]
+    piece = next(p for p in trace.pieces if p.id == token).text
+    assert piece.strip() and piece.strip() in have[mark.word] and mark.first <= mark.last
+    writes = [step.index for step in trace.steps if step.commits and mark.first in step.commits.positions]
+    assert mark.step == writes[-1]
+
+
+def test_a_right_answer_and_no_task_have_no_place():
+    mark = judge(engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada"))
+    assert mark.right and mark.word is mark.first is mark.step is None
+    assert judge(engines.run("threshold", "tiny-dlm", "good morning", params={"max_new_tokens": 4})) is None
+
+
+def test_a_missing_word_counts_at_the_end_mark():
+    trace = engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")
+    trace.header.prompt = "sort: Mia, Leo, Ada, Zoe"
+    mark = judge(trace)
+    end = next(i for i, token in enumerate(trace.output_ids) if token in trace.header.eos_ids)
+    assert (mark.word, mark.first) == (3, len(trace.header.prompt_ids) + end) and mark.step is not None
+
+
+def test_without_commits_the_step_is_unknown():
+    mark = judge(engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3}, detail="none"))
+    assert not mark.right and mark.word is not None and mark.step is None
