@@ -71,6 +71,7 @@ export class Group {
   grown() {
     if (this.follow) this.x = this.end;
     this.refresh();
+    for (const member of this.members) member.met?.();
   }
 
   setUnit(unit) {

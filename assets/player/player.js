@@ -7,12 +7,14 @@ import { order, parseTrace, Run } from "./store.js";
 import { installTheme, modeOf } from "./theme.js";
 import { Branches } from "./views/branches.js";
 import { Counters } from "./views/counters.js";
+import { Difference } from "./views/difference.js";
 import { Facts } from "./views/facts.js";
 import { Gantt } from "./views/gantt.js";
 import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
 import { Media } from "./views/media.js";
 import { Memory } from "./views/memory.js";
+import { Race } from "./views/race.js";
 import { Ribbon } from "./views/ribbon.js";
 import { Routing } from "./views/routing.js";
 import { Text } from "./views/text.js";
@@ -20,7 +22,7 @@ import { Tokens } from "./views/tokens.js";
 import { DraftTree } from "./views/tree.js";
 
 // A view is drawn if the run fills its `group` or it `wants` the run; one that names neither always is.
-const VIEWS = [Counters, Text, Tokens, DraftTree, Gantt, Memory, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing];
+const VIEWS = [Counters, Difference, Text, Tokens, DraftTree, Gantt, Memory, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing];
 const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
 const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: "ready", playing: "playing", done: "done", stopped: "stopped", failed: "failed", error: "cannot show" };
 let ids = 0;
@@ -31,15 +33,18 @@ class Player {
     Object.assign(this, { element, slot, title, group: groupNamed(group), run: null, views: [], t: 0, last: null, message: "", spoken: 0 });
     this.name = el("h2", {});
     this.sub = el("p", { class: "dx-sub" });
+    this.departs = el("p", {});
+    this.about = el("details", { class: "dx-about", hidden: true }, el("summary", {}, "Departs from the paper"), this.departs);
     this.pill = el("span", { class: "dx-pill" });
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
     this.note = el("p", { class: "dx-note" });
     this.body = el("div", { class: "dx-body" });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
     this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.group.key(event) },
-      el("header", {}, el("div", {}, this.name, this.sub), this.pill), this.alert, this.body, this.say);
+      el("header", {}, el("div", {}, this.name, this.sub, this.about), this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);
-    this.context = { theme, id: ids++, lane: null, peek: false, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
+    this.context = { theme, slot, id: ids++, lane: null, peek: false, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
+      peers: () => [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot), mark: (kind, marks) => this.#mark(kind, marks),
       setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
     this.sizes = new ResizeObserver(() => this.#resize());
     this.sizes.observe(this.body);
@@ -102,6 +107,8 @@ class Player {
 
   clear() {
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
+    this.context.marks = {};
+    this.about.hidden = true;
     this.body.replaceChildren();
     setText(this.say, "");
     this.#state("empty");
@@ -165,8 +172,20 @@ class Player {
     Object.assign(this, { run, last });
     const { header } = run;
     setText(this.name, this.title || header.title || header.method);
-    setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? (header.models?.every((m) => m.dtype === "float32") ? "lossless" : "lossless in float32; near-ties may flip here") : "", header.departures ? `departs from the paper: ${header.departures}` : ""].filter(Boolean).join(" · "));
+    setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? (header.models?.every((m) => m.dtype === "float32") ? "lossless" : "lossless in float32; near-ties may flip here") : ""].filter(Boolean).join(" · "));
+    setText(this.departs, header.departures ?? "");
+    this.about.hidden = !header.departures;
     this.#grown();
+  }
+
+  /** Runs of the group came, grew or went. */
+  met() {
+    for (const { view } of this.views) view.met?.();
+  }
+
+  #mark(kind, marks) {
+    this.context.marks[kind] = marks;
+    for (const { view } of this.views) view.remark?.();
   }
 
   #grown() {
@@ -241,6 +260,8 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   const root = el("div", { class: "dx dx-toolbar", role: "toolbar", "aria-label": "Playback of all players", onkeydown: (event) => group.key(event) },
     el("div", { class: "dx-buttons" }, button("Restart", "⏮", () => group.restart()), button("Step back", "◁", () => group.move(-1)), play, button("Step forward", "▷", () => group.move(1))),
     slider, place, el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units), speed);
+  const race = new Race(group);
+  root.append(race.root);
   const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
   slider.addEventListener("input", () => {
     group.pause();
@@ -260,8 +281,9 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   };
   const idle = (event) => event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
   document.addEventListener("keydown", idle);
-  group.listeners.add(update);
+  const listeners = [update, () => race.update()];
+  for (const listener of listeners) group.listeners.add(listener);
   element.replaceChildren(root);
-  update();
-  return { group, root, destroy: () => (document.removeEventListener("keydown", idle), group.listeners.delete(update), root.remove()) };
+  for (const listener of listeners) listener();
+  return { group, root, destroy: () => (document.removeEventListener("keydown", idle), listeners.forEach((listener) => group.listeners.delete(listener)), root.remove()) };
 }

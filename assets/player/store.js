@@ -174,8 +174,9 @@ export class Run {
     return Number.isInteger(step) && t > step && position >= first && position <= last;
   }
 
-  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?}, up to the first end mark. */
-  text(t) {
+  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?, marked?}, up to the first end mark; the position `marked` is a
+   * part of its own. */
+  text(t, marked = -1) {
     const parts = [];
     for (const { position, token, entry } of this.board(t).slice(this.prompt.length)) {
       const end = this.eos.has(token);
@@ -183,8 +184,8 @@ export class Run {
       const piece = token === null ? null : this.piece(token);
       const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
       const last = parts[parts.length - 1], wrong = this.wrong(position, t);
-      if (last?.kind === kind && Boolean(last.wrong) === wrong) last.text += text;
-      else parts.push(wrong ? { text, kind, wrong } : { text, kind });
+      if (last?.kind === kind && Boolean(last.wrong) === wrong && !last.marked && position !== marked) last.text += text;
+      else parts.push({ text, kind, ...(wrong && { wrong }), ...(position === marked && { marked: true }) });
       if (end) break;
     }
     return parts;

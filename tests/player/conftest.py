@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from engines.core.events import Trace
-from explorer.export.html import export_html
+from explorer.export.html import bundle, export_html
 
 
 class Watched:
@@ -48,3 +49,16 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Watched]]
         page.check_quiet()
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def js(browser: Browser) -> Callable[..., Any]:
+    """js("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name."""
+    page = browser.new_page()
+    page.evaluate(f"() => {{ {bundle('player.js')}\n window.modules = modules; }}")
+
+    def call(module: str, expression: str, **arguments: Any) -> Any:
+        names = ", ".join(arguments)
+        return page.evaluate(f"({{ {names} }}) => {{ const M = modules[{module!r}]; return {expression}; }}", arguments)
+
+    return call

@@ -1,6 +1,8 @@
-"""Hand-made traces that fill every group of the schema."""
+"""Hand-made traces that fill every group of the schema, and the recorded ones."""
 
 from __future__ import annotations
+
+import gzip
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from engines.core.events import (
     Tree,
     pack,
 )
+from explorer.export.html import ASSETS
 
 MASK, END = 0, 1
 WORDS = (
@@ -159,3 +162,7 @@ def everything_else(steps: int = 6) -> Trace:
 
 def hostile() -> Trace:
     return masked(40, 8, pieces=[*table()[:3], *(Piece(i + 3, HOSTILE[i % len(HOSTILE)]) for i in range(40))])
+
+
+def recorded() -> list[Trace]:
+    return [Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))]

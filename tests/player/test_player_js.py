@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import re
@@ -12,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handmade import HOSTILE, drafting, everything_else, masked
-from playwright.sync_api import Browser
+from handmade import HOSTILE, drafting, everything_else, masked, recorded
 
-from engines.core.events import Candidates, Commits, Trace, pack, pack_raw
+from engines.core.events import Candidates, Commits, pack, pack_raw
 from explorer.export.html import ASSETS, bundle, export_html
 from explorer.hindsight import hindsight
 from tests.explorer.lookback import invented
@@ -25,19 +23,6 @@ THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
 MODES = ("light", "dark")
 BUDGET = 160_000  # bytes of all modules and styles as they stand (views, race, fork, lessons, receipts); a third of it when compressed
 Call = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def js(browser: Browser) -> Call:
-    """js("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name."""
-    page = browser.new_page()
-    page.evaluate(f"() => {{ {bundle('player.js')}\n window.modules = modules; }}")
-
-    def call(module: str, expression: str, **arguments: Any) -> Any:
-        names = ", ".join(arguments)
-        return page.evaluate(f"({{ {names} }}) => {{ const M = modules[{module!r}]; return {expression}; }}", arguments)
-
-    return call
 
 
 # codec
@@ -194,10 +179,6 @@ def test_batches_are_put_in_order(js: Call) -> None:
 
 
 # hindsight: Python counts for the tables and the command line, the player for what it draws
-
-
-def recorded() -> list[Trace]:
-    return [Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))]
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def test_hindsight_waits_for_the_end_of_a_live_run(opened: Open) -> None:
 def test_figures_say_how_they_were_made(opened: Open) -> None:
     page = opened([masked()])
     seek(page, 16)
-    figure = page.page.get_by_role("button", name="Tokens / pass")
+    figure = page.page.get_by_role("button", name="Tokens / forward")
     figure.click()
     formula = page.page.locator(".dx-formula")
     expect(formula).to_contain_text("derived")

@@ -9,8 +9,8 @@ const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 const FIGURES = [
   ["Steps", "measured", (c) => `${c.t} / ${c.steps}`, () => "Turns of the method's loop up to the cursor, and in the whole run so far."],
   ["Tokens", "measured", (c) => number(c.tokens), () => "Ids after the prompt and before the first end mark, as the method wrote them; masks are not counted and text is never re-encoded."],
-  ["Passes", "measured", (c) => number(c.forwards), (c) => `Forward passes, counted at the model call${c.roles ? `: ${c.roles}` : ""}.`],
-  ["Tokens / pass", "derived", (c) => rate(c.tokens, c.forwards), (c) => `Tokens / forward passes of all roles = ${number(c.tokens)} / ${number(c.forwards)}. Bonus tokens are included.`],
+  ["Forwards", "measured", (c) => number(c.forwards), (c) => `Forward passes, counted at the model call${c.roles ? `: ${c.roles}` : ""}.`],
+  ["Tokens / forward", "derived", (c) => rate(c.tokens, c.forwards), (c) => `Tokens / forward passes of all roles = ${number(c.tokens)} / ${number(c.forwards)}. Bonus tokens are included.`],
   ["Tokens / s", "derived", (c) => rate(c.tokens, c.model + c.method), (c) => `Tokens / (model time + method time) = ${number(c.tokens)} / (${seconds(c.model)} + ${seconds(c.method)}). Drawing and warm-up are not in it.`],
   ["Model time", "measured", (c) => seconds(c.model), () => "Seconds inside model calls, summed over the steps so far."],
   ["Method time", "measured", (c) => seconds(c.method), () => "Seconds of the method's own work between model calls; recording and drawing are excluded."],

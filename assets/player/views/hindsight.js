@@ -23,7 +23,7 @@ export class Hindsight {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? `decodable since step ${row.since + 1}${row.earlier ? " or earlier" : ""}`;
       row.label = `position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
-      return el("span", { class: "dx-cell", role: "listitem", title: row.label, "aria-label": row.label, "data-k": row.known }, text);
+      return el("span", { class: "dx-cell", role: "listitem", tabindex: -1, title: row.label, "aria-label": row.label, "data-k": row.known }, text);
     });
     this.picture = svg("svg", { viewBox: `0 0 ${run.length} ${positions.length}`, preserveAspectRatio: "none", role: "img",
       "aria-label": "From decodable to committed, over steps" });
@@ -34,14 +34,29 @@ export class Hindsight {
       unknown: "without candidates when committed (?)" }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
     dom.append(
       el("p", {}, `After ${enough} of ${forwards} forward passes (${Math.round((100 * enough) / forwards)} %) every final token`
-        + ` was written, or was the top guess and stayed it.${mean === null ? "" : ` Committed ${number(mean)} passes later on average, ${max} at most.`}`),
+        + ` was written, or was the top guess and stayed it.${mean === null ? "" : ` Committed ${number(mean)} forwards later on average, ${max} at most.`}`),
       el("p", { class: "dx-none" }, "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. Start known for "
         + `${count("since")} of ${positions.length} committed positions${["", ...left, ...(never ? [`${never} never committed`] : [])].join("; ")}.`),
-      el("div", { class: "dx-scroll dx-late", role: "list", "aria-label": "Delay of each position" }, ...this.cells), this.line.node,
+      this.#list(), this.line.node,
       el("div", { class: "dx-ticks" }, el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
       el("div", { class: "dx-legend" }, legend(context.theme, "drafted", "decodable"), legend(context.theme, "new", "committed"),
-        el("span", {}, "delay 0", el("i", { class: "dx-ramp" }), `${max ?? 0} passes`)));
+        el("span", {}, "delay 0", el("i", { class: "dx-ramp" }), `${max ?? 0} forwards`)));
     this.relook();
+  }
+
+  /** The final tokens; a click or Enter goes to the step that committed one, up and down choose one. */
+  #list() {
+    const go = (node) => this.cells.includes(node) && this.context.seek(this.positions[this.cells.indexOf(node)].committed + 1);
+    const list = el("div", { class: "dx-scroll dx-late", role: "list", tabindex: 0, "aria-label": "Delay of each position: up and down choose one, Enter goes to its commit" }, ...this.cells);
+    list.addEventListener("click", (event) => go(event.target.closest(".dx-cell")));
+    list.addEventListener("keydown", (event) => {
+      const move = { ArrowDown: 1, ArrowUp: -1 }[event.key], at = this.cells.indexOf(event.target);
+      if (move) this.cells[Math.min(Math.max(at + move, 0), this.cells.length - 1)]?.focus();
+      else if (event.key === "Enter") go(event.target);
+      else return;
+      event.preventDefault();
+    });
+    return list;
   }
 
   relook() {

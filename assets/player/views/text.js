@@ -8,24 +8,32 @@ const LONG = 12; // open positions in a row that are drawn one by one
 export class Text {
   static title = "Generated text";
 
-  load(run, dom) {
-    this.run = run;
-    this.box = el("p", { class: "dx-text" });
-    this.mark = el("p", { class: "dx-mark", hidden: true });
-    dom.append(this.box, this.mark);
+  load(run, dom, context) {
+    Object.assign(this, { run, context, t: 0 });
+    this.box = el("p", { class: "dx-words" });
+    this.frame = el("div", { class: `dx-text${run.canvas === null ? " dx-grows" : ""}` }, this.box);
+    this.mark = el("p", { class: "dx-mark" });
+    dom.append(this.frame, this.mark);
+  }
+
+  remark() {
+    this.show(this.t);
   }
 
   show(t) {
-    const parts = this.run.text(t);
+    this.t = t;
+    const place = this.context.marks.difference?.[0], parts = this.run.text(t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
-      const { text, kind, wrong } = parts[i];
-      node.className = `dx-${kind}${wrong && !parts[i - 1]?.wrong ? " dx-wrong dx-first" : wrong ? " dx-wrong" : ""}`;
+      const { text, kind, wrong, marked } = parts[i];
+      node.className = [`dx-${kind}`, wrong && "dx-wrong", wrong && !parts[i - 1]?.wrong && "dx-first", marked && "dx-differs"].filter(Boolean).join(" ");
+      node.title = marked ? place.title : "";
       setText(node, kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text));
     });
-    this.box.classList.toggle("dx-empty", !parts.length);
+    this.frame.classList.toggle("dx-empty", !parts.length);
     const said = this.verdict(t);
-    this.mark.hidden = !said;
+    this.mark.style.visibility = said ? "" : "hidden"; // its line stays, so that boards side by side keep one height
     this.mark.dataset.mark = this.run.verdict?.right ? "right" : "wrong";
+    this.mark.title = said;
     setText(this.mark, said);
   }
 

@@ -22,7 +22,8 @@ export class Tokens {
     this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": "Details of a position", hidden: true });
     this.legend = el("div", { class: "dx-legend" });
     this.controls = el("div", { class: "dx-controls" });
-    this.board.append(this.numbers, this.cells, this.brackets);
+    this.marks = el("div", { class: "dx-marks" });
+    this.board.append(this.numbers, this.cells, this.brackets, this.marks);
     dom.append(this.controls, el("div", { class: "dx-anchor" }, this.board, this.popover), this.legend);
     this.#listen();
     this.grow();
@@ -98,7 +99,22 @@ export class Tokens {
     this.numbers.childNodes.forEach((node, row) => (node.style.visibility = row * this.grid.columns < cells.length ? "" : "hidden"));
     this.shown = cells;
     this.#bracket(this.run.steps[t - 1]?.spans ?? []);
+    this.remark();
     if (this.picked >= 0) this.#popover();
+  }
+
+  /** Signs at the corners of cells, set by other views: {position, glyph, title, kind}. */
+  remark() {
+    if (!this.grid) return;
+    const { columns, w, gap, gutter, rowHeight } = this.grid, marks = Object.values(this.context.marks).flat().filter(({ position }) => this.shown[position]);
+    pool(this.marks, marks.length, () => el("b")).forEach((node, i) => {
+      const { position, glyph, title, kind } = marks[i], x = gutter + (position % columns) * (w + gap) + w, y = Math.floor(position / columns) * rowHeight;
+      Object.assign(node.dataset, { m: kind, position });
+      node.title = title;
+      node.style.left = `${x}px`;
+      node.style.top = `${y}px`;
+      setText(node, glyph);
+    });
   }
 
   #look(cell, t) {

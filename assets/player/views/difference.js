@@ -1,0 +1,51 @@
+// One line: whether this run's output is that of an earlier player on the same prompt, and where they part; the place is marked in text and board.
+
+import { glyphs } from "../codec.js";
+import { el, setText } from "../dom.js";
+import { difference } from "../race.js";
+
+const quoted = (text) => `‘${glyphs(text, 24)}’`;
+
+/** The line in words. `other`: the number of the player compared with. */
+export function tell({ unit, at, count, ours, theirs, limited, respelled }, other) {
+  const far = limited ? " as far as both runs go" : "";
+  if (at === null) return `Same text as player ${other}${far} (${count} ${unit}s).`;
+  const start = at === 0 ? `Differs from player ${other} from the first ${unit}` : `Same text as player ${other} up to ${unit} ${at}`;
+  if (respelled) return `Same text as player ${other}, in other tokens from token ${at + 1}: ${quoted(ours)} instead of ${quoted(theirs)}.`;
+  if (!ours) return `${start}; then it ends where the other has ${quoted(theirs)}.`;
+  return `${start}; then ${quoted(ours)} ${theirs ? `instead of ${quoted(theirs)}` : "where the other ends"}.`;
+}
+
+export class Difference {
+  load(run, dom, context) {
+    Object.assign(this, { run, context });
+    this.line = el("p", { class: "dx-differ", hidden: true });
+    dom.append(this.line);
+    this.met();
+  }
+
+  /** Runs of the group came, grew or went. */
+  met() {
+    const { run, context } = this, on = context.peers().filter((peer) => peer.run.header.prompt && peer.run.header.prompt === run.header.prompt);
+    const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end]);
+    if (this.known?.length === known.length && known.every((part, i) => part === this.known[i])) return;
+    this.known = known;
+    const first = on[0], rest = on.slice(1).map((peer) => peer.slot + 1), ready = on.length > 1 && first.run !== run && first.run.end && run.end;
+    const found = ready ? difference(run, first.run) : null, same = found?.at === null || Boolean(found?.respelled);
+    const lead = on.length < 2 ? "" : first.run === run ? `Player ${rest.join(", ")} on the same prompt: held against this one.` : "Held against player "
+      + `${first.slot + 1} when both runs are over.`;
+    const certified = found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
+    const said = found ? tell(found, first.slot + 1) + certified : lead;
+    this.line.hidden = !said;
+    this.line.dataset.same = found ? String(same) : "";
+    setText(this.line, said);
+    context.mark("difference", found?.position == null ? [] : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }]);
+  }
+
+  /** The line is about the finished outputs, wherever the cursor stands. */
+  show() {}
+
+  describe(t) {
+    return t === this.run.length && this.line.dataset.same ? this.line.textContent : "";
+  }
+}

@@ -1,0 +1,124 @@
+// The race: one lane for each run on the common clock, and, frozen at a budget, a table of what each run has by then.
+
+import { number, seconds } from "../codec.js";
+import { UNITS } from "../clock.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { growth, SLACK, standing } from "../race.js";
+
+const WORDS = { steps: "steps", forwards: "forward passes", seconds: "seconds" };
+const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Forwards", "Seconds"];
+const PAUSE = 250; // milliseconds between two tables while the runs play
+const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Math.floor(x + SLACK)));
+
+/** How many of the tokens were taken away later, and how. */
+export function revisions({ remasked, changed, cut, behind }) {
+  const ways = Object.entries({ "re-masked": remasked, changed, "cut off": cut }).filter(([, n]) => n), n = remasked + changed + cut;
+  const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
+  return `${n}${n ? ` (${how})` : ""}${behind ? `; ${behind} behind a later end mark` : ""}`;
+}
+
+export class Race {
+  constructor(group) {
+    Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
+    this.lanes = el("div", { class: "dx-lanes" });
+    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", onchange: () => this.#freeze() });
+    this.budget.addEventListener("keydown", (event) => event.key === "Enter" && this.#freeze());
+    this.unit = el("select", { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
+      ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));
+    this.button = el("button", { type: "button", class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) }, "Freeze");
+    this.say = el("p", { class: "dx-none", role: "status" });
+    this.table = el("table", { class: "dx-standing", hidden: true });
+    this.root = el("details", { class: "dx-race", open: true, hidden: true }, el("summary", {}, "Race"), this.lanes,
+      el("div", { class: "dx-controls" }, el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say), el("div", { class: "dx-scroll" }, this.table));
+    this.#listen();
+  }
+
+  get runners() {
+    return [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot);
+  }
+
+  /** Called after every move of the clock. */
+  update() {
+    const { group, runners } = this, { unit, x, end } = group;
+    this.root.hidden = !runners.length;
+    if (!runners.length || !this.root.open) return;
+    const drawn = [unit, end, ...runners.map(({ run, slot, context }) => `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}`)].join();
+    if (drawn !== this.drawn) this.#draw(runners);
+    this.drawn = drawn;
+    runners.forEach(({ run, t }, i) => {
+      const { hand, veil, count } = this.rows[i], over = x + SLACK >= run.axes[unit].at(-1);
+      hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
+      setText(count, `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+    });
+    if (document.activeElement !== this.budget) this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
+    this.unit.value = unit;
+    clearTimeout(this.later);
+    if (this.frozen && (!group.playing || performance.now() - this.said > PAUSE)) this.#tabulate();
+    else if (this.frozen) this.later = setTimeout(() => this.#tabulate(), PAUSE);
+  }
+
+  #draw(runners) {
+    const { unit, end } = this.group, most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
+    this.rows = pool(this.lanes, runners.length, () => el("div", { class: "dx-lane" }, el("span", { class: "dx-runner" }),
+      el("div", { class: "dx-track" }, svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path")), el("i"), el("div", { class: "dx-veil" }), el("div", { class: "dx-hand" })),
+      el("span", { class: "dx-count" }))).map((row, i) => {
+      const [name, track, count] = row.childNodes, [picture, stop, veil, hand] = track.childNodes, { run, slot } = runners[i], axis = run.axes[unit], points = growth(run);
+      const title = run.header.title || run.header.method, last = axis.at(-1), over = run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
+      setText(name, `${slot + 1} ${title}`);
+      name.title = title;
+      set(picture, { viewBox: `0 0 ${end || 1} ${most}` });
+      set(picture.firstChild, { d: `M0,${most}${points.map((n, t) => `H${axis[t]}V${most - n}`).join("")}V${most}Z` });
+      set(track, { role: "img", "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() });
+      setText(stop, run.end ? "■" : "▸");
+      stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
+      stop.style.left = `${end ? (100 * last) / end : 0}%`;
+      return { track, veil, hand, count };
+    });
+  }
+
+  #listen() {
+    const go = (event) => {
+      const box = this.rows[0].track.getBoundingClientRect();
+      this.group.pause();
+      this.group.seek(Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * this.group.end);
+    };
+    this.lanes.addEventListener("pointerdown", (event) => {
+      if (!event.target.closest(".dx-track")) return;
+      this.lanes.setPointerCapture(event.pointerId);
+      event.preventDefault();
+      go(event);
+    });
+    this.lanes.addEventListener("pointermove", (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event));
+    this.root.addEventListener("toggle", () => this.update());
+  }
+
+  /** All players go to the typed budget and stay there; the table says what each has. */
+  #freeze() {
+    const { group, budget } = this, { unit, end } = group, wanted = budget.valueAsNumber;
+    if (!(wanted >= 0)) return setText(this.say, `Type a number of ${WORDS[unit]} from 0 to ${amount(unit, end)}.`);
+    this.frozen = true;
+    this.button.setAttribute("aria-pressed", "true");
+    this.table.hidden = false;
+    group.pause();
+    group.seek(wanted + SLACK);
+  }
+
+  #thaw() {
+    this.frozen = false;
+    this.button.setAttribute("aria-pressed", "false");
+    this.table.hidden = true;
+    setText(this.say, "");
+  }
+
+  #tabulate() {
+    if (!this.frozen) return;
+    const { unit, x } = this.group, cells = (tag, texts) => texts.map((text) => el(tag, tag === "th" ? { scope: "col" } : {}, text));
+    this.said = performance.now();
+    setText(this.say, `What each run has at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...cells("th", HEAD))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
+      const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
+      return el("tr", {}, el("th", { scope: "row" }, `${slot + 1} ${run.header.title || run.header.method}`),
+        ...cells("td", [number(here.tokens), revisions(here), run.end ? `${here.missing}${stopped}` : "–", number(here.forwards), seconds(here.seconds)]));
+    })));
+  }
+}

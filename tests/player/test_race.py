@@ -1,0 +1,220 @@
+"""Race and difference: the player's rules against Python's, and what is drawn of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from handmade import drafting, masked, recorded
+from playwright.sync_api import expect
+
+from engines.core.events import Commits, Piece, Trace
+from explorer.compare import answer_ids, first_difference
+from explorer.metrics import growth
+from explorer.race import standing, steps_within
+from tests.explorer.lookback import invented
+
+Call = Callable[..., Any]
+RUN = "const run = modules['store.js'].Run.from(text);"
+
+
+@pytest.mark.parametrize(
+    "traces", [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]], ids=["invented", "recorded", "made"]
+)
+def test_what_stands_at_a_budget_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
+    revised = 0
+    for trace in traces():
+        there = js("race.js", f"(() => {{ {RUN} return [run.steps.map((_, t) => M.standing(run, t)), M.growth(run)]; }})()", text=trace.to_json())
+        here = [standing(trace, steps) for steps in range(len(trace.steps))]
+        for mine, theirs in zip(here, there[0], strict=True):
+            assert {**theirs, "seconds": 0} == {**msgspec.structs.asdict(mine), "seconds": 0}
+            assert theirs["seconds"] == pytest.approx(mine.seconds)
+            revised += mine.revised
+        assert there[1] == [n for _, n in growth(trace)]
+        for clock in ("steps", "forwards", "seconds"):
+            budgets = [0.5, 1, 2, 3.7, 10, 1000] if clock != "seconds" else [0.01, 0.05, 0.123, 60]
+            inside = js(
+                "race.js", f"(() => {{ {RUN} return budgets.map((n) => M.within(run.axes[clock], n)); }})()", text=trace.to_json(), clock=clock, budgets=budgets
+            )
+            assert inside == [steps_within(trace, clock, n) for n in budgets]
+    assert revised or traces is not recorded
+
+
+def test_growth_goes_on_where_a_live_run_had_ended(js: Call) -> None:
+    for trace in (masked(), drafting()):
+        body = "const { steps, ...rest } = JSON.parse(text), run = new (modules['store.js'].Run)(rest.header, rest.pieces);"
+        seen = js("race.js", f"(() => {{ {body} return steps.map((s) => (run.addSteps([s]), M.growth(run).at(-1))); }})()", text=trace.to_json())
+        assert seen == [n for _, n in growth(trace)][1:]
+
+
+def differ(js: Call, a: Trace, b: Trace) -> dict[str, Any]:
+    body = "const [one, two] = texts.map((text) => modules['store.js'].Run.from(text));"
+    return js("race.js", f"(() => {{ {body} return M.difference(one, two); }})()", texts=[a.to_json(), b.to_json()])
+
+
+def test_outputs_part_where_python_says_they_do(js: Call) -> None:
+    traces, parted = recorded(), 0
+    for a in traces:
+        for b in traces:
+            if a is b or a.header.prompt != b.header.prompt or a.header.models[0].tokenizer != b.header.models[0].tokenizer:
+                continue
+            found = differ(js, a, b)
+            if not found["limited"]:
+                assert (found["unit"], found["at"]) == ("token", first_difference(answer_ids(a), answer_ids(b)))
+                parted += found["at"] is not None
+    assert parted
+
+
+def test_other_tokenizers_are_compared_by_characters_and_the_token_is_found(js: Call) -> None:
+    a, b = masked(), masked()
+    b.header.models[0].tokenizer = "another"
+    b.end.text = a.end.text.replace("octopus", "octopux")
+    found = differ(js, a, b)
+    at = a.end.text.index("octopus") + 6
+    assert (found["unit"], found["at"], found["ours"], found["theirs"]) == ("character", at, "s", "x")
+    token = next(i for i in range(len(a.output_ids)) if len("".join(_texts(a)[: i + 1])) > at)
+    assert found["position"] == len(a.header.prompt_ids) + token and "octopus" in _texts(a)[token]
+    a.end.text = "spelt otherwise"
+    assert differ(js, a, b)["position"] is None
+    b.end.text = a.end.text
+    assert differ(js, a, b)["at"] is None
+
+
+def _texts(trace: Trace) -> list[str]:
+    table = {piece.id: piece.text for piece in trace.pieces}
+    return [table[token] for token in answer_ids(trace)]
+
+
+def test_a_stopped_run_is_compared_as_far_as_it_goes(js: Call) -> None:
+    whole, stopped = drafting(), drafting()
+    for one in (whole, stopped):
+        one.header.models[0].tokenizer = "same"
+    stopped.end.reason, stopped.end.output_ids = "stopped", stopped.end.output_ids[:5]
+    found = differ(js, stopped, whole)
+    assert (found["at"], found["limited"], found["count"]) == (None, True, 5)
+
+
+def test_the_same_text_in_other_tokens_is_told_apart(js: Call) -> None:
+    a, b = drafting(), drafting()
+    for one in (a, b):
+        one.header.models[0].tokenizer, one.header.eos_ids = "same", []
+    b.end.output_ids[2] = 99
+    found = differ(js, b, a)
+    assert (found["at"], found["respelled"]) == (2, True)
+
+
+# what is drawn
+
+
+def twins() -> tuple[Trace, Trace]:
+    """Two runs on one prompt whose outputs part at the fourth token; the second takes one of its tokens back on the way."""
+    a, b = masked(24, 4), masked(24, 8)
+    for one in (a, b):
+        one.header.prompt, one.header.models[0].tokenizer = "the same", "one"
+    b.pieces = [*b.pieces, Piece(90, " <b>other</b>")]
+    place = len(b.header.prompt_ids) + 3
+    step = next(s for s in b.steps if place in s.commits.positions)
+    step.commits.tokens[step.commits.positions.index(place)] = 90
+    b.end.output_ids[3], b.end.text = 90, "other text"
+    early = b.steps[0].commits.positions[0]
+    b.steps[2].commits = Commits([*b.steps[2].commits.positions, early], [*b.steps[2].commits.tokens, 0], [*b.steps[2].commits.causes, "remasked"])
+    b.steps[5].commits = Commits(
+        [*b.steps[5].commits.positions, early], [*b.steps[5].commits.tokens, b.steps[0].commits.tokens[0]], [*b.steps[5].commits.causes, "top1"]
+    )
+    return a, b
+
+
+def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
+    a, b = twins()
+    page = opened([a, b])
+    line = page.page.locator(".dx-differ")
+    expect(line.nth(0)).to_have_text("Player 2 on the same prompt: held against this one.")
+    theirs = next(p.text for p in a.pieces if p.id == a.output_ids[3]).replace(" ", "␠")
+    expect(line.nth(1)).to_have_text(f"Same text as player 1 up to token 3; then ‘␠<b>other</b>’ instead of ‘{theirs}’.")
+    page.page.evaluate("handles[1].seek(8)")
+    mark = page.page.locator(".dx-panel").nth(1).locator(".dx-marks b:visible")
+    expect(mark).to_have_count(1)
+    expect(mark).to_have_text("≠")
+    expect(mark).to_have_attribute("data-position", "15")
+    cell, sign = (page.page.locator(".dx-panel").nth(1).locator(s).bounding_box() for s in (".dx-cells .dx-cell >> nth=15", ".dx-marks b >> nth=0"))
+    assert abs(sign["x"] + 8 - cell["x"] - cell["width"]) < 12 and abs(sign["y"] + 8 - cell["y"]) < 12
+    expect(page.page.locator(".dx-panel").nth(1).locator(".dx-words .dx-differs")).to_have_text(" <b>other</b>")
+    assert page.page.locator(".dx-panel").nth(0).locator(".dx-differs, .dx-marks b:visible").count() == 0
+    page.page.evaluate("handles[0].clear()")
+    expect(line).to_be_hidden()
+    expect(mark).to_have_count(0)
+
+
+def test_the_race_stands_on_one_axis_and_a_click_seeks(opened: Call) -> None:
+    page = opened([masked(24, 4), drafting()])
+    page.page.get_by_role("button", name="Forward passes", exact=True).click()
+    lanes = page.page.locator(".dx-lane:visible")
+    expect(lanes).to_have_count(2)
+    ends = lanes.locator("i").evaluate_all("(nodes) => nodes.map((n) => parseFloat(n.style.left))")
+    assert ends == [pytest.approx(100 * 4 / 45, abs=0.01), 100], "4 of 45 forwards: never stretched to one length"
+    box = lanes.nth(0).locator(".dx-track").bounding_box()
+    page.page.mouse.click(box["x"] + box["width"] * 15.5 / 45, box["y"] + 5)
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 3]
+    tokens = [str(page.page.evaluate(f"handles[{slot}].debug().sums.tokens")) for slot in (0, 1)]
+    assert [text.split(" ")[0] for text in lanes.locator(".dx-count").all_inner_texts()] == tokens
+    expect(lanes.nth(0).locator(".dx-count")).to_contain_text("■")
+    expect(lanes.nth(1).locator(".dx-count")).not_to_contain_text("■")
+    page.page.mouse.move(box["x"] + 3, box["y"] + 5)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + box["width"] * 20.5 / 45, box["y"] + 5)
+    page.page.mouse.up()
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 4]
+
+
+def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> None:
+    a, b = twins()
+    page = opened([a, b, drafting()])
+    page.page.get_by_label("Clock of the budget").select_option("forwards")
+    page.page.get_by_label("Freeze at").fill("2")
+    page.page.get_by_label("Freeze at").press("Enter")
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [2, 2, 0], "the first step of the third run takes 5 forwards"
+    rows = page.page.locator(".dx-standing tbody tr")
+    shown = [row.locator("td").all_inner_texts() for row in rows.all()]
+    for row, trace, steps in zip(shown, (a, b, drafting()), (2, 2, 0), strict=True):
+        here = standing(trace, steps)
+        assert [int(re.match(r"\d+", cell)[0]) for cell in row[:4]] == [here.tokens, here.revised, here.missing, here.forwards]
+    assert shown[1][1] == "1 (1 re-masked)"
+    page.page.keyboard.press("Tab")
+    page.page.locator(".dx-panel").first.press("ArrowRight")
+    assert [row.locator("td").nth(3).inner_text() for row in rows.all()] == ["3", "3", "0"], "the table follows the cursor while it is frozen"
+    page.page.get_by_label("Freeze at").fill("")
+    page.page.get_by_label("Freeze at").press("Enter")
+    expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of forward passes from 0 to 45.")
+    page.page.get_by_role("button", name="Freeze", exact=True).click()
+
+
+def test_boards_side_by_side_start_at_one_height(opened: Call) -> None:
+    a, b = twins()
+    a.header.departures, b.header.departures = "Everything is a little different here. " * 9, "Little."
+    a.header.models[0].name = "a-model-with-a-name-that-is-much-longer-than-usual-" * 4
+    page = opened([a, b])
+    for step in (0, 3, 8):
+        page.page.evaluate("(step) => handles[1].seek(step)", step)
+        tops = page.page.locator(".dx-board").evaluate_all("(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))")
+        assert tops[0] == tops[1]
+    about = page.page.locator(".dx-about").first
+    expect(about.locator("p")).to_be_hidden()
+    about.locator("summary").click()
+    expect(about.locator("p")).to_contain_text("a little different")
+
+
+def test_a_token_of_the_hindsight_goes_to_its_commit(opened: Call) -> None:
+    trace = masked(24, 6)
+    page = opened([trace])
+    at = trace.steps[4].commits.positions[0]
+    place = page.page.locator(f'[data-view=Hindsight] [role=listitem][aria-label^="position {at},"]')
+    place.click()
+    assert page.page.evaluate("handles[0].debug().step") == 5
+    page.page.locator(".dx-late").focus()
+    page.page.keyboard.press("ArrowDown")
+    page.page.keyboard.press("Enter")
+    first = min(p for step in trace.steps for p in step.commits.positions)
+    assert page.page.evaluate("handles[0].debug().step") == next(s.index for s in trace.steps if first in s.commits.positions) + 1
