@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
     methods = commands.add_parser("methods", help="list the decoding methods, or one with its parameters")
     methods.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
+    methods.add_argument("--papers", action="store_true", help="list all papers with how far each has come")
     methods.add_argument("--json", action="store_true", help="print JSON")
     methods.set_defaults(command=methods_command)
 
@@ -133,6 +134,8 @@ def version() -> str:
 
 def methods_command(args: argparse.Namespace) -> int:
     """List the declarations; a method file that does not load is named with its reason."""
+    if args.papers:
+        return papers_command(args)
     if args.slug:
         return show_method(engines.get_method(args.slug).info, args.json)
     infos, broken = engines.list_methods(), engines.broken_methods()
@@ -145,6 +148,25 @@ def methods_command(args: argparse.Namespace) -> int:
     )
     for one in broken:
         print(f"broken: {one.module}: {printable(one.reason)}")
+    return 0
+
+
+def papers_command(args: argparse.Namespace) -> int:
+    """All papers with their state, and what is missing or simplified as JSON."""
+    from explorer import papers
+
+    if args.slug:
+        raise UserError(f"'{args.slug}' and --papers do not go together; leave one of them out.")
+    found = papers.read().papers
+    if args.json:
+        print_json([{**msgspec.to_builtins(paper), "simplified": paper.simplified()} for paper in found])
+        return 0
+    print_table(
+        ("state", "family", "paper", "arXiv", "here as"),
+        [(p.state, p.family, p.name, p.arxiv, ", ".join([*p.methods, *p.tools]) or f"missing: {p.missing}") for p in found],
+    )
+    n = papers.counts()
+    print(f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned")
     return 0
 
 

@@ -62,7 +62,8 @@ def build(desk: Handlers) -> gr.Blocks:
                 outputs = _explore(desk, inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
                 _gallery(desk, tabs, outputs)
-            with gr.Tab("Methods", id="methods"):
+            with gr.Tab("Methods", id="methods", elem_id="methods"):
+                table(tables.all_papers(), elem_id="papers")
                 table(tables.methods(desk.catalogue.methods))
                 table(tables.models(desk.catalogue.models))
                 table(tables.broken(broken_methods(), desk.gallery.broken))

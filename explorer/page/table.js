@@ -1,4 +1,5 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty}. A cell is text or {text, href, mark: "right" | "wrong", quiet, long}.
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters}. A cell is text or {text, sub, href, mark: "right" | "wrong",
+// quiet, long, key}. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice (by `key` or text), and a search field.
 // Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
@@ -8,23 +9,49 @@ const make = (tag, attributes, ...children) => {
 };
 const MARKS = { right: "✓ ", wrong: "✗ " };
 const cellOf = (cell) => {
-  const { text = "", href = null, mark = null, quiet = false, long = false } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   const shown = (MARKS[mark] ?? "") + text;
   const inner = href && /^https:\/\//.test(href) ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown) : document.createTextNode(shown);
-  return [inner, { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null }];
+  const parts = sub ? [inner, make("small", {}, sub)] : [inner];
+  return [parts, { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null }];
+};
+const keyOf = (cell) => (typeof cell === "object" && cell ? String(cell.key ?? cell.text) : String(cell ?? ""));
+/** A search field and one choice per named column over the rows of `body`; how many rows are left is announced. */
+const filterBar = (columns, rows, filters, body) => {
+  const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search the table" });
+  const choices = filters.map((i) => {
+    const keys = [...new Set(rows.map((row) => keyOf(row[i])))];
+    const box = make("select", { "aria-label": columns[i] }, make("option", { value: "" }, `${columns[i]}: all`), ...keys.map((key) => make("option", { value: key }, key)));
+    return [i, box];
+  });
+  const left = make("output", { "aria-live": "polite" });
+  const apply = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    rows.forEach((row, n) => {
+      const line = body.childNodes[n], text = line.textContent.toLowerCase();
+      line.hidden = !(words.every((word) => text.includes(word)) && choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value));
+      shown += !line.hidden;
+    });
+    left.textContent = `${shown} of ${rows.length}`;
+  };
+  for (const box of [search, ...choices.map(([, box]) => box)]) box.addEventListener("input", apply);
+  apply();
+  return make("div", { class: "filters", role: "search" }, search, ...choices.map(([, box]) => box), left);
 };
 const draw = () => {
   let data;
   try { data = JSON.parse(props.value || "{}"); } catch { data = {}; }
-  const { caption = "", columns = [], rows = [], empty = "" } = data;
+  const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [] } = data;
   const root = element.querySelector(".facts");
   if (!rows.length) return root.replaceChildren(make("p", { class: "quiet" }, empty));
   const head = columns.length ? make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))) : "";
   const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
-    const [inner, attributes] = cellOf(cell);
-    return i ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, inner) : make("th", { scope: "row", ...attributes }, inner);
+    const [parts, attributes] = cellOf(cell);
+    return i ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts) : make("th", { scope: "row", ...attributes }, ...parts);
   }))));
-  root.replaceChildren(make("table", {}, make("caption", {}, caption), head, body));
+  root.replaceChildren(...(filters.length ? [filterBar(columns, rows, filters, body)] : []), make("table", {}, make("caption", {}, caption), head, body));
+  root.toggleAttribute("data-stack", stack);
   root.dataset.rows = rows.length;
 };
 draw();

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import MethodInfo, Trace
+from explorer import papers
 from explorer.bench import quality
 from explorer.compare import Tie, certificate, control_of, pace
 from explorer.metrics import Metric, measure
@@ -78,6 +79,35 @@ def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[
     return {"text": "\n".join(said), "quiet": True}
 
 
+MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
+
+
+def all_papers() -> str:
+    """Every paper of the list with its state, what runs of it here and where, and what is missing or simplified."""
+    found, n = papers.read().papers, papers.counts()
+    rows = [
+        [
+            {"text": paper.name, "sub": paper.title},
+            {"text": MARKS[paper.state], "key": paper.state},
+            paper.family,
+            {"text": f"arXiv:{paper.arxiv}", "sub": str(paper.year), "href": paper.address},
+            {"text": paper.idea, "long": True},
+            {"text": ", ".join([*(info.title for info in paper.held()), *paper.tools]) or "–", "sub": paper.runs, "long": True},
+            {"text": _missing(paper), "long": True, "quiet": True},
+        ]
+        for paper in found
+    ]
+    columns = ["Paper", "State", "Family", "Published", "Idea", "Runs here as, and on", "Missing, or simpler than the paper"]
+    caption = f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a new tab."
+    return fresh(caption=caption, columns=columns, rows=rows, empty="The list of papers is not installed.", stack=True, filters=[1, 2])
+
+
+def _missing(paper: papers.Paper) -> str:
+    said = [f"Missing: {paper.missing}"] if paper.missing else []
+    simpler = paper.simplified()
+    return " ".join([*said, *([f"Simplified: {simpler}"] if simpler else [])])
+
+
 def methods(infos: Mapping[str, MethodInfo]) -> str:
     """The working methods with their papers, needs and departures."""
     rows = [
@@ -93,7 +123,7 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
         for info in infos.values()
     ]
     columns = ["Method", "Family", "Paper", "Idea", "Needs", "Baseline", "Departs from the paper in"]
-    return fresh(caption="Methods that run here.", columns=columns, rows=rows, empty="No method could be loaded.")
+    return fresh(caption="Methods that run here, the bases among them.", columns=columns, rows=rows, empty="No method could be loaded.", stack=True)
 
 
 def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:

@@ -1,0 +1,218 @@
+"""Lessons: one per method, told on a recorded run. Every claim of a lesson about its run is checked here, so none can talk about what is not there.
+
+The data are `assets/lessons/*.json` (a list of `Lesson` per family) and `assets/glossary.json` (a list of `Term`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from engines import Step, Trace
+from explorer import ASSETS
+
+LESSONS, GLOSSARY = ASSETS / "lessons", ASSETS / "glossary.json"
+CLOSE = 0.01  # a fact of a lesson is written with two decimals
+ROUNDED = 0.005  # of a lane, which is recorded in 255 grades
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all parts: an unknown field is an error."""
+
+
+class LaneClaim(Part):
+    """A score lies above or below a value at a place of the answer (0 is the first), in the step of the stop or another one."""
+
+    lane: str
+    at: int
+    above: float | None = None
+    below: float | None = None
+    step: int | None = None
+
+
+class ChoiceClaim(Part):
+    """What the step decided, with the quantity on this side of a value."""
+
+    chosen: str | None = None
+    above: float | None = None
+    below: float | None = None
+    threshold: float | None = None
+    switched: bool | None = None
+
+
+class Check(Part):
+    """What a stop claims of its step. Places count from the first token of the answer."""
+
+    commits: int | None = None  # tokens written in this step
+    causes: dict[str, int] = {}  # why, and how many of each
+    wrote: dict[str, str] = {}  # place -> the piece written there in this step
+    masked: list[int] = []  # places that still hold nothing after this step
+    tokens: int | None = None  # tokens after this step
+    text: str = ""  # stands in the answer after this step
+    drafted: int | None = None  # rows of the draft tree without its root
+    accepted: int | None = None  # of them
+    why: dict[str, int] = {}  # fates of rows, and how many of each
+    spans: dict[str, list[int]] = {}  # kind -> [start, end) of the first span of that kind
+    facts: dict[str, float] = {}
+    choice: ChoiceClaim | None = None
+    lanes: list[LaneClaim] = []
+    note: str = ""  # stands in the step's note
+    fed: int | None = None  # positions computed in this step
+    forwards: int | None = None  # so far
+    steps: int | None = None  # of the whole run
+
+
+class Stop(Part):
+    """A step of the run, what is seen there, and what of it a program can check."""
+
+    step: int
+    say: str
+    check: Check
+
+
+class Lesson(Part):
+    """One method: what was seen, the idea with its formula, what to watch, stops in a recorded run, a question, a caveat, terms of the glossary."""
+
+    method: str
+    trace: str
+    problem: str
+    idea: str
+    formula: str
+    watch: str
+    stops: list[Stop]
+    question: str
+    answer: str
+    caveat: str
+    terms: list[str]
+
+
+class Term(Part):
+    """A word of the field in our own words."""
+
+    term: str
+    about: str
+    see: list[str] = []
+
+
+@lru_cache(maxsize=1)
+def lessons(folder: Path = LESSONS) -> tuple[Lesson, ...]:
+    """All lessons, in the order of their files. Raises msgspec.ValidationError with the place of the fault."""
+    return tuple(one for path in sorted(folder.glob("*.json")) for one in msgspec.json.decode(path.read_bytes(), type=list[Lesson]))
+
+
+@lru_cache(maxsize=1)
+def glossary(path: Path = GLOSSARY) -> tuple[Term, ...]:
+    """All terms, sorted."""
+    return tuple(msgspec.json.decode(path.read_bytes(), type=list[Term]))
+
+
+def faults(trace: Trace, stop: Stop) -> list[str]:
+    """What a stop claims and its trace does not show, one sentence each; empty where everything holds."""
+    if not 1 <= stop.step <= len(trace.steps):
+        return [f"there is no step {stop.step}; the run has {len(trace.steps)}"]
+    return [f"{what}: claimed {claimed!r}, found {found!r}" for what, claimed, found in _claims(trace, stop) if not _holds(claimed, found)]
+
+
+def _holds(claimed: Any, found: Any) -> bool:
+    if isinstance(claimed, float) and isinstance(found, (int, float)):
+        return abs(claimed - found) <= CLOSE
+    return bool(claimed == found)
+
+
+def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
+    """(what, claimed, found) for everything that the stop's check names."""
+    check, step, offset = stop.check, trace.steps[stop.step - 1], len(trace.header.prompt_ids)
+    pieces = {piece.id: piece.text for piece in trace.pieces}
+    board = answer(trace, stop.step)
+    commits = step.commits
+    yield from _counts(trace, stop, step)
+    if check.causes:
+        yield "causes", check.causes, dict(Counter(commits.causes)) if commits else {}
+    for place, piece in check.wrote.items():
+        written = dict(zip(commits.positions, commits.tokens, strict=True)) if commits else {}
+        yield f"written at {place}", piece, pieces.get(written.get(offset + int(place), -1))
+    for empty in check.masked:
+        yield f"place {empty} is empty", None, board[empty] if empty < len(board) else None
+    if check.text:
+        said = "".join(pieces.get(token, "") if token is not None else "\0" for token in board)
+        yield f"text holds {check.text!r}", True, check.text in said
+    for kind, edges in check.spans.items():
+        found = next(([span.start - offset, span.end - offset] for span in step.spans if span.kind == kind), None)
+        yield f"span {kind}", edges, found
+    for name, value in check.facts.items():
+        yield f"fact {name}", float(value), step.facts.get(name)
+    if check.note:
+        yield f"note holds {check.note!r}", True, check.note in step.note
+    for claim in check.lanes:
+        yield from _lane(trace, claim, stop.step)
+    if check.choice:
+        yield from _choice(step, check.choice)
+
+
+def _counts(trace: Trace, stop: Stop, step: Step) -> Iterator[tuple[str, Any, Any]]:
+    check, tree, done = stop.check, step.tree, trace.steps[: stop.step]
+    found: dict[str, Any] = {
+        "commits": sum(token >= 0 for token in step.commits.tokens) if step.commits else 0,
+        "drafted": len(tree.parents) - 1 if tree else None,
+        "accepted": sum(tree.accepted) - 1 if tree else None,
+        "tokens": _tokens(trace, stop.step),
+        "fed": step.tokens_fed,
+        "forwards": sum(sum(one.forwards.values()) for one in done),
+        "steps": len(trace.steps),
+    }
+    yield from ((name, getattr(check, name), value) for name, value in found.items() if getattr(check, name) is not None)
+    for fate, n in check.why.items():
+        yield f"rows {fate}", n, tree.why.count(fate) if tree else None
+
+
+def _lane(trace: Trace, claim: LaneClaim, here: int) -> Iterator[tuple[str, Any, Any]]:
+    step, offset = trace.steps[(claim.step or here) - 1], len(trace.header.prompt_ids)
+    lane = next((lane for lane in step.scores if lane.name == claim.lane), None)
+    values = lane.values.array() if lane else np.array([])
+    index = offset + claim.at - lane.start if lane else -1
+    value = float(values[index]) if 0 <= index < len(values) else float("nan")
+    if claim.above is not None:
+        yield f"{claim.lane} at {claim.at} of {value:.3f} above {claim.above}", True, value > claim.above - ROUNDED
+    if claim.below is not None:
+        yield f"{claim.lane} at {claim.at} of {value:.3f} below {claim.below}", True, value < claim.below + ROUNDED
+
+
+def _choice(step: Step, claim: ChoiceClaim) -> Iterator[tuple[str, Any, Any]]:
+    made = step.choice
+    for name in ("chosen", "threshold", "switched"):
+        if getattr(claim, name) is not None:
+            yield f"choice {name}", getattr(claim, name), getattr(made, name, None)
+    value = made.value if made and made.value is not None else float("nan")
+    if claim.above is not None:
+        yield f"deciding value of {value:.3f} above {claim.above}", True, value > claim.above
+    if claim.below is not None:
+        yield f"deciding value of {value:.3f} below {claim.below}", True, value < claim.below
+
+
+def answer(trace: Trace, steps: int) -> list[int | None]:
+    """The places behind the prompt after so many steps: token ids, None where nothing stands. A token of -1 ends the board."""
+    offset = len(trace.header.prompt_ids)
+    board: dict[int, int | None] = {}
+    for step in trace.steps[:steps]:
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            if token < 0:
+                board = {place: held for place, held in board.items() if place < position}
+            else:
+                board[position] = None if token == trace.header.mask_id else token
+    return [board.get(place) for place in range(offset, max(board, default=offset - 1) + 1)]
+
+
+def _tokens(trace: Trace, steps: int) -> int:
+    """Tokens before the first end mark after so many steps, as the player counts them."""
+    ends, n = set(trace.header.eos_ids), 0
+    for token in answer(trace, steps):
+        if token in ends:
+            break
+        n += token is not None
+    return n
