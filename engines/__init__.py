@@ -10,7 +10,8 @@ Importing this package, listing methods and listing models load neither torch no
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.events import Edit, ModelRecord, Step, Trace, TraceError
+from engines.core.events import Edit, ModelRecord, Origin, Step, Trace, TraceError
+from engines.core.fork import digest, fork, models_of, stream_fork
 from engines.core.golden import FileReport, checks, differ, verify
 from engines.core.method import MethodInfo
 from engines.core.own import load_method_file
@@ -18,13 +19,15 @@ from engines.core.params import Param
 from engines.core.probe import next_logits, row_costs
 from engines.core.reading import read_trace
 from engines.core.registry import broken_methods, code_version, get_method, list_methods
-from engines.core.run import Run, assign_roles, run, stream
+from engines.core.roles import assign_roles
+from engines.core.run import Run, run, stream
 
 __all__ = [
     "Edit",
     "FileReport",
     "MethodInfo",
     "ModelRecord",
+    "Origin",
     "Param",
     "Run",
     "Step",
@@ -37,17 +40,21 @@ __all__ = [
     "code_version",
     "companion",
     "differ",
+    "digest",
+    "fork",
     "get_method",
     "joint",
     "list_methods",
     "list_models",
     "load_method_file",
     "load_model",
+    "models_of",
     "next_logits",
     "read_trace",
     "row_costs",
     "run",
     "stream",
+    "stream_fork",
     "verify",
 ]
 

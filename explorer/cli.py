@@ -1,7 +1,7 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | export | verify | bench | certify | sweep | parallelbench |
+"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | verify | bench | certify | sweep | parallelbench |
 template | serve`.
 
-Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`); 2 bad input, with one line on standard error that says what is allowed.
+Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error that says what is allowed.
 Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from engines.tasks import TASKS
-from explorer import ASSETS, cli_bench, cli_parallelbench, cli_run, cli_trace
+from explorer import ASSETS, cli_bench, cli_fork, cli_parallelbench, cli_run, cli_trace
 from explorer.cli_io import Parser, check_target, own_methods, positive, print_json, print_table, printable, write
 
 BAD_INPUT = 2
@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
     export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
     cli_trace.add_arguments(replay, export)
+    cli_fork.add_arguments(commands.add_parser("fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"))
 
     verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
     verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")

@@ -139,7 +139,7 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
     given = {role or info.role: name for role, name in (split_role(one, [info]) for one in models)}
     known = {m.name for m in engines.list_models()}
     roles: Fields = {}
-    for record in h.models:
+    for record in (m for m in h.models if m.role in info.needs):
         name = given.get(record.role, record.name)
         if record.role not in given and name not in known:
             raise UserError(f"the trace was made with the model '{name[:80]}', which is not built in; name it with --model {record.role}=NAME.")

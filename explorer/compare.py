@@ -27,10 +27,15 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
-    """Among some traces the run of this one's baseline on the same prompt, main model, weights and number type; None where there is none."""
+    """Among some traces the run of this one's baseline on the same prompt, main model, weights and number type; None where there is none.
+
+    A run that a person changed has no control, and is none.
+    """
+    if trace.header.edits:
+        return None
     for other in traces.values():
         same_model = _main(other) == _main(trace) and other.header.prompt_ids == trace.header.prompt_ids
-        if other is not trace and other.header.method == trace.header.baseline and same_model:
+        if other is not trace and not other.header.edits and other.header.method == trace.header.baseline and same_model:
             return other
     return None
 

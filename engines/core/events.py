@@ -314,20 +314,36 @@ class Edit(Record):
     """What a person changed after a step: the next step continues from the changed state.
 
     `force`: position -> token. `remask`: positions to hide again (masked models). `forbid`: position -> tokens that may not stand there.
-    `params`: new values of declared parameters.
+    `params`: new values of declared parameters. `method`: another method for the same kind of model takes over here, with `params` (its defaults where
+    nothing is given); it begins anew from the board as it stands.
     """
 
     force: dict[int, int] = {}
     remask: list[Index] = []
     forbid: dict[int, list[int]] = {}
     params: dict[str, Any] = {}
+    method: str = ""
 
 
 class TimedEdit(Record):
-    """An edit and the step after which it was sent."""
+    """An edit and the step after which it was sent; -1 is before the first step."""
 
-    after_step: Index
+    after_step: Annotated[int, Meta(ge=-1, le=EXACT)]
     edit: Edit
+
+
+class Origin(Record):
+    """Where a fork comes from: the trace with this hash, after `step` of its steps, with `edit` made there (None: nothing was changed).
+
+    `parted`: the first step in which running again gave something else than the recording holds, where it did.
+    """
+
+    trace: str  # sha256 of the parent's JSON
+    step: Count
+    method: str
+    title: str
+    edit: Edit | None = None
+    parted: Index | None = None
 
 
 class Header(Record):
@@ -356,6 +372,7 @@ class Header(Record):
     canvas: Count | None = None  # positions of a masked board, prompt included; None for a board that grows
     warmup_seconds: Seconds = 0.0
     edits: list[TimedEdit] = []
+    origin: Origin | None = None  # of a fork
 
 
 class End(Record):

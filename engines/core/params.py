@@ -12,6 +12,7 @@ import msgspec
 from engines.core.errors import UserError
 
 Kind = Literal["int", "float", "bool", "choice", "text"]
+LENGTH = "max_new_tokens"  # the one parameter that every method has and no edit may change
 
 
 class Param(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,11 +93,36 @@ def Text(name: str, default: str, *, sees: str, source: str = "") -> Param:
 
 def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
     """The length of the answer, called the same in every method."""
-    return Int("max_new_tokens", default, 1, high, symbol="G", sees="How many tokens may be written; on a masked board, how many masks it starts with.")
+    return Int(LENGTH, default, 1, high, symbol="G", sees="How many tokens may be written; on a masked board, how many masks it starts with.")
 
 
 class Params(SimpleNamespace):
     """The checked values of one run, read as attributes. An edit may change them while the run goes on."""
+
+    __slots__ = ("_waiting",)
+
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Set new values; `unread` then holds the names that nobody has looked at since."""
+        object.__setattr__(self, "_waiting", {*self.unread, *values})
+        vars(self).update(values)
+        self.__class__ = Noticing
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Names that were changed and not looked at since."""
+        return frozenset(getattr(self, "_waiting", ()))
+
+
+class Noticing(Params):
+    """Parameters after a change: they notice which of the changed ones are read again."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        """As ever; a name that is read waits no more."""
+        if not name.startswith("_"):
+            self._waiting.discard(name)
+        return super().__getattribute__(name)
 
 
 def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None) -> Params:

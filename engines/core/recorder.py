@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.events import (
@@ -65,13 +66,38 @@ class Recorder:
         self._index = 0
         self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
+        self._taken: list[int] | None = None  # the board that a method took over, where it did not begin the run
         self.know(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
-        """The starting board of a masked run: the prompt and `length` masks, [L]."""
+        """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes over."""
         assert self._mask_id is not None
+        if self._taken is not None:
+            assert len(self._taken) == self.prompt_length + length, "a method keeps the length of the board that it takes over"
+            return torch.tensor(self._taken, device=device)
         self.board = self.board[: self.prompt_length] + [self._mask_id] * length
         return torch.tensor(self.board, device=device)
+
+    def take_over(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
+        """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises UserError for a bad edit."""
+        self._info, self.params = info, params
+        self.rng = torch.Generator().manual_seed(seed)
+        edit = replace(edit, params={}, method="")
+        self.check_edit(edit)
+        masked = self._mask_id is not None
+        state = self.steer(edit, torch.tensor(self.board) if masked else list(self.board))
+        self._taken = state.tolist() if masked else state
+        return list(self._taken)
+
+    def open(self, length: int) -> None:
+        """The board before the first step, for an edit there: `length` masks behind the prompt."""
+        self.board = self.board[: self.prompt_length] + [self._mask_id or 0] * length
+
+    def due(self, forwards: int, start: int, end: int) -> int:
+        """Of the forwards that a fixed schedule plans for [start, end), those that are left where a part of it was there when the method took over."""
+        if self._taken is None:
+            return forwards
+        return -(-forwards * self._taken[start:end].count(self._mask_id or 0) // (end - start))
 
     @property
     def unrecorded(self) -> bool:
@@ -231,9 +257,8 @@ class Recorder:
         """The state after an edit that passed `check_edit`: a masked board [L], or a causal run's list of ids (its caches are cropped to match)."""
         if edit is None:
             return state
-        for p in self._info.params:
-            if p.name in edit.params:
-                setattr(self.params, p.name, p.check(edit.params[p.name]))
+        if edit.params:
+            self.params.change({p.name: p.check(edit.params[p.name]) for p in self._info.params if p.name in edit.params})
         for position, tokens in edit.forbid.items():
             self._meter.forbidden.setdefault(position, set()).update(tokens)
         return self._steer_board(edit, state) if hasattr(state, "clone") else self._steer_ids(edit, state, caches)

@@ -14,20 +14,22 @@ from typing import Any, Literal
 
 import msgspec
 
+from engines.core.asked import Edits, check_detail, check_edit, check_edits, check_room, check_seed, parameters, successor
+from engines.core.asked import prompt_ids as ids_of
 from engines.core.counting import counted
 from engines.core.errors import UserError
-from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Step, TimedEdit, Trace
+from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Origin, Step, TimedEdit, Trace
 from engines.core.method import Method, MethodInfo
 from engines.core.models import Meter, Model, Roles
 from engines.core.own import explained
-from engines.core.params import resolve
+from engines.core.params import LENGTH, Params
 from engines.core.recorder import Recorder
 from engines.core.registry import get_method
+from engines.core.replay import Replay
+from engines.core.roles import assign_roles, roles_for
 
-MAX_PROMPT_CHARACTERS = 20_000
 MAX_STEPS = 4096
-
-Edits = Sequence[tuple[int, Edit]]
+Heir = tuple[Method, Mapping[str, Model], Params]
 
 
 class Run(Iterator[Step]):
@@ -48,63 +50,48 @@ class Run(Iterator[Step]):
         edits: Edits = (),
         max_steps: int = MAX_STEPS,
         max_seconds: float | None = None,
+        replay: Replay | None = None,
     ) -> None:
         info, main = method.info, models[method.info.role]
-        p = resolve(info.params, params)
-        if method.check:
-            method.check(p)
-        self.params_given = dict(vars(p))
-        prompt_ids = _prompt_ids(main, prompt)
-        _check_room(models, prompt_ids, getattr(p, "max_new_tokens", 0))
-        self._vocab_size = min(model.vocab_size for model in models.values())
-        _check_edits(edits, self._vocab_size)
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-            raise UserError(f"seed={str(seed)[:40]} is not allowed; give a whole number from 0 to 9223372036854775807.")
-        if detail not in ("none", "light", "full"):
-            raise UserError(f"detail={str(detail)[:40]} is not known; choose one of none, light, full.")
+        p = parameters(method, params)
+        prompt_ids = ids_of(main, prompt)
+        self._length = getattr(p, LENGTH, 0)
+        check_seed(seed)
+        check_detail(detail)
+        self._models, self._main, self._seed = models, main, seed
+        check_edits(edits)
+        self._edits = dict(edits)
+        self._heirs = {step: self._heir(edit) for step, edit in self._edits.items() if edit.method}
+        everyone = {id(model): model for roles in (models, *(heir[1] for heir in self._heirs.values())) for model in roles.values()}
+        check_room({str(key): model for key, model in everyone.items()}, prompt_ids, self._length)
+        self._vocab_size = min(model.vocab_size for model in everyone.values())
+        for edit in self._edits.values():
+            check_edit(edit, self._vocab_size)
         mask_id = getattr(main, "mask_id", None) if info.kind in ("masked", "block") else None
         if mask_id in prompt_ids:
             raise UserError(f"the prompt holds the mask token {main.tokenizer.piece(prompt_ids[prompt_ids.index(mask_id)]).text}; take it out.")
-        warmup = sum(model.warm_up() for model in models.values())
+        warmup = sum(model.warm_up() for model in everyone.values())
         self._meter = Meter()
         self._recorder = Recorder(info, p, prompt_ids, seed=seed, detail=detail, meter=self._meter, tokenizer=main.tokenizer, mask_id=mask_id)
-        seen = {role: counted(model, role, self._meter) for role, model in models.items()}
-        generator = method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], list(prompt_ids), p, self._recorder)
-        self._generator = explained(info, generator) if info.file else generator
-        self._edits = dict(edits)
         self._next_edit: Edit | None = None
         self._max_steps, self._max_seconds = max_steps, max_seconds
-        self._main = main
         self._began: float | None = None
         self._ended: float | None = None
         self._reason: Literal["complete", "stopped", "budget", "failed"] = "stopped"
         self._message = ""
+        self._replay = replay
         self.steps: list[Step] = []
-        size = getattr(main, "block_size", 1)  # a block-diffusion board is made of whole blocks
-        self.header = Header(
-            schema=SCHEMA_VERSION,
-            method=info.slug,
-            title=info.title,
-            family=info.family,
-            paper=info.paper,
-            params=self.params_given,
-            models=[msgspec.structs.replace(model.record, role=role) for role, model in models.items()],
-            prompt=prompt if isinstance(prompt, str) else main.tokenizer.decode(prompt_ids),
-            prompt_ids=prompt_ids,
-            seed=seed,
-            detail=detail,
-            baseline=info.baseline,
-            lossless=info.lossless,
-            emits=sorted(info.emits),
-            departures=info.departures,
-            versions=dict(_versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
-            machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-            started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            eos_ids=sorted(main.eos_ids),
-            mask_id=mask_id,
-            canvas=-(-(len(prompt_ids) + p.max_new_tokens) // size) * size if mask_id is not None else None,
-            warmup_seconds=warmup,
-        )
+        text = prompt if isinstance(prompt, str) else main.tokenizer.decode(prompt_ids)
+        self.header = _header(info, models, p, text, prompt_ids, seed, detail, warmup, replay.origin if replay else None)
+        if replay and replay.origin.edit:
+            self._recorder.know(_tokens(replay.origin.edit))
+        for _, heir in sorted(self._heirs.items()):
+            self._announce(heir)
+        self._generator = self._begin(method, models, p, list(prompt_ids))
+        if -1 in self._edits:
+            self._recorder.open((self.header.canvas or len(prompt_ids)) - len(prompt_ids))
+            self._note(-1, self._edits[-1])
+            self._take_over(self._edits[-1], self._heirs.get(-1) or (method, models, parameters(method, {**vars(p), **self._edits[-1].params})))
 
     def __iter__(self) -> Run:
         return self
@@ -118,15 +105,13 @@ class Run(Iterator[Step]):
             self._message = f"stopped after {len(self.steps)} steps and {now - self._began:.1f} s: the budget of this run is used up"
             self._finish("budget")
             raise StopIteration
-        edit, self._next_edit = self._next_edit or self._edits.get(len(self.steps) - 1), None
+        edit, self._next_edit = self._next_edit or (self._edits.get(len(self.steps) - 1) if self.steps else None), None
         try:
             if edit is not None:
-                self._recorder.check_edit(edit)
-                self.header.edits.append(TimedEdit(len(self.steps) - 1, edit))
-                self._recorder.know([*edit.force.values(), *(t for ts in edit.forbid.values() for t in ts)])
+                edit = self._edit(edit)
             self._recorder.resume()
             with _inference():
-                step = self._generator.send(edit if self.steps else None)
+                step = self._generator.send(edit)
         except StopIteration:
             if self._meter.forwards:
                 self._message = f"method '{self.header.method}' called a model after its last step; yield run.step(...) after every forward"
@@ -146,14 +131,70 @@ class Run(Iterator[Step]):
             self._finish("failed")
             raise
         self.steps.append(step)
+        if self._replay:
+            self._replay.look(step, lambda token: self._main.tokenizer.piece(token).text if token >= 0 else "nothing")
         return step
+
+    def _edit(self, edit: Edit) -> Edit | None:
+        """Check the edit and write it down; where another method takes over, that one begins and nothing is sent to it."""
+        self._check(edit)
+        self._note(len(self.steps) - 1, edit)
+        if not edit.method:
+            return edit
+        heir = self._heirs.get(len(self.steps) - 1)
+        if heir is None:
+            self._announce(heir := self._heir(edit))
+        self._take_over(edit, heir)
+        return None
+
+    def _check(self, edit: Edit) -> None:
+        check_edit(edit, self._vocab_size)
+        self._recorder.check_edit(msgspec.structs.replace(edit, params={}) if edit.method else edit)
+
+    def _note(self, after: int, edit: Edit) -> None:
+        self.header.edits.append(TimedEdit(after, edit))
+        self._recorder.know(_tokens(edit))
+
+    def _heir(self, edit: Edit) -> Heir:
+        """The method that an edit switches to, its models, and its parameters for the whole answer."""
+        method, p = successor(edit.method, self._main.record.kind, edit.params, self._length)
+        return method, assign_roles(method.info, roles_for(method.info, self._main, self._models)), p
+
+    def _announce(self, heir: Heir) -> None:
+        """The header of a run in which another method takes over."""
+        info, h = heir[0].info, self.header
+        h.title, h.baseline, h.lossless = f"{h.title}, then {info.title}", None, h.lossless and info.lossless
+        h.emits = sorted({*h.emits, *info.emits})
+        h.departures = " ".join(dict.fromkeys(d for d in (h.departures, info.departures) if d != "none")) or "none"
+        known = {(m.role, m.name) for m in h.models}
+        h.models += [msgspec.structs.replace(m.record, role=role) for role, m in heir[1].items() if (role, m.record.name) not in known]
+
+    def _begin(self, method: Method, models: Mapping[str, Model], p: Params, text: list[int]) -> Any:
+        seen = {role: counted(model, role, self._meter) for role, model in models.items()}
+        generator = method.decode(Roles(seen) if len(seen) > 1 else seen[method.info.role], text, p, self._recorder)
+        return explained(method.info, generator) if method.info.file else generator
+
+    def _take_over(self, edit: Edit, heir: Heir) -> None:
+        """A method begins from the board as it stands: a masked one fills its masks, a causal one reads the text so far as its prompt."""
+        method, models, p = heir
+        self._generator.close()
+        board = self._recorder.take_over(method.info, p, edit, self._seed)
+        start, masked = self._recorder.prompt_length, self.header.mask_id is not None
+        room = len(board) - start if masked else self._length - (len(board) - start)
+        if (self.header.mask_id not in board) if masked else (room < 1 or (len(board) > start and board[-1] in self._main.eos_ids)):
+            if not self._recorder.unrecorded:
+                raise UserError(f"nothing is left to decode after step {len(self.steps)}; fork at an earlier step.")
+            self._generator = _nothing()
+            return
+        p = parameters(method, {**vars(p), LENGTH: room})
+        self._recorder.params, self._models = p, models
+        self._generator = self._begin(method, models, p, board[:start] if masked else board)
 
     def send(self, edit: Edit) -> Step:
         """The next step, continued from the edited state. Raises UserError if nothing has been decoded yet or the edit does not fit."""
         if not self.steps or self._ended is not None:
             raise UserError("an edit needs a run that has made a step and is not over; use `edits=` to replay one up to there.")
-        _check_edit(edit, self._vocab_size)
-        self._recorder.check_edit(edit)
+        self._check(edit)
         self._next_edit = edit
         return next(self)
 
@@ -166,6 +207,8 @@ class Run(Iterator[Step]):
         self._ended = time.perf_counter()
         self._reason = reason
         self._generator.close()
+        if self._replay and reason in ("complete", "failed"):
+            self._replay.over(len(self.steps))
 
     def pieces(self, since: int = 0) -> list[Any]:
         """The token table in the order of first use, from entry `since` on (for batches)."""
@@ -184,13 +227,56 @@ class Run(Iterator[Step]):
             text=self._main.tokenizer.decode(shown).strip(),
             wall_seconds=(self._ended or time.perf_counter()) - began if self._began else 0.0,
             record_seconds=self._recorder.record_seconds,
-            message=self._message,
+            message=" ".join(sentence for sentence in (self._message, *self._remarks()) if sentence),
         )
+
+    def _remarks(self) -> list[str]:
+        """What a person has to know of an edited run: a replay that parted, a change that nothing came of."""
+        unread = sorted(self._recorder.params.unread) if self._reason == "complete" else []
+        idle = f"The method did not look at {', '.join(unread)} again after the change: it had no effect." if unread else ""
+        return [self._replay.sentence if self._replay else "", idle]
 
     def trace(self) -> Trace:
         """Header, steps so far, token table and end."""
         end = self.end()
         return Trace(header=self.header, steps=list(self.steps), pieces=self.pieces(), end=end)
+
+
+def _header(
+    info: MethodInfo, models: Mapping[str, Model], p: Params, prompt: str, ids: list[int], seed: int, detail: Detail, warmup: float, origin: Origin | None
+) -> Header:
+    main, masked = models[info.role], info.kind in ("masked", "block")
+    size = getattr(main, "block_size", 1)  # a block-diffusion board is made of whole blocks
+    return Header(
+        schema=SCHEMA_VERSION,
+        method=info.slug,
+        title=info.title,
+        family=info.family,
+        paper=info.paper,
+        params=dict(vars(p)),
+        models=[msgspec.structs.replace(model.record, role=role) for role, model in models.items()],
+        prompt=prompt,
+        prompt_ids=ids,
+        seed=seed,
+        detail=detail,
+        baseline=info.baseline,
+        lossless=info.lossless,
+        emits=sorted(info.emits),
+        departures=info.departures,
+        versions=dict(_versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        eos_ids=sorted(main.eos_ids),
+        mask_id=getattr(main, "mask_id", None) if masked else None,
+        canvas=-(-(len(ids) + getattr(p, LENGTH, 0)) // size) * size if masked else None,
+        warmup_seconds=warmup,
+        origin=origin,
+    )
+
+
+def _nothing() -> Iterator[Step]:
+    """The loop of a method that has nothing left to do."""
+    yield from ()
 
 
 def stream(
@@ -227,90 +313,9 @@ def run(
     return one.trace()
 
 
-def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
-    """A loaded model of the right kind for every role; missing roles come from the model's companions. Raises UserError."""
-    from engines.models import zoo
-
-    given = dict(model) if isinstance(model, Mapping) else {info.role: model}
-    if unknown := set(given) - set(info.needs):
-        raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {', '.join(info.needs)}.")
-    if given.get(info.role) is None:
-        raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
-    loaded: dict[str, Model] = {}
-    for role, kind in info.needs.items():
-        one = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
-        if one is None:
-            raise UserError(
-                f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of {loaded[info.role].record.name}, and none is known; "
-                f"choose {_with_companion(zoo, role)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
-            )
-        beside = {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype} if role not in given else {}
-        loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
-        if loaded[role].record.kind != kind:
-            fitting = ", ".join(m.name for m in zoo.list_models() if m.kind == kind)
-            what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
-            raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; {what_to_do}.")
-    _check_shared_tokenizer(info, loaded)
-    return loaded
-
-
-def _with_companion(zoo: Any, role: str) -> str:
-    return " or ".join(m.name for m in zoo.list_models() if role in m.roles) or "a model with one beside it"
-
-
-def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:
-    from engines.models.tokens import same_vocabulary
-
-    first, *others = loaded.values()
-    for other in others:
-        if not same_vocabulary(first.tokenizer, other.tokenizer):
-            raise UserError(f"'{info.slug}' needs models with one tokenizer; {first.record.name} and {other.record.name} number their tokens differently.")
-
-
-def _prompt_ids(model: Model, prompt: str | Sequence[int]) -> list[int]:
-    if isinstance(prompt, str):
-        if not prompt.strip():
-            raise UserError("the prompt is empty; type a question or pick a task.")
-        if len(prompt) > MAX_PROMPT_CHARACTERS:
-            raise UserError(f"the prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} are taken.")
-        if any("\ud800" <= c <= "\udfff" for c in prompt):
-            raise UserError("the prompt holds half of a character (a lone surrogate); take it out.")
-        ids = list(model.tokenizer.encode_prompt(prompt))
-    else:
-        try:
-            ids = [int(t) for t in prompt]
-        except (TypeError, ValueError, OverflowError):
-            raise UserError("the prompt is neither a text nor a list of token ids.") from None
-    if not ids:
-        raise UserError("the prompt has no tokens; give at least one id.")
-    if bad := [t for t in ids if not 0 <= t < model.vocab_size]:
-        raise UserError(f"prompt id {bad[0]} is not in the vocabulary; ids go from 0 to {model.vocab_size - 1}.")
-    return ids
-
-
-def _check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: int) -> None:
-    for model in models.values():
-        if len(prompt_ids) + new_tokens > model.max_positions:
-            raise UserError(
-                f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; {model.record.name} has room for "
-                f"{model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
-            )
-
-
-def _check_edits(edits: Edits, vocab_size: int) -> None:
-    for step, edit in edits:
-        if not isinstance(step, int) or step < 0 or not isinstance(edit, Edit):
-            raise UserError("edits are pairs (after_step, Edit) with after_step >= 0.")
-        _check_edit(edit, vocab_size)
-
-
-def _check_edit(edit: Edit, vocab_size: int) -> None:
-    """What can be refused without knowing the board; `Recorder.check_edit` looks at the positions."""
-    tokens = [*edit.force.values(), *(t for forbidden in edit.forbid.values() for t in forbidden)]
-    if bad := [t for t in tokens if not 0 <= t < vocab_size]:
-        raise UserError(f"token {bad[0]} of the edit is not in the vocabulary; ids go from 0 to {vocab_size - 1}.")
-    if bad := [p for p in edit.forbid if p < 0]:
-        raise UserError(f"position {bad[0]} cannot be edited; positions start at 0.")
+def _tokens(edit: Edit) -> list[int]:
+    """The ids that an edit names."""
+    return [*edit.force.values(), *(t for tokens in edit.forbid.values() for t in tokens)]
 
 
 def _inference() -> Any:

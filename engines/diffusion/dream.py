@@ -119,7 +119,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     forward = Forward(model)
     for a in range(P, P + G, b):
         end, i = a + b, 0
-        while i < (S := share_of(p, b)) or len(mask_positions(x[:end], model.mask_id)):  # the second half only after an edit hid something again
+        while i < (S := run.due(share_of(p, b), a, end)) or len(
+            mask_positions(x[:end], model.mask_id)
+        ):  # the second half only after an edit hid something again
             t = time_grid(S)
             freed = 1 - t[i + 1] / t[i] if i < S - 1 else torch.tensor(1.0)  # 1 - s / t
             every = mask_positions(x, model.mask_id)
@@ -184,14 +186,14 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     forward = Forward(model)
     for a in range(P, P + G, b):
         end, i, held = a + b, 0, 0
-        while i < (S := share_of(p, b)) or len(mask_positions(x[:end], model.mask_id)):  # appended steps have only what was held back
+        while i < (S := run.due(share_of(p, b), a, end)) or len(mask_positions(x[:end], model.mask_id)):  # appended steps have only what was held back
             every = mask_positions(x, model.mask_id)
             laws = forward(x, every, (a, end), p.cache)
             masks = every[every < end]  # [m]
             q = narrowed(laws.z[masks - laws.start], p.temperature, p.top_p, p.top_k)  # [m, V]
             x0 = propose(q, p.temperature, run.rng)  # [m]
             conf = token_probability(q, x0, torch.float32)  # [m]
-            n = min(len(masks), b // S + held) if i < S else len(masks)
+            n = min(len(masks), b // share_of(p, b) + held) if i < S else len(masks)
             ranked = pick(conf, n, 0, run.rng)
             ready = conf[ranked] >= p.threshold
             ready[:1] = True

@@ -75,7 +75,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     forward = Forward(model)
     for start in range(len(prompt), len(prompt) + G, b):
         end = start + b
-        plan = transfer_schedule(int((x[start:end] == model.mask_id).sum()), S * b // G)  # n_i
+        plan = transfer_schedule(int((x[start:end] == model.mask_id).sum()), run.due(S * b // G, start, end))  # n_i
         i = 0
         while i < len(plan) or len(mask_positions(x[:end], model.mask_id)):  # the second half only after an edit hid something again
             n = plan[i] if i < len(plan) else 1

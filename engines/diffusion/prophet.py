@@ -107,7 +107,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Gene
     g, all_in, reading, unchanged = 0, False, "", 0
     for start in range(P, P + G, b):
         end = start + b
-        plan = transfer_schedule(int((x[start:end] == model.mask_id).sum()), S * b // G)  # n_i
+        plan = transfer_schedule(int((x[start:end] == model.mask_id).sum()), run.due(S * b // G, start, end))  # n_i
         i = 0
         while (i < len(plan) and not all_in) or len(mask_positions(x[:end], model.mask_id)):  # the second half only after an edit hid something again
             n = plan[i] if i < len(plan) else 1

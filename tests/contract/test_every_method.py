@@ -1,6 +1,7 @@
 """What every method must keep, whatever it does: run over the registry, so a method that breaks one of these cannot be listed."""
 
 import itertools
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,12 @@ TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_steps=4096, **params):
     model = engines.load_model(MODELS[METHODS[slug].kind], dtype="float32")
     return engines.run(slug, model, prompt, params=params, seed=seed, detail=detail, edits=edits, max_steps=max_steps)
+
+
+@lru_cache(maxsize=2)
+def original_of(slug):
+    """A run to fork, decoded once for the tests of a method that stand together."""
+    return decode(slug)
 
 
 def facts(trace):
@@ -62,9 +69,12 @@ def test_it_emits_what_it_declares(slug):
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_equal_seeds_give_equal_runs(slug):
-    hot = arguments(METHODS[slug], temperature=0.8)
-    assert facts(decode(slug, seed=3, **hot)) == facts(decode(slug, seed=3, **hot))
+def test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one(slug):
+    original = decode(slug, seed=3, **arguments(METHODS[slug], temperature=0.8))
+    middle = len(original.steps) // 2
+    fork = engines.fork(original, middle)
+    assert facts(fork) == facts(original) and not fork.end.message
+    assert fork.header.origin == engines.Origin(engines.digest(original), middle, slug, METHODS[slug].title)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -139,7 +149,7 @@ def test_lossless_means_equal_to_the_baseline(slug):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_run_can_be_forked_at_any_step(slug):
     """Force another token at a place already written; the fork repeats the run up to the edit and goes on from the changed state."""
-    original = decode(slug)
+    original = original_of(slug)
     at = len(original.header.prompt_ids)
     forced = next(iter(engines.load_model(MODELS[METHODS[slug].kind], dtype="float32").tokenizer.encode_prompt("copy: Zoe")[3:4]))
     step = next(s.index for s in original.steps if s.commits and at in s.commits.positions)
@@ -153,11 +163,61 @@ def test_a_run_can_be_forked_at_any_step(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_forbidden_token_is_not_written(slug):
-    original = decode(slug)
+    original = original_of(slug)
     first, at = original.output_ids, len(original.header.prompt_ids)
     place = 4 if METHODS[slug].kind == "masked" else max(4, len(original.steps[0].commits.tokens))  # a causal run takes nothing back
     fork = decode(slug, edits=[(0, engines.Edit(forbid={at + place: [first[place]]}, **({"remask": [at + place]} if METHODS[slug].kind == "masked" else {})))])
     assert fork.output_ids[place] != first[place]
+
+
+def written(steps):
+    return [list(zip(s.commits.positions, s.commits.tokens, strict=True)) if s.commits else [] for s in steps]
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_fork_goes_on_from_the_recorded_state(slug):
+    """At its middle step: a forced token stands, a forbidden one is not written there any more, a masked place opens again."""
+    original, masked = original_of(slug), METHODS[slug].kind != "causal"
+    middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
+    before = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
+    token = next(t for t in range(20, 60) if t not in original.output_ids)
+    place = next((i for i, t in enumerate(before) if t == original.header.mask_id), len(before)) if masked else len(before)
+
+    forced = engines.fork(original, middle, edit=engines.Edit(force={first + place: token}))
+    assert written(forced.steps[:middle]) == written(original.steps[:middle]) and board(forced) == forced.output_ids
+    after = forced.steps[middle].commits
+    assert (first + place, token, "forced") in list(zip(after.positions, after.tokens, after.causes, strict=True))
+    check_consistency(engines.Trace.from_json(forced.to_json()))
+
+    hide = [first] if masked and before[0] != original.header.mask_id else []
+    place = 0 if hide else place
+    banned = original.output_ids[place]
+    forbidden = engines.fork(original, middle, edit=engines.Edit(forbid={first + place: [banned]}, remask=hide))
+    assert (first + place, banned) not in itertools.chain(*written(forbidden.steps[middle:]))
+    if hide:
+        hidden = forbidden.steps[middle].commits
+        assert (first, original.header.mask_id, "remasked") in list(zip(hidden.positions, hidden.tokens, hidden.causes, strict=True))
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_method_takes_over_where_its_control_stopped(slug):
+    """The board is kept, the prompt stays the prompt, and what follows is this method's."""
+    info = METHODS[slug]
+    control = next(s for s, i in METHODS.items() if i.kind == info.kind and i.baseline is None)
+    original = original_of(control)
+    middle = len(original.steps) // 2
+    fork = engines.fork(original, middle, method=slug)
+    assert written(fork.steps[:middle]) == written(original.steps[:middle])
+    assert fork.end.reason == "complete" and board(fork) == fork.output_ids and fork.header.prompt_ids == original.header.prompt_ids
+    assert (fork.header.canvas, len(fork.output_ids) <= original.header.params["max_new_tokens"] or info.kind == "block") == (original.header.canvas, True)
+    check_consistency(engines.Trace.from_json(fork.to_json()))
+    assert facts(engines.fork(fork, len(fork.steps))) == facts(fork)
+    done = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
+    if info.kind == "causal":  # exactly a run of the method on the text so far
+        text = [*original.header.prompt_ids, *done]
+        rest = decode(slug, text, max_new_tokens=original.header.params["max_new_tokens"] - len(done))
+        assert fork.output_ids == [*done, *rest.output_ids]
+        assert [s.forwards for s in fork.steps[middle:]] == [s.forwards for s in rest.steps]
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -359,3 +359,37 @@ def test_a_terminal_without_unicode_is_no_error(trace_file):
     environment = {"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     done = subprocess.run([sys.executable, "-m", "explorer.cli", "replay", str(trace_file)], cwd=ROOT, env=environment, capture_output=True, timeout=60)
     assert done.returncode == 0 and done.stderr == b""
+
+
+def test_fork(capsys, trace_file, tmp_path):
+    original = engines.Trace.from_json(trace_file.read_text())
+    at = len(original.header.prompt_ids)
+    out = tmp_path / "fork.json"
+    code, text, errors = call(capsys, "fork", str(trace_file), "--step", "2", "--force", f"{at + 2}=#40", "--json", str(out), "--stats")
+    made = engines.Trace.from_json(out.read_text())
+    assert code == 0 and made.output_ids[2] == 40 and text.strip() == made.text
+    assert made.header.origin.trace == engines.digest(original) and f"at {at + 2}" in errors
+    code, _, errors = call(capsys, "fork", str(trace_file), "--step", "2", "--forbid", f"{at}=#41", "--param", "temperature=0.5", "--stats")
+    assert code == 0 and "temperature=0.5" in errors
+    data = json.loads(trace_file.read_text())
+    data["steps"][1]["commits"]["tokens"][0] = next(p["id"] for p in data["pieces"] if p["id"] != data["steps"][1]["commits"]["tokens"][0])
+    (tmp_path / "other.json").write_text(json.dumps(data))
+    code, _, errors = call(capsys, "fork", str(tmp_path / "other.json"), "--step", "3")
+    assert code == 1 and "parted from the recording at step 2" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--step", "9999"], "this run has"),
+        (["--step", "1", "--force", "here=x"], "POSITION=TEXT"),
+        (["--step", "1", "--force", "40="], "the text is empty"),
+        (["--step", "1", "--forbid", "40=a very long text of many tokens"], "one token is forbidden at a time"),
+        (["--step", "1", "--force", "40=#5", "--remask", "40"], "forced and masked again"),
+        (["--step", "1", "--method", "no-such"], "unknown method"),
+        (["--step", "1", "--param", "max_new_tokens=9"], "settled when a run begins"),
+        (["--step", "1", "--max-steps", "0"], "above 0"),
+    ],
+)
+def test_forks_that_are_refused(capsys, trace_file, options, sentence):
+    assert sentence in refused(capsys, "fork", str(trace_file), *options)

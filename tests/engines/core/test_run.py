@@ -166,7 +166,7 @@ def test_missing_models_are_a_sentence(model):
         engines.run("greedy", model, [1])
 
 
-@pytest.mark.parametrize("edits", [[(-1, engines.Edit())], [(0, {"force": {}})], [("0", engines.Edit())]])
+@pytest.mark.parametrize("edits", [[(-2, engines.Edit())], [(0, {"force": {}})], [("0", engines.Edit())]])
 def test_edits_that_are_none(edits):
     with pytest.raises(engines.UserError, match="after_step"):
         start(count, edits=edits)

@@ -14,7 +14,8 @@ from engines.core.events import Edit, ModelRecord
 from engines.core.method import ModelKind, method
 from engines.core.models import KINDS, BlockMaskedLM, CausalLM, Meter, Seq2SeqLM
 from engines.core.params import max_new_tokens
-from engines.core.run import Run, assign_roles
+from engines.core.roles import assign_roles
+from engines.core.run import Run
 from engines.models.block import HFBlockMaskedLM
 from engines.models.slots import SlotCache
 from engines.models.tokens import IdTokenizer

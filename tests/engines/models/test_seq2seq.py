@@ -14,7 +14,8 @@ from engines.core.events import Edit, ModelRecord
 from engines.core.method import method
 from engines.core.models import BlockMaskedLM, CausalLM, MaskedLM, Meter, Seq2SeqLM
 from engines.core.params import max_new_tokens
-from engines.core.run import Run, assign_roles
+from engines.core.roles import assign_roles
+from engines.core.run import Run
 from engines.models.seq2seq import HFSeq2SeqLM
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model

@@ -1,0 +1,57 @@
+"""Which loaded model plays which role of a method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.core.method import MethodInfo
+from engines.core.models import Model
+
+
+def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
+    """A loaded model of the right kind for every role; missing roles come from the model's companions. Raises UserError."""
+    from engines.models import zoo
+
+    given = dict(model) if isinstance(model, Mapping) else {info.role: model}
+    if unknown := set(given) - set(info.needs):
+        raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {', '.join(info.needs)}.")
+    if given.get(info.role) is None:
+        raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
+    loaded: dict[str, Model] = {}
+    for role, kind in info.needs.items():
+        one = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
+        if one is None:
+            raise UserError(
+                f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of {loaded[info.role].record.name}, and none is known; "
+                f"choose {_with_companion(zoo, role)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
+            )
+        beside = {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype} if role not in given else {}
+        loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
+        if loaded[role].record.kind != kind:
+            fitting = ", ".join(m.name for m in zoo.list_models() if m.kind == kind)
+            what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
+            raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; {what_to_do}.")
+    _check_shared_tokenizer(info, loaded)
+    return loaded
+
+
+def _with_companion(zoo: Any, role: str) -> str:
+    return " or ".join(m.name for m in zoo.list_models() if role in m.roles) or "a model with one beside it"
+
+
+def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:
+    from engines.models.tokens import same_vocabulary
+
+    first, *others = loaded.values()
+    for other in others:
+        if not same_vocabulary(first.tokenizer, other.tokenizer):
+            raise UserError(f"'{info.slug}' needs models with one tokenizer; {first.record.name} and {other.record.name} number their tokens differently.")
+
+
+def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:
+    """What is at hand for another method's roles: the main model, and of the others those with the same name and kind."""
+    others = {role: kind for role, kind in info.needs.items() if role != info.role and role in models}
+    return {info.role: main} | {role: models[role] for role, kind in others.items() if models[role].record.kind == kind}
