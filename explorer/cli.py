@@ -89,7 +89,8 @@ def parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
     export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
     cli_trace.add_arguments(replay, export)
-    cli_fork.add_arguments(commands.add_parser("fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"))
+    fork = commands.add_parser("fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method")
+    cli_fork.add_arguments(fork)
 
     verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
     verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
@@ -121,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
     serve.set_defaults(command=serve_command)
-    own_methods(methods, run, compare, replay, bench, certify, sweep, serve)
+    own_methods(methods, run, compare, replay, fork, bench, certify, sweep, serve)
     return top
 
 
