@@ -1,4 +1,4 @@
-"""The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page, JSON, table)."""
+"""The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page, JSON, table; pictures: see cli_export)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import engines
 from engines import Step, Trace, UserError
+from explorer import cli_export
 from explorer.cli_io import cell, check_target, print_json, printable, read_traces, write
 from explorer.cli_run import split_role
 from explorer.hindsight import hindsight, summary
@@ -31,6 +32,7 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
     kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
     kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
     kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
+    cli_export.add_arguments(export, kind)
     export.add_argument("--title", default="", help="the page's title")
     export.set_defaults(command=export_command)
 
@@ -181,6 +183,8 @@ def written(step: Step) -> list[tuple[int, int]]:
 
 def export_command(args: argparse.Namespace) -> int:
     """Write traces in another form."""
+    if picture := cli_export.wanted(args):
+        return cli_export.pictures_command(args, picture)
     target = args.html or args.json or args.csv
     check_target(target)
     traces = read_traces(args.file)

@@ -1,0 +1,174 @@
+"""Figures of traces, fit for a paper: SVG text or a PNG, from one layout.
+
+figure(trace, view="board")                          # the board over all steps
+figure([a, b], view="board", clock="seconds")        # two runs on one scale
+figure(trace, view="step", step=7, format="png")     # the tokens after a step
+figure(trace, view="tree", step=3)                   # what was drafted and accepted in it
+figure([a, b, c], view="curve", clock="forwards")    # tokens over cost
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engines import Trace, UserError
+from explorer.export import fonts, look, raster
+from explorer.export.drawing import Drawing, svg
+from explorer.export.playback import CLOCKS, Clock, Playback
+from explorer.export.plot import Axes, Series, plot, plot_legend
+from explorer.export.trees import tree_board, tree_words
+from explorer.export.views import SMALL, grid, heading, legend, overview, shared_scale, token_board, totals
+
+VIEWS = ("board", "step", "tree", "curve")
+COLUMN, PAGE = 3.3, 7.0  # inches: one column and the whole width of a page
+MAX_RUNS = 8
+MAX_HEIGHT = 2000.0  # points
+MARGIN, GAP = 4.0, 16.0
+AXIS = {"steps": "steps", "forwards": "forwards", "seconds": "seconds of model and method (measured)"}
+
+
+def figure(
+    traces: Trace | Iterable[Trace],
+    *,
+    view: str = "board",
+    step: int | None = None,
+    clock: str = "",
+    format: str = "svg",
+    width: float = PAGE,
+    dpi: int = 300,
+) -> str | bytes:
+    """A figure of one trace or several. Raises UserError where it cannot be drawn.
+
+    view: board (all steps), step (tokens after one), tree (draft tree of one), curve (tokens over the clock). step: its number as `replay` shows it; the
+    last one that fits the view if not given. clock: steps, forwards or seconds. width: inches, 3.3 is a column and 7 a page. dpi: of a PNG.
+    """
+    several = [traces] if isinstance(traces, Trace) else list(traces)
+    if format not in ("svg", "png"):
+        raise UserError(f"format={str(format)[:20]} is not allowed; choose svg or png.")
+    drawing = layout(several, view=view, step=step, clock=clock, width=width)
+    return svg(drawing) if format == "svg" else raster.png(drawing, _checked_dpi(dpi))
+
+
+def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = None, clock: str = "", width: float = PAGE) -> Drawing:
+    """The figure as a drawing, for either writer. Raises UserError."""
+    if view not in VIEWS:
+        raise UserError(f"view={str(view)[:20]} is not allowed; choose {', '.join(VIEWS)}.")
+    unit = checked_clock(clock or ("forwards" if view == "curve" else "steps"))
+    if not 1 <= len(traces) <= MAX_RUNS:
+        raise UserError(f"{len(traces)} traces do not make a figure; give 1 to {MAX_RUNS}.")
+    if not isinstance(width, (int, float)) or not 2 <= width <= 20:
+        raise UserError(f"width={str(width)[:20]} is not allowed; give 2 to 20 inches (3.3 is a column, 7 a page).")
+    runs = [Playback(trace) for trace in traces]
+    if any(not run.length for run in runs):
+        raise UserError("a trace has no steps; there is nothing to draw.")
+    drawing = Drawing(72 * width, 0, _title(runs, view))
+    if view == "curve":
+        _curve(drawing, runs, unit)
+    else:
+        _panels(drawing, runs, view, step, unit)
+    if drawing.height > MAX_HEIGHT:
+        raise UserError(f"the figure would be {drawing.height / 72:.0f} inches high; choose a greater width, fewer traces or the view board or curve.")
+    return drawing
+
+
+def checked_clock(clock: str) -> Clock:
+    """A clock by its name. Raises UserError."""
+    for known in CLOCKS:
+        if clock == known:
+            return known
+    raise UserError(f"clock={str(clock)[:20]} is not allowed; choose {', '.join(CLOCKS)}.")
+
+
+def _checked_dpi(dpi: int) -> int:
+    if isinstance(dpi, bool) or not isinstance(dpi, int) or not 50 <= dpi <= 1200:
+        raise UserError(f"dpi={str(dpi)[:20]} is not allowed; give a whole number from 50 to 1200.")
+    return dpi
+
+
+def _title(runs: Sequence[Playback], view: str) -> str:
+    what = {"board": "Token board over steps", "step": "Token board", "tree": "Draft tree", "curve": "Tokens over cost"}[view]
+    return f"{what}: {' and '.join(run.header.title for run in runs)}"
+
+
+def cursor_of(run: Playback, view: str, step: int | None) -> int:
+    """How many steps are done in the picture of `step`. Raises UserError for a step that is not there, or has no tree in the view tree."""
+    trees = [i for i, one in enumerate(run.trace.steps) if one.tree]
+    if view == "tree" and not trees:
+        raise UserError(f"{run.header.title} has no draft trees; choose the view board, step or curve.")
+    if step is None:
+        return run.length if view != "tree" else 1 + max(trees, key=lambda i: (sum(run.trace.steps[i].tree.accepted), -i))  # type: ignore[union-attr]
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < run.length:
+        raise UserError(f"step {str(step)[:20]} is not in the trace; it has steps 0 to {run.length - 1}.")
+    if view == "tree" and step not in trees:
+        near = min(trees, key=lambda i: abs(i - step))
+        raise UserError(f"step {step} has no draft tree; the nearest one that has is {near}.")
+    return step + 1
+
+
+def columns_for(runs: Sequence[Playback], view: str, width: float) -> int:
+    """How many panels stand side by side."""
+    if len(runs) == 1 or width < 320:
+        return 1
+    if view == "board":
+        return 2 if (width / 2 - 40) / max(run.widest - run.start for run in runs) >= 3.2 else 1
+    return 2
+
+
+def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, clock: Clock) -> None:
+    columns = columns_for(runs, view, d.width)
+    w = (d.width - 2 * MARGIN - GAP * (columns - 1)) / columns
+    scale = shared_scale(runs, clock, w) if view == "board" else None
+    y, tallest, said = MARGIN, 0.0, []
+    for i, run in enumerate(runs):
+        if i and i % columns == 0:
+            y, tallest = y + tallest + 12, 0.0
+        x, t = MARGIN + (i % columns) * (w + GAP), cursor_of(run, view, None if view == "board" else step)
+        top = y + heading(d, run, x, y, w)
+        if scale:
+            top += overview(d, run, t, x, top, w, scale)
+        else:
+            top += _one_step(d, run, view, t, x, top, w)
+        said.append(f"{run.header.title}: {totals(run, t)}; prompt: {run.header.prompt}; text: {run.trace.text}")
+        tallest = max(tallest, top - y)
+    y += tallest + 8
+    d.line([(MARGIN, y - 3), (d.width - MARGIN, y - 3)], look.surface("line"), 0.5)
+    if scale:
+        d.text(MARGIN, y + 7, f"Rows: {clock}, from top to bottom, on one scale. Columns: positions.", SMALL, look.surface("muted"))
+        y += 11
+    d.height = y + legend(d, runs, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
+    d.about = " ".join(said)
+
+
+def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, w: float) -> float:
+    start = y
+    about = totals(run, t) if view == "step" else tree_words(run, t)
+    d.text(x, y + 5, f"after {t} of {run.length} steps: {about}", SMALL, look.surface("text"), room=w)
+    y += 11
+    if view == "step":
+        kinds = list(dict.fromkeys(span.kind for span in run.trace.steps[t - 1].spans))
+        y += token_board(d, run, t, x, y, w, 7.0 if grid(run, w, 7.0, len(kinds)).height < 380 else 5.6, kinds)
+    else:
+        y += tree_board(d, run, t, x, y, w)
+    for line in fonts.wrap(run.trace.steps[t - 1].note, "sans", SMALL, w, 2):
+        y += 9
+        d.text(x, y, line, SMALL, look.surface("muted"))
+    return y - start + 4
+
+
+def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
+    series = []
+    for i, run in enumerate(runs):
+        points = tuple((run.axes[clock][t], float(run.tokens(t))) for t in range(run.length + 1))
+        cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
+        name = f"{run.header.title}: {run.tokens(run.length)} tokens, {cost}"
+        series.append(Series(name, points, i, "steps", markers=run.length <= 40))
+    axes = Axes(AXIS[clock], "tokens", max(run.end(clock) for run in runs) or 1.0, max(1.0, *(y for one in series for _, y in one.points)))
+    height = min(0.62 * d.width, 230.0)
+    prompts = dict.fromkeys(run.header.prompt for run in runs)
+    top = MARGIN
+    if len(prompts) == 1:
+        d.text(MARGIN, top + 7, f"prompt: {runs[0].header.prompt}", SMALL, look.surface("muted"), room=d.width - 2 * MARGIN)
+        top += 12
+    plot(d, axes, series, MARGIN, top, d.width - 2 * MARGIN, height)
+    d.height = top + height + 2 + plot_legend(d, series, MARGIN + 30, top + height, d.width - 2 * MARGIN - 34) + MARGIN
+    d.about = " ".join(f"{run.header.title} ({run.models}): {totals(run, run.length)}." for run in runs)

@@ -1,0 +1,162 @@
+"""A trace as a picture reads it: the board after any number of steps, and how far each clock has come. The player keeps the same rules in store.js."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+
+from engines import Step, Trace
+
+Clock = Literal["steps", "forwards", "seconds"]
+CLOCKS: tuple[Clock, ...] = ("steps", "forwards", "seconds")
+CAUSES = {"accepted": "accepted", "bonus": "bonus", "forced": "forced"}
+TIE = 1e-9  # a step that cost nothing has happened with the one before it
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A place of the board: its token (None while open), its state by the theme's names, and the step that wrote it (-1: none did)."""
+
+    position: int
+    token: int | None
+    state: str
+    step: int
+
+
+class Playback:
+    """A trace with its cursor: t counts finished steps, 0 is the prompt alone."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.header = trace, trace.header
+        self.pieces = {piece.id: piece for piece in trace.pieces}
+        self.ends = set(trace.header.eos_ids)
+        self.start = len(trace.header.prompt_ids)
+        self.axes: dict[Clock, list[float]] = {
+            "steps": [float(t) for t in range(len(trace.steps) + 1)],
+            "forwards": [0.0, *accumulate(float(sum(step.forwards.values())) for step in trace.steps)],
+            "seconds": [0.0, *accumulate(step.model_seconds + step.method_seconds for step in trace.steps)],
+        }
+        self.widths = [trace.header.canvas if trace.header.canvas is not None else self.start]
+        self._history: dict[int, list[tuple[int, int, str]]] = {}
+        for number, step in enumerate(trace.steps):
+            self._commit(number, step)
+        self._lanes: dict[str, tuple[float, float]] = {}
+        for step in trace.steps:
+            self._range(step)
+
+    def _commit(self, number: int, step: Step) -> None:
+        width = self.widths[-1]
+        for position, token, cause in zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True) if step.commits else ():
+            behind = range(position, width) if token < 0 else (position,)
+            for place in behind:
+                self._history.setdefault(place, []).append((number, token, cause))
+            width = min(width, position) if token < 0 else max(width, position + 1)
+        self.widths.append(width)
+
+    def _range(self, step: Step) -> None:
+        for lane in step.scores:
+            if lane.unit == "probability":
+                self._lanes[lane.name] = (0.0, 1.0)
+                continue
+            values = lane.values.array()
+            known = values[np.isfinite(values)]
+            if known.size:
+                low, high = self._lanes.get(lane.name, (math.inf, -math.inf))
+                self._lanes[lane.name] = (min(low, float(known.min())), max(high, float(known.max())))
+
+    @property
+    def length(self) -> int:
+        """Steps."""
+        return len(self.trace.steps)
+
+    @property
+    def widest(self) -> int:
+        """Positions of the longest board, prompt included."""
+        return max(self.widths)
+
+    @property
+    def lane(self) -> str | None:
+        """The score that colours open cells: confidence where there is one, else the first."""
+        return "confidence" if "confidence" in self._lanes else next(iter(self._lanes), None)
+
+    def lane_range(self, name: str) -> tuple[float, float]:
+        """Ends of a score over the whole run; 0 and 1 for a probability."""
+        return self._lanes[name]
+
+    def end(self, clock: Clock) -> float:
+        """Where the run ends on a clock."""
+        return self.axes[clock][-1]
+
+    def cursor(self, clock: Clock, x: float) -> int:
+        """How many steps are done at place x."""
+        return max(0, bisect_right(self.axes[clock], x + TIE) - 1)
+
+    def board(self, t: int) -> list[Cell]:
+        """All cells after t steps."""
+        cells, ended = [], False
+        for position in range(self.widths[t]):
+            write = self._last(position, t)
+            raw = write[1] if write else self.header.prompt_ids[position] if position < self.start else self.header.mask_id
+            token = None if raw is None or raw < 0 or raw == self.header.mask_id else raw
+            ended = ended or (position >= self.start and raw in self.ends)
+            cells.append(Cell(position, token, self._state(token is None, write, t, ended), write[0] if write else -1))
+        return cells
+
+    def _last(self, position: int, t: int) -> tuple[int, int, str] | None:
+        writes = self._history.get(position)
+        if not writes:
+            return None
+        at = bisect_right(writes, t - 1, key=lambda write: write[0])
+        return writes[at - 1] if at else None
+
+    @staticmethod
+    def _state(open_: bool, write: tuple[int, int, str] | None, t: int, ended: bool) -> str:
+        now = write is not None and write[0] == t - 1
+        if open_:
+            return "remasked" if now else "masked"
+        if write is None:
+            return "prompt"
+        if now:
+            return CAUSES.get(write[2], "new")
+        return "forced" if write[2] == "forced" else "eos" if ended else "old"
+
+    def tokens(self, t: int) -> int:
+        """Tokens gained after t steps: ids after the prompt and before the first end mark, masks not counted."""
+        count = 0
+        for token in self.trace.output_ids if t == self.length else [cell.token for cell in self.board(t)[self.start :]]:
+            if token in self.ends:
+                break
+            count += token is not None and token >= 0 and token != self.header.mask_id
+        return count
+
+    def levels(self, t: int) -> dict[int, float]:
+        """0..1 by position: the score of the step that led to t, for colour; positions without a value are left out."""
+        if t == 0 or self.lane is None:
+            return {}
+        lane = next((lane for lane in self.trace.steps[t - 1].scores if lane.name == self.lane), None)
+        if lane is None:
+            return {}
+        low, high = self._lanes[self.lane]
+        values = lane.values.array().ravel()
+        part = np.clip((values - low) / (high - low), 0, 1) if high > low else np.full(values.shape, 0.5)
+        return {lane.start + i: float(value) for i, value in enumerate(part) if math.isfinite(value)}
+
+    def text_of(self, token: int) -> str:
+        """What a token looks like; an id without an entry is named."""
+        piece = self.pieces.get(token)
+        return piece.text if piece else f"token {token}"
+
+    def kind_of(self, token: int) -> str:
+        """text, special or byte."""
+        piece = self.pieces.get(token)
+        return piece.kind if piece else "special"
+
+    @property
+    def models(self) -> str:
+        """The names of the models."""
+        return " + ".join(model.name for model in self.header.models)

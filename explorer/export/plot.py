@@ -1,0 +1,131 @@
+"""Lines and dots on two axes, for figures: colours, dashes and markers differ together, so that grey print and colour-blind eyes tell them apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from explorer.export import fonts, look
+from explorer.export.drawing import Dash, Drawing
+from explorer.export.views import SMALL, nice
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points with a name. `joined`: a line through them ("line", "steps" or ""). `bars`: (low, high) of each. `look`: which colour, dash and marker."""
+
+    name: str
+    points: tuple[Point, ...]
+    look: int
+    joined: str = "line"
+    bars: tuple[Point, ...] = ()
+    markers: bool = True
+    labels: tuple[str, ...] = ()
+    quiet: bool = False  # grey: what the others are held against
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Titles and ends of both axes; log: the horizontal one is logarithmic, with ticks at `places`."""
+
+    x: str
+    y: str
+    right: float
+    top: float
+    left: float = 0.0
+    bottom: float = 0.0
+    log: bool = False
+    places: tuple[float, ...] = ()
+    percent: bool = False
+
+
+@dataclass
+class Frame:
+    """Where values go inside a drawing."""
+
+    axes: Axes
+    x: float
+    y: float
+    w: float
+    h: float
+    ends: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def at(self, point: Point) -> Point:
+        """Values to points of the page."""
+        a = self.axes
+        scale = math.log if a.log else float
+        across = (scale(point[0]) - scale(a.left)) / ((scale(a.right) - scale(a.left)) or 1)
+        return self.x + across * self.w, self.y + self.h - (point[1] - a.bottom) / ((a.top - a.bottom) or 1) * self.h
+
+
+def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w: float, h: float) -> Frame:
+    """Axes with grid and titles, then the series; the legend is drawn by `plot_legend`."""
+    frame = Frame(axes, x + 34, y + 4, w - 40, h - 30)
+    ink, grid = look.surface("muted"), look.mix(look.surface("line"), "#ffffff", 0.4)
+    for place in nice(axes.bottom, axes.top, max(2, int(frame.h / 28))):
+        _, at = frame.at((axes.right, place))
+        d.line([(frame.x, at), (frame.x + frame.w, at)], grid, 0.5)
+        d.text(frame.x - 4, at + 2.2, f"{100 * place:g} %" if axes.percent else f"{place:,g}", SMALL, ink, anchor="end")
+    for place in axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44))):
+        at, _ = frame.at((place, axes.bottom))
+        d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
+        d.text(at, frame.y + frame.h + 10, f"{place:g}", SMALL, ink, anchor="middle")
+    d.line([(frame.x, frame.y), (frame.x, frame.y + frame.h), (frame.x + frame.w, frame.y + frame.h)], ink, 0.7)
+    d.text(frame.x + frame.w / 2, frame.y + frame.h + 21, axes.x, 6.8, look.surface("text"), anchor="middle", room=frame.w)
+    d.text(x + 6.5, frame.y + frame.h / 2, axes.y, 6.8, look.surface("text"), anchor="middle", upright=True)
+    for one in series:
+        _series(d, frame, one)
+    return frame
+
+
+def _paint(one: Series) -> tuple[str, Dash, str]:
+    colour, dash, marker = look.series(one.look)
+    return (look.surface("muted"), (), "circle") if one.quiet else (colour, dash, marker)
+
+
+def _series(d: Drawing, frame: Frame, one: Series) -> None:
+    colour, dash, kind = _paint(one)
+    places = [frame.at(point) for point in one.points]
+    for (low, high), (across, _) in zip(one.bars, places, strict=False):
+        top, bottom = frame.at((one.points[0][0], high))[1], frame.at((one.points[0][0], low))[1]
+        d.line([(across, top), (across, bottom)], colour, 0.7)
+        for end in (top, bottom):
+            d.line([(across - 1.6, end), (across + 1.6, end)], colour, 0.7)
+    if one.joined and len(places) > 1:
+        corners = places[:1]
+        for (x0, y0), (x1, y1) in pairwise(places):
+            corners += [(x1, y0), (x1, y1)] if one.joined == "steps" and (x0, y0) != (x1, y1) else [(x1, y1)]
+        d.line(corners, colour, 1.3, dash)
+    for across, down in places if one.markers else places[-1:]:
+        marker(d, kind, across, down, 2.3 if one.joined else 3.0, colour)
+    for (across, down), text in zip(places, one.labels, strict=False):
+        d.text(across, down - 4, text, 5.2, colour, anchor="middle")
+
+
+def marker(d: Drawing, kind: str, x: float, y: float, r: float, colour: str) -> None:
+    """A filled sign with a thin white edge, so that signs on top of each other can be told apart."""
+    if kind in ("circle", "square"):
+        d.box(x - r, y - r, 2 * r, 2 * r, colour, "#ffffff", 0.5, r if kind == "circle" else 0)
+        return
+    corners = [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)] if kind == "diamond" else [(0, -1.3), (1.25, 1), (-1.25, 1)]
+    d.line([(x + r * a, y + r * b) for a, b in corners], "#ffffff", 0.5, (), colour)
+
+
+def plot_legend(d: Drawing, series: Sequence[Series], x: float, y: float, w: float) -> float:
+    """Names with their signs in columns; returns the height."""
+    size = 6.6
+    wide = max(fonts.width(fonts.legible(one.name)[0], "sans", size) for one in series) + 30
+    columns = max(1, min(len(series), int(w // wide)))
+    for i, one in enumerate(series):
+        row, column = divmod(i, columns)
+        left, down = x + column * w / columns, y + 8 + row * 10.5
+        colour, dash, kind = _paint(one)
+        if one.joined:
+            d.line([(left, down - 2.3), (left + 18, down - 2.3)], colour, 1.3, dash)
+        marker(d, kind, left + 9, down - 2.3, 2.3, colour)
+        d.text(left + 23, down, one.name, size, look.surface("text"), room=w / columns - 26)
+    return 10.5 * -(-len(series) // columns) + 4
