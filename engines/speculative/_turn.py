@@ -16,7 +16,7 @@ from engines.core.method import LaneInfo
 from engines.core.models import CausalLM, Extended
 from engines.core.params import Float, Param, Params
 from engines.core.sampling import entropy, law, token_probability
-from engines.speculative._verify import Draft, Verdict, cut, record_tree, verify
+from engines.speculative._verify import Draft, Verdict, record_tree, verify, written
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -78,9 +78,9 @@ class Target:
         c = len(chain)
         parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
         z = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents).logits  # [c + n, V]
-        verdict = verify(z[c:], draft, self.p.temperature, rng)
+        verdict = verify(z[c:], draft, self.p.temperature, rng, self.model.eos_ids)
         self.cache.keep(base, [*range(c), *(c + r for r in verdict.path)])
-        gained = cut([*(draft.tokens[r] for r in verdict.path[1:]), verdict.emitted], self.model.eos_ids, self.end - len(ids))
+        gained = written(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
         return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
 
@@ -138,7 +138,11 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        behind = {"residual": "the next is drawn from what the draft law left over", "target": "one more drawn from the target"}
+        behind = {
+            "residual": "the next is drawn from what the draft law left over",
+            "target": "one more drawn from the target",
+            "draft": "the last of them is the end mark",
+        }
         return f"{self.accepted} of {n} drafted tokens accepted, {behind.get(self.verdict.source, 'one more from the target')}."
 
 

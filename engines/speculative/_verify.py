@@ -33,7 +33,7 @@ class Draft:
     laws: row -> q [V], the law that the row's children were drawn from, one after another without replacement; a row without one has children that
     were chosen without chance. A drawn child must stay: leaving one out because of its token breaks the law. replacement: siblings were drawn from
     the same q again and again (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no law is known. source: what
-    `add` notes where it is told nothing else.
+    `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per row, under the name value_name.
     """
 
     root: int
@@ -44,6 +44,8 @@ class Draft:
     sources: list[str] = field(init=False)
     chances: list[float | None] = field(init=False)
     laws: dict[int, Tensor] = field(default_factory=dict)
+    values: list[float | None] = field(default_factory=list)
+    value_name: str = ""
 
     def __post_init__(self) -> None:
         self.tokens, self.parents, self.sources, self.chances = [self.root], [-1], ["root"], [None]
@@ -94,7 +96,7 @@ class Test:
 class Verdict:
     """What became of a tree: the rows kept (0 first), the token emitted behind them and where it came from, and the tests in the order they were made.
 
-    emitted is -1 and source "draft" where the walk ended in a row without logits: the target has not read it, so nothing of its own follows.
+    emitted is -1 and source "draft" where nothing of the target's own follows: the walk ended in a row that the target has not read, or at an end mark.
     """
 
     path: list[int]
@@ -103,16 +105,17 @@ class Verdict:
     tests: list[Test]
 
 
-def verify(z: Tensor, draft: Draft, temperature: float, rng: Generator) -> Verdict:
+def verify(z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int] = frozenset()) -> Verdict:
     """Walk the tree with the target's logits z [n, V] of its rows. Random numbers: a uniform per test in visiting order, then the emitted token's.
 
-    z may lack leaves at the end of the tree: they are tested by what stands above them, and a walk that ends there emits nothing.
+    z may lack leaves at the end of the tree: they are tested by what stands above them, and a walk that ends there emits nothing. Nor does one that
+    has kept one of the end marks `ends`: what was drafted behind it is no text.
     """
     below, path, tests = children(draft.parents), [0], []
     best = top_ids(z, 1)[:, 0].tolist() if temperature == 0 else []
     while True:
         row = path[-1]
-        if row >= len(z):
+        if row >= len(z) or (row and draft.tokens[row] in ends):
             return Verdict(path, -1, "draft", tests)
         q = draft.laws.get(row)
         if temperature == 0:
@@ -158,10 +161,9 @@ def _rejection(p: Tensor, q: Tensor, candidates: Sequence[int], draft: Draft, rn
     return None, r
 
 
-def cut(gained: list[int], eos_ids: frozenset[int], room: int) -> list[int]:
-    """What may be written of the tokens gained: up to the first end mark and the room left."""
-    first_end = next((i + 1 for i, token in enumerate(gained) if token in eos_ids), len(gained))
-    return gained[: min(first_end, room)]
+def written(draft: Draft, verdict: Verdict) -> list[int]:
+    """The tokens that a walk adds to the text: the drafted ones that were kept, and the target's own behind them if there is one."""
+    return [*(draft.tokens[row] for row in verdict.path[1:]), *([verdict.emitted] if verdict.emitted >= 0 else [])]
 
 
 def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Sequence[int] | None = None) -> Tree:
@@ -180,7 +182,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         tokens=list(draft.tokens),
         accepted=[row in kept for row in range(len(draft))],
         why=why,
-        emitted=[*(draft.tokens[r] for r in verdict.path[1:]), *([verdict.emitted] if verdict.emitted >= 0 else [])],
+        emitted=written(draft, verdict),
         sources=list(draft.sources),
         ranks=list(order),
         draft_logprobs=[None if c is None else max(FLOOR, _log(c)) for c in draft.chances] if known else [],
@@ -188,6 +190,8 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         emitted_source=verdict.source,
         chances=[tested[r].chance if r in tested else None for r in range(len(draft))],
         uniforms=[tested[r].u if r in tested else None for r in range(len(draft))],
+        values=list(draft.values),
+        value_name=draft.value_name,
     )
 
 

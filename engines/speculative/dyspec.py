@@ -78,6 +78,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
             greedy(growth, p.budget, deepest)
         else:
             layers(growth, p.budget, deepest, p.threshold or 1 / p.budget)
+        draft.values, draft.value_name = [None, *growth.value[1:]], "value of its slot"
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(**turn.groups(), lanes=run.calls(VERBS), facts=turn.facts(**growth.facts()), note=note(turn, growth))

@@ -28,7 +28,7 @@ from engines.core.params import Bool, Choice, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import draw
 from engines.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.speculative._verify import Draft, cut, verify
+from engines.speculative._verify import Draft, verify, written
 
 if TYPE_CHECKING:
     from torch import Generator as Rng
@@ -148,9 +148,8 @@ def verify_block(target: Target, ids: list[int], tested: Sequence[Guess], z: Ten
         if guess.law is not None:
             draft.laws[row] = guess.law
         draft.add(row, guess.token, guess.chance)
-    verdict = verify(z, draft, target.p.temperature, rng)
-    own = [verdict.emitted] if verdict.emitted >= 0 else []
-    gained = cut([*(draft.tokens[row] for row in verdict.path[1:]), *own], target.model.eos_ids, target.end - len(ids))
+    verdict = verify(z, draft, target.p.temperature, rng, target.model.eos_ids)
+    gained = written(draft, verdict)[: target.end - len(ids)]
     target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
     return Turn(ids, draft, verdict, z, z[:0], gained, [])
 
@@ -181,6 +180,8 @@ def note(turn: Turn, was: str, discarded: int) -> str:
     if was == "pre":
         found = "it stays" if turn.accepted else f"it is refused, and with it all {discarded} drafts"
         return f"Pre-verify: while the block was written, the target looked at its first token; {found}."
+    if turn.verdict.source == "draft" and turn.accepted < n:
+        return f"Post-verify: {turn.accepted} of {n} tokens stay, the last of them the end mark; what was drafted behind it is no text."
     if turn.verdict.source == "draft":
         return f"Post-verify: all {n} tokens under test stay, the first of the next block among them; nobody waited."
     return f"Post-verify: {turn.accepted} of {n} tokens stay, {discarded} drafts are thrown away, and one comes from the target."

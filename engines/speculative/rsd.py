@@ -82,10 +82,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
             return torch.rand(drafter.vocab_size, dtype=torch.float64, generator=run.rng)
 
         if p.variant == "S" and not p.replacement:
-            beams(draft, p.width, min(p.length, target.room(ids)), laws, noise)
+            _, scores = beams(draft, p.width, min(p.length, target.room(ids)), laws, noise)
         else:
             b = factors(p.branching) if p.variant == "C" else [p.width, *[1] * (p.length - 1)]
-            fan(draft, b[: target.room(ids)], laws, noise)
+            scores = fan(draft, b[: target.room(ids)], laws, noise)
+        draft.values, draft.value_name = [None, *scores[1:]], "perturbed log-probability"
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         facts = turn.facts(levels=max(draft.depths()), rescued=rescued(turn), **({"repeated": repeated(draft)} if p.replacement else {}))

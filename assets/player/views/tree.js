@@ -11,7 +11,7 @@ const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreach
 export function rowsOf(tree) {
   const rows = tree.tokens.map((token, i) => ({ token, parent: tree.parents[i], why: tree.why[i], source: tree.sources?.[i], rank: tree.ranks?.[i],
     draft: tree.draft_logprobs?.[i] ?? null, target: tree.target_logprobs?.[i] ?? null,
-    chance: tree.chances?.[i] ?? null, drawn: tree.uniforms?.[i] ?? null, state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted") }));
+    chance: tree.chances?.[i] ?? null, drawn: tree.uniforms?.[i] ?? null, value: tree.values?.[i] ?? null, name: tree.value_name, state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted") }));
   const path = rows.map((row, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
   let parent = path.at(-1) ?? 0;
   for (const token of tree.emitted.slice(path.length)) {
@@ -29,6 +29,7 @@ function edgeWidth({ draft, target, rank }) {
 function tell(row) {
   const probability = (name, logprob) => (logprob === null ? "" : `${name} probability ${number(Math.exp(logprob))}`);
   return [row.why, row.source && `source: ${row.source}`, row.rank !== undefined && `rank ${row.rank}`, probability("draft", row.draft), probability("target", row.target),
+    row.name && row.value !== null && `${row.name} ${number(row.value)}`,
     row.chance !== undefined && row.chance !== null && `chance to be kept ${number(row.chance)}${row.drawn === null ? "" : `, drawn ${number(row.drawn)}`}`,
     row.folded && `${row.folded} nodes below are folded`].filter(Boolean).join(", ");
 }

@@ -177,6 +177,10 @@ def test_every_row_is_judged_in_its_own_context(construction):
     trace = decode(models, temperature=1.0, draft_temperature=0.8, construction=construction)
     assert check_rows(trace, models, 0.8) > 50
     assert all(step.facts["drafted"] <= 12 and step.facts["layers"] <= 8 for step in trace.steps)
+    for step in trace.steps:
+        below = [value for value in step.tree.values if value is not None]
+        assert step.tree.values[0] is None and step.tree.value_name == "value of its slot"
+        assert min([1.0, *below]) == pytest.approx(step.facts["least_slot"]) and (construction == "threshold" or below == sorted(below, reverse=True))
 
 
 def test_layers_cost_one_forward_each_and_single_nodes_at_most_one():

@@ -9,7 +9,7 @@ import torch
 import engines
 from engines.core.sampling import accept_probability, draw, law
 from engines.core.trees import children, from_child_counts, row_depths
-from engines.speculative._verify import Draft, cut, verify
+from engines.speculative._verify import Draft, verify, written
 from engines.speculative.token_recycling import TEMPLATES, expand, update
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
@@ -83,9 +83,19 @@ def test_an_empty_table_drafts_nothing():
     assert first.tokens_fed == 3 and len(first.tree.tokens) == 1 and first.facts["accepted"] == 0
 
 
-@pytest.mark.parametrize(("gained", "room", "left"), [([1, 2, 3], 9, [1, 2, 3]), ([1, 7, 3], 9, [1, 7]), ([7, 7], 9, [7]), ([1, 2, 7], 2, [1, 2])])
-def test_the_cut(gained, room, left):
-    assert cut(gained, frozenset({7}), room) == left
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nothing_is_accepted_behind_an_end_mark(temperature):
+    """Everything drafted is what the target would write, so without end marks all of it stays; with one the walk ends at it and draws nothing more."""
+    chain = [5, 1, 7, 3]
+    z = torch.full((4, 9), -1e4)
+    z[torch.arange(4), torch.tensor([1, 7, 3, 2])] = 0.0
+    draft = Draft.of(chain, [-1, 0, 1, 2], "matrix")
+    whole = verify(z, draft, temperature, torch.Generator().manual_seed(0))
+    assert written(draft, whole) == [1, 7, 3, 2] and whole.path == [0, 1, 2, 3]
+    ended = verify(z, draft, temperature, torch.Generator().manual_seed(0), frozenset({7}))
+    assert written(draft, ended) == [1, 7] and ended.path == [0, 1, 2] and ended.emitted == -1 and ended.source == "draft"
+    root = verify(z, draft, temperature, torch.Generator().manual_seed(0), frozenset({5}))
+    assert root.path == whole.path  # the root is text already
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
