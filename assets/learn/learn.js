@@ -1,0 +1,179 @@
+// Lessons: a list, a text with stops, and a real player of the recorded run beside it. And the glossary.
+
+import { el, setText } from "../player/dom.js";
+import { mount, mountToolbar } from "../player/player.js";
+
+const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
+const GLOSSARY = "glossary";
+let ids = 0;
+
+function styles(...names) {
+  for (const name of names) {
+    const href = new URL(name, import.meta.url).href;
+    if (!document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
+  }
+}
+
+/** The JSON text of a recorded run; a gzipped file is unpacked here. */
+async function recorded(name) {
+  const answer = await fetch(new URL(`../traces/${encodeURIComponent(name)}.json.gz`, import.meta.url));
+  if (!answer.ok) throw new Error(`The recorded run ${name} could not be fetched (${answer.status}). Reload the page and open the lesson again.`);
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return new TextDecoder().decode(bytes);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+const group = (list, key) => list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
+const section = (name, ...content) => el("section", {}, el("h4", {}, name), ...content);
+
+class Learn {
+  /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name)` gives the JSON text of a recorded run. */
+  constructor(element, { data, theme, fetchTrace = recorded }) {
+    styles("../player/player.css", "learn.css");
+    Object.assign(this, { lessons: data.lessons, terms: new Map(data.glossary.map((entry) => [entry.term, entry])), fetchTrace, at: null, open: null, id: ids++ });
+    this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": "Lesson" });
+    this.bar = el("div", {});
+    this.stage = el("div", {});
+    this.side = el("div", { class: "learn-stage" }, this.bar, this.stage);
+    this.choices = new Map();
+    this.root = el("div", { class: "dx learn" }, this.#list(), this.#select(), this.text, this.side);
+    element.replaceChildren(this.root);
+    this.player = mount(this.stage, { group: GROUP, slot: `${GROUP}-${this.id}`, title: "", theme });
+    this.toolbar = mountToolbar(this.bar, { group: GROUP, theme });
+    this.toolbar.group.listeners.add(() => this.#follow());
+    this.show(this.lessons[0].method);
+  }
+
+  #list() {
+    const item = (key, title) => {
+      const button = el("button", { type: "button", onclick: () => this.show(key, true) }, title);
+      this.choices.set(key, button);
+      return el("li", {}, button);
+    };
+    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+      el("div", {}, el("h4", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))));
+    return el("nav", { class: "learn-list", "aria-label": "Lessons" }, ...families, el("div", {}, el("h4", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))));
+  }
+
+  /** The list of a narrow screen. */
+  #select() {
+    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+      el("optgroup", { label: family }, ...lessons.map(({ method, title }) => el("option", { value: method }, title))));
+    this.box = el("select", { "aria-label": "Lesson", onchange: () => this.show(this.box.value, true) }, ...families, el("option", { value: GLOSSARY }, "Glossary"));
+    return el("div", { class: "learn-choice" }, this.box);
+  }
+
+  /** Opens a lesson by its method, or the glossary; `focus` moves the keyboard to the text. */
+  show(key, focus = false) {
+    for (const [name, button] of this.choices) button.setAttribute("aria-current", name === key ? "page" : "false");
+    this.box.value = key;
+    this.at = key;
+    this.side.hidden = key === GLOSSARY;
+    this.root.toggleAttribute("data-wide", key === GLOSSARY);
+    if (key === GLOSSARY) this.#glossary();
+    else this.#lesson(this.lessons.find(({ method }) => method === key));
+    if (focus) this.text.focus({ preventScroll: true }), this.root.scrollIntoView({ block: "start" });
+  }
+
+  #lesson(lesson) {
+    const n = this.lessons.indexOf(lesson);
+    const near = (i, label) => (this.lessons[i] ? el("button", { type: "button", onclick: () => this.show(this.lessons[i].method, true) }, `${label}: ${this.lessons[i].title}`) : el("span", {}));
+    this.say = el("p", { class: "learn-say", "aria-live": "polite" });
+    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`));
+    const about = [lesson.family, lesson.lossless ? "lossless" : ""].filter(Boolean).join(" · ");
+    const paper = lesson.address ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper) : null;
+    this.text.replaceChildren(
+      el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
+      section("What was seen", el("p", {}, lesson.problem)),
+      section("The idea", el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
+      section("What to watch", el("p", {}, lesson.watch)),
+      section("Stops in this run", el("p", { class: "learn-quiet" }, `“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
+        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops), this.say),
+      section("A question", el("p", {}, lesson.question), el("details", { class: "learn-answer" }, el("summary", {}, "Show the answer"), el("p", {}, lesson.answer))),
+      section("What this run does not show", el("p", {}, lesson.caveat)),
+      section("Words", this.#words(lesson.terms)),
+      el("footer", {}, near(n - 1, "Previous"), near(n + 1, "Next")));
+    this.#play(lesson);
+  }
+
+  /** Terms as buttons that unfold what they mean, one at a time. */
+  #words(terms) {
+    const meaning = el("p", { class: "learn-meaning", "aria-live": "polite", hidden: true });
+    const more = el("button", { type: "button", class: "learn-link" }, "in the glossary");
+    const open = (button, term) => {
+      const closing = button.getAttribute("aria-expanded") === "true";
+      for (const one of box.childNodes) one.setAttribute("aria-expanded", "false");
+      button.setAttribute("aria-expanded", String(!closing));
+      meaning.hidden = closing;
+      more.onclick = () => this.#lookUp(term);
+      meaning.replaceChildren(el("strong", {}, term), ` ${this.terms.get(term)?.about ?? ""} `, more);
+    };
+    const box = el("div", { class: "learn-words" }, ...terms.map((term) => {
+      const button = el("button", { type: "button", "aria-expanded": "false", onclick: () => open(button, term) }, term);
+      return button;
+    }));
+    return el("div", {}, box, meaning);
+  }
+
+  async #play(lesson) {
+    this.open = lesson;
+    this.player.clear();
+    setText(this.say, "");
+    let text = "";
+    try {
+      text = await this.fetchTrace(lesson.trace);
+    } catch (error) {
+      if (this.open === lesson) setText(this.say, error.message);
+      return;
+    }
+    if (this.open !== lesson) return; // another one was opened meanwhile
+    this.player.load(text);
+    this.#follow();
+  }
+
+  #go(step) {
+    this.player.seek(step);
+    this.stage.querySelector(".dx-panel")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The sentence of the last stop that was reached; the stop that one stands at is marked. */
+  #follow() {
+    if (this.at === GLOSSARY || !this.open) return;
+    const t = this.player.t, reached = this.open.stops.filter(({ step }) => step <= t).pop();
+    for (const button of this.stops) button.setAttribute("aria-pressed", String(Number(button.dataset.step) === t));
+    setText(this.say, reached ? `Step ${reached.step}: ${reached.say}` : "");
+    this.say.toggleAttribute("data-past", Boolean(reached) && reached.step !== t);
+  }
+
+  #lookUp(term) {
+    this.show(GLOSSARY);
+    this.search.value = term;
+    this.search.dispatchEvent(new Event("input"));
+    this.search.focus();
+  }
+
+  #glossary() {
+    this.open = null;
+    const left = el("output", { "aria-live": "polite", class: "learn-quiet" });
+    const entries = [...this.terms.values()].map((entry) => {
+      const see = entry.see?.length ? el("span", { class: "learn-quiet" }, " See ", ...entry.see.flatMap((term, i) => [i ? ", " : "", el("button", { type: "button", class: "learn-link", onclick: () => this.#lookUp(term) }, term)]), ".") : null;
+      return { words: `${entry.term} ${entry.about}`.toLowerCase(), term: entry.term.toLowerCase(), node: el("div", {}, el("dt", {}, entry.term), el("dd", {}, entry.about, see)) };
+    });
+    const list = el("dl", { class: "learn-terms" });
+    const apply = () => {
+      const wanted = this.search.value.trim().toLowerCase();
+      const found = entries.filter(({ words }) => words.includes(wanted)); // those whose name begins so come first
+      const rank = ({ term }) => (term === wanted ? 0 : term.startsWith(wanted) ? 1 : term.includes(wanted) ? 2 : 3);
+      list.replaceChildren(...found.sort((a, b) => rank(a) - rank(b)).map(({ node }) => node));
+      setText(left, `${found.length} of ${entries.length} words`);
+    };
+    this.search = el("input", { type: "search", placeholder: "Search the glossary", "aria-label": "Search the glossary", oninput: apply });
+    this.text.replaceChildren(el("header", {}, el("h2", {}, "Glossary"), el("p", { class: "learn-quiet" }, "The words of the field, as they are used here.")), el("div", { class: "learn-search" }, this.search, left), list);
+    apply();
+  }
+}
+
+/** Mounts the lessons; see `Learn`. */
+export function mountLearn(element, options) {
+  return new Learn(element, options);
+}

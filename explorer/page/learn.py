@@ -1,0 +1,37 @@
+"""The Learn tab: lessons on recorded runs, and the glossary. What it shows is sent when the tab is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+import msgspec
+
+import engines
+from explorer import ASSETS
+from explorer.lessons import glossary, lessons
+from explorer.page.parts import fresh, module
+from explorer.page.tables import paper_link
+from explorer.store import Gallery
+
+FOLDERS = (ASSETS / "learn", ASSETS / "traces")  # the browser reads modules and recorded runs from here
+
+
+def payload(traces: Gallery) -> dict[str, Any]:
+    """{lessons, glossary} for the module: each lesson with what its method declares and what its run was, without the claims for the tests.
+    A lesson whose method or run is not installed is left out."""
+    infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in traces.cards}
+    told = []
+    for lesson in lessons():
+        info, card = infos.get(lesson.method), cards.get(lesson.trace)
+        if info and card:
+            said = msgspec.to_builtins(lesson) | {"stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops]}
+            about = {"title": info.title, "family": info.family, "lossless": info.lossless, "paper": info.paper, "address": paper_link(info.paper)}
+            told.append(said | about | {"prompt": card.prompt, "models": " + ".join(card.models)})
+    return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
+
+
+def section(tab: gr.Tab, **light: Any) -> None:
+    """Build the tab; `light`: options of a handler that touches no model."""
+    box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
+    tab.select(lambda shown: gr.skip() if shown else fresh(**payload(Gallery())), box, box, **light)
