@@ -5,7 +5,6 @@ import { mount, mountToolbar } from "../player/player.js";
 
 const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
 const GLOSSARY = "glossary";
-let ids = 0;
 
 function styles(...names) {
   for (const name of names) {
@@ -30,15 +29,16 @@ class Learn {
   /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name)` gives the JSON text of a recorded run. */
   constructor(element, { data, theme, fetchTrace = recorded }) {
     styles("../player/player.css", "learn.css");
-    Object.assign(this, { lessons: data.lessons, terms: new Map(data.glossary.map((entry) => [entry.term, entry])), fetchTrace, at: null, open: null, id: ids++ });
+    Object.assign(this, { lessons: data.lessons, terms: new Map(data.glossary.map((entry) => [entry.term, entry])), fetchTrace, at: null, open: null });
     this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": "Lesson" });
+    this.more = el("article", { class: "learn-text learn-more", "aria-label": "Question and words" });
     this.bar = el("div", {});
     this.stage = el("div", {});
     this.side = el("div", { class: "learn-stage" }, this.bar, this.stage);
     this.choices = new Map();
-    this.root = el("div", { class: "dx learn" }, this.#list(), this.#select(), this.text, this.side);
+    this.root = el("div", { class: "dx learn" }, this.#list(), this.#select(), this.text, this.side, this.more);
     element.replaceChildren(this.root);
-    this.player = mount(this.stage, { group: GROUP, slot: `${GROUP}-${this.id}`, title: "", theme });
+    this.player = mount(this.stage, { group: GROUP, slot: 0, title: "", theme });
     this.toolbar = mountToolbar(this.bar, { group: GROUP, theme });
     this.toolbar.group.listeners.add(() => this.#follow());
     this.show(this.lessons[0].method);
@@ -68,18 +68,20 @@ class Learn {
     for (const [name, button] of this.choices) button.setAttribute("aria-current", name === key ? "page" : "false");
     this.box.value = key;
     this.at = key;
-    this.side.hidden = key === GLOSSARY;
+    this.side.hidden = this.more.hidden = key === GLOSSARY;
     this.root.toggleAttribute("data-wide", key === GLOSSARY);
     if (key === GLOSSARY) this.#glossary();
     else this.#lesson(this.lessons.find(({ method }) => method === key));
-    if (focus) this.text.focus({ preventScroll: true }), this.root.scrollIntoView({ block: "start" });
+    if (!focus) return;
+    this.text.focus({ preventScroll: true });
+    if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
   }
 
   #lesson(lesson) {
     const n = this.lessons.indexOf(lesson);
     const near = (i, label) => (this.lessons[i] ? el("button", { type: "button", onclick: () => this.show(this.lessons[i].method, true) }, `${label}: ${this.lessons[i].title}`) : el("span", {}));
     this.say = el("p", { class: "learn-say", "aria-live": "polite" });
-    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`));
+    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.player.seek(step) }, `Step ${step}`));
     const about = [lesson.family, lesson.lossless ? "lossless" : ""].filter(Boolean).join(" · ");
     const paper = lesson.address ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper) : null;
     this.text.replaceChildren(
@@ -88,7 +90,8 @@ class Learn {
       section("The idea", el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
       section("What to watch", el("p", {}, lesson.watch)),
       section("Stops in this run", el("p", { class: "learn-quiet" }, `“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
-        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops), this.say),
+        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops), this.say));
+    this.more.replaceChildren(
       section("A question", el("p", {}, lesson.question), el("details", { class: "learn-answer" }, el("summary", {}, "Show the answer"), el("p", {}, lesson.answer))),
       section("What this run does not show", el("p", {}, lesson.caveat)),
       section("Words", this.#words(lesson.terms)),
@@ -131,11 +134,6 @@ class Learn {
     this.#follow();
   }
 
-  #go(step) {
-    this.player.seek(step);
-    this.stage.querySelector(".dx-panel")?.scrollIntoView({ block: "nearest" });
-  }
-
   /** The sentence of the last stop that was reached; the stop that one stands at is marked. */
   #follow() {
     if (this.at === GLOSSARY || !this.open) return;
@@ -176,4 +174,15 @@ class Learn {
 /** Mounts the lessons; see `Learn`. */
 export function mountLearn(element, options) {
   return new Learn(element, options);
+}
+
+/** The page's side: mounts once its value, JSON text {lessons, glossary}, is there. */
+export function learn(element, props, watch) {
+  let mounted = null;
+  const handle = () => {
+    if (mounted || !props.value) return;
+    mounted = mountLearn(element, { data: JSON.parse(props.value), theme: JSON.parse(props.theme) });
+  };
+  handle();
+  watch("value", handle);
 }

@@ -9,7 +9,7 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.bench import quality
-from explorer.page import curves, parallelbench, speed, tables
+from explorer.page import curves, learn, parallelbench, speed, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message, whole
 from explorer.page.handlers import Handlers, say
@@ -62,6 +62,8 @@ def build(desk: Handlers) -> gr.Blocks:
                 outputs = _explore(desk, inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
                 _gallery(desk, tabs, outputs)
+            with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
+                learn.section(lessons, **LIGHT)
             with gr.Tab("Methods", id="methods", elem_id="methods"):
                 table(tables.all_papers(), elem_id="papers")
                 table(tables.methods(desk.catalogue.methods))
@@ -105,6 +107,7 @@ def _opening(desk: Handlers) -> str:
 def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results."""
     opening = next(iter(desk.opening.values()), None)
+    learn.tour()
     with gr.Row(elem_id="desk"):
         with gr.Column(scale=1, min_width=340, elem_id="controls"):
             prompt = gr.Textbox(opening.header.prompt if opening else FIRST_PROMPT, label="Prompt", lines=2, max_lines=8, elem_id="prompt")

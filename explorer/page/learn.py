@@ -12,15 +12,15 @@ from explorer import ASSETS
 from explorer.lessons import glossary, lessons
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.store import Gallery
+from explorer.store import gallery
 
 FOLDERS = (ASSETS / "learn", ASSETS / "traces")  # the browser reads modules and recorded runs from here
 
 
-def payload(traces: Gallery) -> dict[str, Any]:
+def payload() -> dict[str, Any]:
     """{lessons, glossary} for the module: each lesson with what its method declares and what its run was, without the claims for the tests.
     A lesson whose method or run is not installed is left out."""
-    infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in traces.cards}
+    infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in gallery().cards}
     told = []
     for lesson in lessons():
         info, card = infos.get(lesson.method), cards.get(lesson.trace)
@@ -32,6 +32,12 @@ def payload(traces: Gallery) -> dict[str, Any]:
 
 
 def section(tab: gr.Tab, **light: Any) -> None:
-    """Build the tab; `light`: options of a handler that touches no model."""
+    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened first."""
+    sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
-    tab.select(lambda shown: gr.skip() if shown else fresh(**payload(Gallery())), box, box, **light)
+    tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)
+
+
+def tour() -> gr.HTML:
+    """The button of the guided tour; on a first visit it also offers it."""
+    return module("learn/tour.js", "page.mountTour(element)", elem_id="tour")

@@ -65,21 +65,23 @@ def picker() -> gr.HTML:
     return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=MAX_TRACE_CHARACTERS, elem_id="picker")
 
 
+def module(path: str, call: str, *, value: str = "", **options: Any) -> gr.HTML:
+    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`, `props`, `watch`."""
+    address = f"gradio_api/file={(ASSETS / path).as_posix()}?v={_version((ASSETS / path).parent)}"
+    script = f"import(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
+    theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
+    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, theme=theme, **options)
+
+
 def _script(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
-    script = f"import(new URL({json.dumps(_address())}, document.baseURI)).then((player) => player.{call});"
-    theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
-    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, theme=theme, **options)
+    return module("player/gradio.js", f"page.{call}", value=value, **options)
 
 
-def _address() -> str:
-    return f"gradio_api/file={(PLAYER / 'gradio.js').as_posix()}?v={_version()}"
-
-
-def _version() -> str:
-    """Changes with any file of the player; modules that it imports are revalidated by their ETag."""
-    files = sorted(PLAYER.rglob("*.js"))
+def _version(folder: Path) -> str:
+    """Changes with any module of the folder; modules that it imports are revalidated by their ETag."""
+    files = sorted(folder.rglob("*.js"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]

@@ -14,6 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
+from explorer.page import learn
 from explorer.page.blocks import build
 from explorer.page.controls import Catalogue
 from explorer.page.guard import Guard
@@ -35,7 +36,7 @@ def launch(*, block: bool = False, warm: bool = True, traces: Gallery | None = N
     desk = Handlers(traces or gallery(), Catalogue.read(limits.public), limits)
     demo = build(desk)
     demo.queue(max_size=QUEUE)
-    gr.set_static_paths([PLAYER])
+    gr.set_static_paths([PLAYER, *learn.FOLDERS])
     demo.launch(
         prevent_thread_lock=True,
         theme=theme(),

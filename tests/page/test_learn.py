@@ -1,0 +1,108 @@
+"""Lessons, glossary, the filter of the papers, and the tour, in headless Chromium."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer import papers
+from explorer.lessons import lessons
+from explorer.page.learn import payload
+from explorer.page.tables import all_papers
+
+
+def test_the_payload_tells_every_lesson_and_no_claim():
+    sent = payload()
+    assert [one["method"] for one in sent["lessons"]] == [one.method for one in lessons()]
+    assert all(set(stop) == {"step", "say"} for one in sent["lessons"] for stop in one["stops"])
+    assert all(one["title"] and one["prompt"] and one["models"] for one in sent["lessons"])
+    assert "<" not in all_papers()
+
+
+def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
+    screen = visit()
+    screen.player(0).press("ArrowRight")
+    assert screen.step(0) == 1
+    assert screen.page.locator(".learn").count() == 0, "nothing of it is there before it is opened"
+    screen.tab("Learn")
+    learn = screen.page.locator("#lessons")
+    panel = learn.locator(".dx-panel")
+    expect(panel).to_have_attribute("data-state", "ready")
+    told = lessons()[2]
+    learn.locator(".learn-list button").nth(2).click()
+    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][2]["title"])
+    expect(panel).to_have_attribute("data-state", "ready")
+    for stop in (told.stops[1], told.stops[0]):
+        learn.get_by_role("button", name=f"Step {stop.step}", exact=True).click()
+        expect(panel).to_have_attribute("data-step", str(stop.step))
+        expect(learn.locator(".learn-say")).to_have_text(f"Step {stop.step}: {stop.say}")
+        expect(learn.get_by_role("button", name=f"Step {stop.step}", exact=True)).to_have_attribute("aria-pressed", "true")
+    answer = learn.locator(".learn-answer p")
+    expect(answer).to_be_hidden()
+    learn.locator(".learn-answer summary").press("Enter")
+    expect(answer).to_have_text(told.answer)
+    learn.locator(".learn-words button").first.click()
+    expect(learn.locator(".learn-meaning")).to_contain_text(told.terms[0])
+    learn.get_by_role("button", name="in the glossary").click()
+    expect(learn.locator(".learn-terms dt").first).to_have_text(told.terms[0])
+    expect(learn.get_by_label("Search the glossary")).to_be_focused()
+    learn.locator(".learn-list button").first.click()
+    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][0]["title"])
+    learn.get_by_role("button", name=re.compile("^Next: ")).click()
+    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][1]["title"])
+    assert screen.step(0) == 1, "the players of Explore stay where they are"
+    _papers(screen)
+
+
+def _papers(screen) -> None:
+    screen.tab("Methods")
+    table = screen.page.locator("#papers")
+    rows = table.locator("tbody tr:visible")
+    expect(rows).to_have_count(len(papers.read().papers))
+    link = rows.first.locator("a")
+    assert link.get_attribute("target") == "_blank" and "noopener" in (link.get_attribute("rel") or "")
+    table.get_by_label("State", exact=True).select_option("partly")
+    expect(rows).to_have_count(papers.counts()["partly"])
+    table.get_by_label("State", exact=True).select_option("")
+    table.get_by_label("Family", exact=True).select_option("search")
+    expect(table.locator("output")).to_have_text(f"{len(papers.chosen([], ['search']))} of {len(papers.read().papers)}")
+    table.get_by_label("Family", exact=True).select_option("")
+    table.get_by_label("Search the table").fill("2411.11055")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("FastDraft")
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_tour_is_offered_once_and_goes_by_keyboard(visit, width):
+    screen = visit(viewport={"width": width, "height": 840}, reduced_motion="reduce")
+    page = screen.page
+    offer, box = page.locator(".tour-offer"), page.get_by_role("dialog")
+    offer.get_by_role("button", name="Start the tour").press("Enter")
+    expect(box.locator("h2")).to_have_text("Prompt")
+    expect(box.get_by_role("button", name="Next")).to_be_focused()
+    seen = []
+    while box.count():
+        name = box.locator("h2").inner_text()
+        seen.append(name)
+        assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
+        inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight)"
+                               "(document.querySelector('.tour-box').getBoundingClientRect())")  # fmt: skip
+        assert inside, f"the note on {name} leaves the screen"
+        page.keyboard.press("ArrowRight")
+    assert len(seen) == len(set(seen)) == 8 and seen[-1] == "Gallery"
+    start = page.get_by_role("button", name="Tour", exact=True)
+    expect(start).to_be_focused()
+    start.press("Enter")
+    page.keyboard.press("Tab")  # stays inside
+    assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(start).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.context.cookies() == []
+    page.reload()
+    screen.wait(0, "ready")
+    expect(start).to_be_visible()
+    expect(offer).to_have_count(0)
