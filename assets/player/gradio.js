@@ -2,6 +2,7 @@
 
 import { groupNamed } from "./clock.js";
 import { mount, mountToolbar as toolbar } from "./player.js";
+import { openDesk } from "./views/fork.js";
 
 const panels = new Map(), waiting = new Map();
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
@@ -25,6 +26,14 @@ export function mountPanel(element, { slot = 0, theme, group = "main", title = "
 export function mountToolbar(element, { theme, group = "main" }) {
   styles();
   return toolbar(element, { group, theme: read(theme) });
+}
+
+/** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */
+export function forker(element, props, submit) {
+  openDesk(read(props.methods), (request) => {
+    props.value = request;
+    submit();
+  });
 }
 
 export const panel = (slot) => panels.get(slot);

@@ -9,7 +9,7 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.bench import quality
-from explorer.page import curves, learn, parallelbench, speed, tables
+from explorer.page import curves, forks, learn, parallelbench, speed, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message, whole
 from explorer.page.handlers import Handlers, say
@@ -36,6 +36,7 @@ The formulas and conditions of all numbers of the traces you are looking at stan
 
 ### Keyboard
 In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
+**f** in a player opens *Fork from here*.
 
 ### Where things go
 Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported, and a trace that you open is read
@@ -145,7 +146,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
         trigger_mode="once",
         api_visibility="private",
     )
-    stop.click(desk.stop, None, outputs, cancels=[running], **LIGHT)
+    stop.click(desk.stop, None, outputs, cancels=[running, forks.wire(desk, outputs)], **LIGHT)
 
 
 def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:
