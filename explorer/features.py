@@ -9,11 +9,44 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
-from explorer import papers
+import msgspec
+
+from explorer import ASSETS, papers
 
 WIDTH = 150
+FILE = ASSETS / "features.json"
+MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
+
+
+class Feature(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Something that people ask of such a tool, whether it is here, where, and the test that proves it."""
+
+    group: str
+    feature: str
+    state: Literal["yes", "partly", "no"]
+    where: str = ""
+    test: str = ""
+
+
+def features() -> list[Feature]:
+    """All features, in the order of the file. Raises msgspec.ValidationError with the place of the fault."""
+    return msgspec.json.decode(FILE.read_bytes(), type=list[Feature])
+
+
+def table() -> str:
+    """The features as a table of the README, a line for each group in front of its own."""
+    found = features()
+    lines = ["| feature | state | where |", "|---|---|---|"]
+    for group, held in groupby(found, key=lambda one: one.group):
+        lines.append(f"| **{group}** | | |")
+        lines += [f"| {one.feature} | {MARKS[one.state]} | {one.where or '–'} |" for one in held]
+    n = {state: sum(one.state == state for one in found) for state in MARKS}
+    head = f"{len(found)} things that people ask of such a tool: {n['yes']} are here, {n['partly']} partly, {n['no']} not."
+    return wrapped(f"{head} The test that proves each stands beside it in `assets/features.json`.") + "\n\n" + "\n".join(lines)
 
 
 def wrapped(text: str) -> str:
@@ -21,7 +54,7 @@ def wrapped(text: str) -> str:
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-PARTS: dict[str, Callable[[], str]] = {"papers": lambda: wrapped(papers.sentence())}
+PARTS: dict[str, Callable[[], str]] = {"papers": lambda: wrapped(papers.sentence()), "features": table}
 
 
 def filled(text: str) -> str:

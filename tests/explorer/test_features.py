@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,18 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_readme_says_what_the_data_say():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert features.filled(text) == text, "run `python -m explorer.features README.md`"
+
+
+def test_every_feature_names_where_it_is_and_a_test_that_exists():
+    found = features.features()
+    assert len(found) >= 56 and len({one.feature for one in found}) == len(found)
+    groups = [one.group for one in found]
+    assert sum(a != b for a, b in pairwise(groups)) == len(set(groups)) - 1, "a group stands in one piece"
+    for one in found:
+        assert bool(one.where) == bool(one.test) == (one.state != "no"), one.feature
+        if one.test:
+            file, _, name = one.test.partition("::")
+            assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), f"{one.feature}: there is no {one.test}"
 
 
 def test_a_stale_part_is_found_and_written_anew(tmp_path: Path, capsys):
