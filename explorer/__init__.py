@@ -1,6 +1,7 @@
 """Everything about traces: figures, stores, exports, the page and the command line. Knows no method.
 
-`import explorer` is cheap: it loads neither Gradio nor torch. `explorer.launch()` starts the page.
+`import explorer` is cheap: it loads neither Gradio nor torch. `explorer.launch()` starts the page. In a notebook a trace plays itself once this
+package is imported; `explorer.show` puts several side by side, `explorer.lines` writes the Python that repeats a run.
 """
 
 from __future__ import annotations
@@ -9,9 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from explorer.show import register, show
+
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
-__all__ = ["ASSETS", "launch", "main"]
+__all__ = ["ASSETS", "launch", "lines", "main", "show"]
+
+register()
+
+
+def lines(traces: Any, ids: bool = False) -> str:
+    """The Python lines that repeat one run or several; see `explorer.export.python.lines`."""
+    from explorer.export.python import lines as write
+
+    return write(traces, ids)
 
 
 def launch(**options: Any) -> Any:

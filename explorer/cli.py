@@ -1,4 +1,4 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | verify | bench | certify | sweep | parallelbench |
+"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | verify | bench | certify | sweep | parallelbench |
 template | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error that says what is allowed.
@@ -91,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
     cli_trace.add_arguments(replay, export)
     fork = commands.add_parser("fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method")
     cli_fork.add_arguments(fork)
+
+    import_ = commands.add_parser("import", help="read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace")
+    cli_trace.add_import(import_)
 
     verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
     verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")

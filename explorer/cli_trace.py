@@ -6,17 +6,23 @@ import argparse
 import csv
 import io
 import json
+import sys
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import engines
-from engines import Step, Trace, UserError
+from engines import Step, Trace, TraceError, UserError
 from explorer import cli_export
-from explorer.cli_io import cell, check_target, print_json, printable, read_traces, write
+from explorer.cli_io import GZIP_MAGIC, MAX_FILE_BYTES, cell, check_target, print_json, printable, read_bytes, read_traces, unpacked, write
 from explorer.cli_run import split_role
+from explorer.export.events import events_csv, inert
 from explorer.hindsight import hindsight, summary
+from explorer.importers import IMPORTERS, import_trace
+from explorer.metrics import measure
 
 Fields = dict[str, Any]
+COSTS = ("forwards", "tokens_fed", "model_seconds", "method_seconds")
 
 
 def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentParser) -> None:
@@ -32,9 +38,38 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
     kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
     kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
     kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
+    kind.add_argument("--events-csv", metavar="FILE", help="a table with one line per token written or drafted; - is standard output")
+    kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
     cli_export.add_arguments(export, kind)
     export.add_argument("--title", default="", help="the page's title")
     export.set_defaults(command=export_command)
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `import`."""
+    parser.add_argument("file", metavar="FILE", help="a record of another program, plain or gzipped; - is standard input")
+    parser.add_argument("--format", default="auto", metavar="F", help=f"auto (default), trace, {', '.join(IMPORTERS)}")
+    parser.add_argument("--json", required=True, metavar="FILE", help="write the trace here; - is standard output")
+    parser.set_defaults(command=import_command)
+
+
+def import_command(args: argparse.Namespace) -> int:
+    """Read a record and write it as a trace; what it does not hold is said on standard error."""
+    check_target(args.json)
+    trace = read_record(args.file, args.format)
+    write(args.json, trace.to_json())
+    if trace.header.missing:
+        print(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " "), file=sys.stderr)
+    return 0
+
+
+def read_record(name: str, form: str) -> Trace:
+    """The trace in a file of another program. Raises UserError that names the file."""
+    data = read_bytes(name, MAX_FILE_BYTES)
+    try:
+        return import_trace((unpacked(data) if data[:2] == GZIP_MAGIC else data).decode("utf-8"), form)
+    except (TraceError, UnicodeDecodeError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
+        raise UserError(f"'{name}' cannot be read: {error}") from None
 
 
 def replay_command(args: argparse.Namespace) -> int:
@@ -62,12 +97,16 @@ def replay_command(args: argparse.Namespace) -> int:
 
 def heading(trace: Trace) -> Iterator[str]:
     """Who decoded what, and the sums."""
-    h, t = trace.header, trace.totals
-    yield printable(f"{h.title} ({h.method}) with {', '.join(f'{m.role} {m.name}' for m in h.models)}, seed {h.seed}")
+    h = trace.header
+    seed = "seed not recorded" if "seed" in h.missing else f"seed {h.seed}"
+    yield printable(f"{h.title} ({h.method}) with {', '.join(f'{m.role} {m.name}' for m in h.models)}, {seed}")
+    if h.missing:
+        yield printable(f"not recorded{f' by {h.imported_from}' if h.imported_from else ''}: {', '.join(h.missing)}".replace("_", " "))
     yield "prompt: " + printable(h.prompt)
     yield "params: " + printable(", ".join(f"{name}={value}" for name, value in h.params.items()))
-    seconds = f"{t.model_seconds:.3f} s model, {t.method_seconds:.3f} s method"
-    yield f"{len(trace.steps)} steps, {t.forwards} forward passes, {t.tokens} tokens, {seconds}"
+    found = {metric.name: metric for metric in measure(trace)}
+    names = {"steps": "steps", "forwards": "forward passes", "tokens": "tokens", "model_seconds": "model", "method_seconds": "method"}
+    yield ", ".join(f"{words} {found[name].shown}" if found[name].absent else f"{found[name].shown} {words}" for name, words in names.items())
     yield f"hindsight: {summary(hindsight(trace))}"
 
 
@@ -75,7 +114,10 @@ def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str
     """One step as a person reads it: its cost, what it wrote, what decided, the method's own sentence."""
     fields = step_fields(trace, step, detailed)
     passes = ", ".join(f"{role} {n}" for role, n in step.forwards.items()) or "none"
-    yield f"step {step.index}: forwards {printable(passes)}; {step.tokens_fed} positions fed; {1000 * step.model_seconds:.1f} ms"
+    lost = trace.header.missing
+    fed = "positions fed not recorded" if "tokens_fed" in lost else f"{step.tokens_fed} positions fed"
+    took = "time not recorded" if "model_seconds" in lost else f"{1000 * step.model_seconds:.1f} ms"
+    yield f"step {step.index}: forwards {'not recorded' if 'forwards' in lost else printable(passes)}; {fed}; {took}"
     for commit in fields.get("commits", ()):
         chance = "" if commit["probability"] is None else f" p={commit['probability']:.3f}"
         yield f"  {commit['position']:>4} {printable(json.dumps(commit['text'], ensure_ascii=False))} {printable(commit['cause'])}{chance}"
@@ -99,8 +141,8 @@ def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str
 def step_fields(trace: Trace, step: Step, detailed: bool = False) -> Fields:
     """One step as plain values with token texts; the packed arrays only where `detailed`."""
     text = {piece.id: piece.text for piece in trace.pieces}
-    fields: Fields = {"step": step.index, "forwards": step.forwards, "tokens_fed": step.tokens_fed}
-    fields |= {"model_seconds": step.model_seconds, "method_seconds": step.method_seconds}
+    fields: Fields = {"step": step.index}
+    fields |= {name: None if name in trace.header.missing else getattr(step, name) for name in COSTS}
     if c := step.commits:
         chances = c.probabilities or [None] * len(c.tokens)
         rows = zip(c.positions, c.tokens, c.causes, chances, strict=True)
@@ -137,6 +179,8 @@ def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
 def rerun(trace: Trace, models: list[str]) -> Trace:
     """The same run again: method, parameters, seed and edits of the header, models by their names. Raises UserError if one is not known."""
     h = trace.header
+    if h.imported_from:
+        raise UserError(f"the trace was imported from {h.imported_from}; it cannot be run again here.")
     info = engines.get_method(h.method).info
     given = {role or info.role: name for role, name in (split_role(one, [info]) for one in models)}
     known = {m.name for m in engines.list_models()}
@@ -185,7 +229,7 @@ def export_command(args: argparse.Namespace) -> int:
     """Write traces in another form."""
     if picture := cli_export.wanted(args):
         return cli_export.pictures_command(args, picture)
-    target = args.html or args.json or args.csv
+    target = args.html or args.json or args.csv or args.events_csv or args.python
     check_target(target)
     traces = read_traces(args.file)
     if args.html:
@@ -194,6 +238,12 @@ def export_command(args: argparse.Namespace) -> int:
         write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
     elif args.json:
         write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
+    elif args.python:
+        from explorer.export.python import lines
+
+        write(target, lines(traces).removesuffix("\n"))
+    elif args.events_csv:
+        write(target, events_csv(traces).removesuffix("\n"))
     else:
         write(target, table(traces).removesuffix("\n"))
     return 0
@@ -209,15 +259,11 @@ def table(traces: list[Trace]) -> str:
         models = " ".join(m.name for m in trace.header.models)
         for step in trace.steps:
             at = written(step)
-            cost = [sum(step.forwards.values()), step.tokens_fed, step.model_seconds, step.method_seconds]
+            spent = {"forwards": sum(step.forwards.values()), **{name: getattr(step, name) for name in COSTS[1:]}}
+            cost = ["" if name in trace.header.missing else value for name, value in spent.items()]
             causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
             words = ["".join(text.get(t, "") for _, t in at), step.note]
             which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
             ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
             writer.writerow([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
     return out.getvalue()
-
-
-def inert(text: str) -> str:
-    """A text that a spreadsheet will not take for a formula."""
-    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -20,7 +20,8 @@ Kind = Literal["measured", "derived", "modelled", "published"]
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One number. `value` is None where the run did nothing it could be computed from; `conditions` say under which the number holds."""
+    """One number. `value` is None where the run did nothing it could be computed from, or, with `absent`, where the trace does not hold what it needs;
+    `conditions` say under which the number holds."""
 
     name: str
     label: str
@@ -29,12 +30,29 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     formula: str
     conditions: str = ""
+    absent: bool = False
 
     @property
     def shown(self) -> str:
         """The value as a person reads it, unit included."""
+        if self.absent:
+            return "not recorded"
         return "–" if self.value is None else f"{_number(self.value, self.unit)}{_SUFFIX.get(self.unit, '')}"
 
+
+_BUSY = ("model_seconds", "method_seconds")
+# What a metric is computed from, where that is not the field of its own name.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "end_tokens": ("end_marks",),
+    "tokens_per_forward": ("tokens", "forwards"),
+    "tokens_per_second": ("tokens", *_BUSY),
+    "recording_overhead": ("record_seconds", *_BUSY),
+    "mbsu": ("forwards",),
+    "weighted_cost": ("forwards",),
+    "commit_delay_mean": ("forwards",),
+    "commit_delay_max": ("forwards",),
+    "forwards_enough": ("forwards",),
+}
 
 _SUFFIX = {"seconds": " s", "share": "", "times": "×"}
 
@@ -49,7 +67,17 @@ def _number(value: float, unit: str) -> str:
 
 def measure(trace: Trace) -> list[Metric]:
     """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
-    return [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace), *hindsight_metrics(trace)]
+    found = [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace), *hindsight_metrics(trace)]
+    return [without(metric, trace) for metric in found]
+
+
+def without(metric: Metric, trace: Trace) -> Metric:
+    """The metric, said to be absent where the trace does not hold what it is computed from."""
+    lost = [name for name in NEEDS.get(metric.name, (metric.name,)) if name in trace.header.missing]
+    if not lost:
+        return metric
+    source = trace.header.imported_from or "what is left of this run"
+    return msgspec.structs.replace(metric, value=None, absent=True, conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}")
 
 
 def counts(trace: Trace) -> list[Metric]:
@@ -226,6 +254,8 @@ def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:
 
 def conditions(trace: Trace) -> str:
     """The machine and the models behind a time."""
+    if trace.header.imported_from:
+        return f"as {trace.header.imported_from} has it; machine not recorded"
     models = "; ".join(f"{m.name} {m.dtype} on {m.device}, {m.threads} threads" for m in trace.header.models)
     return f"{trace.header.machine}; {models}; batch 1, recorded at detail '{trace.header.detail}'"
 
@@ -243,7 +273,9 @@ def _derived(name: str, label: str, value: float | None, unit: str, formula: str
 
 
 def growth(trace: Trace) -> list[tuple[int, float]]:
-    """(forwards so far, tokens so far) after each step, tokens counted as in `Totals`: filled places before the first end mark."""
+    """(forwards so far, tokens so far) after each step, tokens counted as in `Totals`: filled places before the first end mark. None without forwards."""
+    if "forwards" in trace.header.missing:
+        return []
     header = trace.header
     first, ends, mask = len(header.prompt_ids), set(header.eos_ids), header.mask_id
     board: dict[int, int] = {}
@@ -261,7 +293,9 @@ def growth(trace: Trace) -> list[tuple[int, float]]:
 
 
 def confidence_by_step(trace: Trace) -> list[tuple[int, float]]:
-    """(forwards so far, mean probability of the tokens written) for each step that recorded probabilities."""
+    """(forwards so far, mean probability of the tokens written) for each step that recorded probabilities. None without forwards."""
+    if "forwards" in trace.header.missing:
+        return []
     points, forwards = [], 0
     for step in trace.steps:
         forwards += sum(step.forwards.values())

@@ -95,13 +95,13 @@ class Gallery:
                 self._read[name] = read_trace(read_bytes(self._paths[name]))
             return self._read[name]
 
-    def opening(self) -> list[Trace]:
-        """The traces a page opens with: the first two cards on one prompt (by different methods), else the first card, else none."""
+    def opening(self) -> dict[str, Trace]:
+        """The traces a page opens with, by name: the first two cards on one prompt (by different methods), else the first card, else none."""
         for i, first in enumerate(self.cards):
             second = next((c for c in self.cards[i + 1 :] if c.prompt == first.prompt and c.method != first.method), None)
             if second:
-                return [self.get(first.id), self.get(second.id)]
-        return [self.get(card.id) for card in self.cards[:1]]
+                return {one.id: self.get(one.id) for one in (first, second)}
+        return {card.id: self.get(card.id) for card in self.cards[:1]}
 
 
 def _captions(path: Path) -> dict[str, dict[str, str]]:
@@ -143,13 +143,15 @@ def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
 
 
 def read_pasted(text: str) -> Trace:
-    """A trace that a visitor pasted or picked. Raises TraceError with a sentence that says what is wrong."""
+    """A trace, or a record of another program, that a visitor pasted or picked. Raises TraceError with a sentence that says what is wrong."""
+    from explorer.importers import import_trace
+
     if not isinstance(text, str) or not text.strip():
         raise TraceError("there is nothing to read; choose a trace file or paste its JSON.")
     if len(text) > MAX_TRACE_CHARACTERS:
         raise TraceError(f"the trace has {len(text):,} characters; at most {MAX_TRACE_CHARACTERS:,} are taken here.")
     try:
-        return read_trace(text)
+        return import_trace(text)
     except TraceError:
         raise
     except (RecursionError, OverflowError, MemoryError):

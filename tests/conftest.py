@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["EXPLORER_STORE"] = tempfile.mkdtemp(prefix="explorer-store-")  # nobody's own runs are touched
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models are tiny; threads that wait for a busy core cost far more than they help
 
 import pytest

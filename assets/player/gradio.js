@@ -1,10 +1,11 @@
 // The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
 
 import { groupNamed } from "./clock.js";
+import { copy, query, restore } from "./link.js";
 import { mount, mountToolbar as toolbar } from "./player.js";
-import { openDesk } from "./views/fork.js";
 
-const panels = new Map(), waiting = new Map();
+const panels = new Map(), waiting = new Map(), ids = new Map(); // by slot; an id names a kept or a recorded run in a link
+let view = null; // where a link points, until its players are there
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
 
 function styles() {
@@ -20,6 +21,7 @@ export function mountPanel(element, { slot = 0, theme, group = "main", title = "
   panels.set(slot, panel);
   for (const batch of waiting.get(slot) ?? []) route(batch);
   waiting.delete(slot);
+  look();
   return panel;
 }
 
@@ -28,33 +30,69 @@ export function mountToolbar(element, { theme, group = "main" }) {
   return toolbar(element, { group, theme: read(theme) });
 }
 
-/** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */
-export function forker(element, props, submit) {
-  openDesk(read(props.methods), (request) => {
-    props.value = request;
-    submit();
+export const panel = (slot) => panels.get(slot);
+
+function players() {
+  return [...panels].sort(([a], [b]) => a - b).filter(([, panel]) => panel.run);
+}
+
+function look() {
+  if (!view || !ids.size || players().length < ids.size) return;
+  restore(view, players().map(([, panel]) => panel), groupNamed("main"));
+  view = null;
+}
+
+/** The link to what the players show: {text} with the whole address, {without: [names]} or null. */
+function link() {
+  const shown = players().map(([slot, panel]) => ({ id: ids.get(slot), axis: panel.axis(groupNamed("main").unit), name: `player ${slot + 1}`, panel }));
+  const found = query(shown, groupNamed("main"), shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"));
+  return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
+}
+
+/** The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or {said}. */
+export function mountShare(element, props, watch, trigger) {
+  const [linkButton, pythonButton] = element.querySelectorAll("button"), field = element.querySelector("textarea");
+  const say = (text) => (element.querySelector("output").textContent = text);
+  linkButton.addEventListener("click", () => {
+    const made = link();
+    if (made?.text) return copy(made.text, field, say);
+    say(made ? `There is no link to ${made.without.join(" and ")}: that run is not kept. Keep it under “Save and open”, or save it as a file.` : "Nothing is shown that a link could lead to.");
+  });
+  pythonButton.addEventListener("click", () => {
+    props.value = JSON.stringify({ ask: Date.now() });
+    trigger("submit");
+  });
+  watch("value", () => {
+    const { text, said } = props.value ? read(props.value) : {};
+    if (text) copy(text, field, say);
+    else if (said) say(said);
   });
 }
 
-export const panel = (slot) => panels.get(slot);
-
 function route(batch) {
   const target = panels.get(batch.slot ?? 0);
+  if (batch.id) ids.set(batch.slot ?? 0, batch.id);
+  else if (batch.trace || batch.header || batch.state === "queued") ids.delete(batch.slot ?? 0);
   if (!target) waiting.set(batch.slot ?? 0, [...(waiting.get(batch.slot ?? 0) ?? []), batch]);
   else if (batch.trace) target.load(batch.trace, batch);
   else target.push(batch);
 }
 
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to empty all panels
-    first and "play": true to play afterwards. */
+    first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids": {slot: id} for what is shown already. A batch may
+    carry the "id" of its run. */
 export function bus(element, props, watch) {
   const handle = () => {
     const message = props.value ? read(props.value) : {};
     if (message.clear) {
       waiting.clear();
+      ids.clear();
       for (const target of panels.values()) target.clear();
     }
     for (const batch of message.batches ?? []) route(batch);
+    for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
+    view = message.view ?? view;
+    look();
     if (message.play && !matchMedia("(prefers-reduced-motion: reduce)").matches) groupNamed("main").play();
   };
   handle();

@@ -35,6 +35,7 @@ export class Run {
     this.prompt = header.prompt_ids ?? [];
     this.mask = header.mask_id ?? null;
     this.canvas = header.canvas ?? null;
+    this.missing = new Set(header.missing ?? []);
     this.eos = new Set(header.eos_ids ?? []);
     this.pieces = new Map();
     this.steps = [];
@@ -90,6 +91,7 @@ export class Run {
     this.sums.push(next);
     this.axes.steps.push(this.length);
     for (const [unit, place] of [["forwards", next.forwards], ["seconds", next.model + next.method]]) {
+      if (this.missing.has(unit === "forwards" ? unit : "model_seconds")) continue; // no place on that clock
       this.axes[unit].push(Math.max(place, this.axes[unit].at(-1) + TIE));
     }
   }

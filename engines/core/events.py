@@ -25,6 +25,10 @@ Count = Annotated[int, Meta(ge=0, le=EXACT)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Detail = Literal["none", "light", "full"]
 Unit = Literal["probability", "nats", "bits", "count", "score"]
+Absent = Literal[
+    "prompt_ids", "tokens", "token_ids", "token_texts", "seed", "params", "steps", "end_marks", "forwards", "tokens_fed",
+    "model_seconds", "method_seconds", "wall_seconds", "record_seconds", "warmup_seconds",
+]  # fmt: skip
 
 
 class TraceError(ValueError):
@@ -350,7 +354,11 @@ class Origin(Record):
 
 
 class Header(Record):
-    """Everything that is known before the first step; enough to run it again."""
+    """Everything that is known before the first step; enough to run it again.
+
+    `imported_from`: the program and record that a trace was read from, if it was not made here. `missing`: what that record does not hold; the
+    field is filled with a placeholder then (0, empty), which nobody may show as a value.
+    """
 
     schema: Index
     method: str
@@ -373,6 +381,8 @@ class Header(Record):
     eos_ids: list[Index]
     mask_id: int | None = None
     canvas: Count | None = None  # positions of a masked board, prompt included; None for a board that grows
+    imported_from: str = ""
+    missing: list[Absent] = []
     warmup_seconds: Seconds = 0.0
     edits: list[TimedEdit] = []
     origin: Origin | None = None  # of a fork

@@ -9,9 +9,10 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.bench import quality
-from explorer.page import curves, forks, learn, parallelbench, speed, tables
+from explorer.importers import FORMATS
+from explorer.page import curves, learn, parallelbench, shelf, speed, tables
 from explorer.page.controls import Slot, build_slot
-from explorer.page.feed import message, whole
+from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
 from explorer.page.limits import SLOTS
 from explorer.page.parts import bus, downloader, panel, picker, status, table, toolbar
@@ -36,11 +37,11 @@ The formulas and conditions of all numbers of the traces you are looking at stan
 
 ### Keyboard
 In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
-**f** in a player opens *Fork from here*.
 
 ### Where things go
-Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported, and a trace that you open is read
-by your browser and checked by this server, which forgets it when you close the page.
+Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported. At home each run is kept on this
+machine and listed under *My runs*; a shared server keeps none. A trace that you open is read by your browser and checked by this server, which forgets
+it when you close the page unless you keep it.
 """
 
 
@@ -63,6 +64,8 @@ def build(desk: Handlers) -> gr.Blocks:
                 outputs = _explore(desk, inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
                 _gallery(desk, tabs, outputs)
+            with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
+                shelf.section(kept, desk, tabs, outputs)
             with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
                 learn.section(lessons, **LIGHT)
             with gr.Tab("Methods", id="methods", elem_id="methods"):
@@ -74,6 +77,7 @@ def build(desk: Handlers) -> gr.Blocks:
                 _sweeps(sweeps, desk, tabs, outputs)
             with gr.Tab("About the numbers", id="about"):
                 gr.Markdown(NUMBERS_HELP)
+        shelf.links(desk, outputs)
         demo.unload(desk.closed)
         gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo
@@ -102,7 +106,7 @@ def _title(found: quality.Recorded) -> str:
 
 
 def _opening(desk: Handlers) -> str:
-    return message(*(whole(slot, trace) for slot, trace in desk.opening.items()))
+    return message(*shelf.batches(desk.opened))
 
 
 def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
@@ -123,6 +127,7 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
             slots = [build_slot(desk.catalogue, i, plan, shown=i < 2) for i, plan in enumerate(desk.catalogue.defaults(list(desk.opening.values())))]
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             toolbar()
+            shelf.sharing(desk)
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
                     panel(slot)
@@ -146,7 +151,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
         trigger_mode="once",
         api_visibility="private",
     )
-    stop.click(desk.stop, None, outputs, cancels=[running, forks.wire(desk, outputs)], **LIGHT)
+    stop.click(desk.stop, None, outputs, cancels=[running], **LIGHT)
 
 
 def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:
@@ -176,13 +181,17 @@ def _files(desk: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             with gr.Row():
                 as_json = gr.Button("Save trace (JSON)", min_width=120)
                 as_html = gr.Button("Save page (HTML)", min_width=120)
+                as_csv = gr.Button("Save events (CSV)", min_width=120)
+                keep = gr.Button("Keep in My runs", min_width=120)
         with gr.Column(min_width=280):
-            gr.Markdown("#### Open a trace\nIt is checked before anything is shown, and joins the players that are there.")
+            gr.Markdown(f"#### Open a trace\nIt is checked before anything is shown, and joins the players that are there. Records of {FORMATS} are read too.")
             chosen = picker()
             text = gr.Textbox(label="… or paste its JSON", lines=3, max_lines=6, max_length=MAX_TRACE_CHARACTERS, elem_id="paste")
             open_text = gr.Button("Open pasted trace")
     as_json.click(desk.save_json, what, [save_file, outputs[1]], **LIGHT)
     as_html.click(desk.save_html, what, [save_file, outputs[1]], **LIGHT)
+    as_csv.click(desk.save_events, what, [save_file, outputs[1]], **LIGHT)
+    keep.click(desk.keep_shown, None, outputs[:2], **LIGHT)
     open_text.click(desk.take_in, text, outputs, **LIGHT)
     chosen.submit(desk.take_in, chosen, outputs, **LIGHT)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 import engines
 from engines import Step, Trace, UserError
+from explorer.journal import Journal
+from explorer.keep import Keep
 from explorer.page.controls import Plan
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
@@ -22,15 +24,16 @@ MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish
 log = logging.getLogger("decoding-explorer")
 
 
-def message(*batches: dict[str, Any], clear: bool = False, play: bool = False) -> str:
-    """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up."""
-    body: dict[str, Any] = {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {})
+def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, **more: Any) -> str:
+    """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up. more: `view` (where to go), `ids` (slot -> run)."""
+    body: dict[str, Any] = {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {}) | more
     return msgspec.json.encode(body).decode("utf-8").replace("<", "\\u003c")
 
 
-def whole(slot: int, trace: Trace, at: int | None = None) -> dict[str, Any]:
-    """A sealed trace as one batch with its mark; at: the number of finished steps to show first."""
-    return {"slot": slot, "trace": trace, **_mark(trace)} | ({} if at is None else {"at": at})
+def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dict[str, Any]:
+    """A sealed trace as one batch with its mark; at: the number of finished steps to show first;
+    `name`: the id under which a link finds it again."""
+    return {"slot": slot, "trace": trace, **_mark(trace)} | ({} if at is None else {"at": at}) | ({"id": name} if name else {})
 
 
 def _mark(trace: Trace) -> dict[str, Any]:
@@ -39,10 +42,15 @@ def _mark(trace: Trace) -> dict[str, Any]:
 
 
 class Feed:
-    """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it failed."""
+    """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it failed.
 
-    def __init__(self, job: Job, slot: int, title: str) -> None:
-        self.job, self.slot, self.title = job, slot, title
+    With a store the run is journalled while it lives and kept when it ends; `unkept` is the sentence if that did not work.
+    """
+
+    def __init__(self, job: Job, slot: int, title: str, keep: Keep | None = None) -> None:
+        self.job, self.slot, self.title, self.keep = job, slot, title, keep
+        self.unkept = ""
+        self._journal: Journal | None = None
         self.trace: Trace | None = None
         self.failure = ""
         self.begun = False
@@ -56,26 +64,21 @@ class Feed:
         return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued", "title": self.title}
 
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
-        """Decode as planned; see `play`."""
-
-        def begin() -> engines.Run:
-            return engines.stream(plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds)
-
-        return self.play(begin, f"{plan.method} on {plan.model}")
-
-    def play(self, begin: Callable[[], engines.Run], what: str, **more: Any) -> Iterator[str]:
-        """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence; details go to the server's log."""
+        """Decode and yield bus messages. Every failure ends in a batch with one sentence; details go to the server's log."""
         self.begun = True
         try:
             try:
                 with MODEL_LOCK:
-                    self._run = begin()
-                yield self._message(header=self._run.header, pieces=self._pieces(), state="running", **more)
+                    self._run = engines.stream(
+                        plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
+                    )
+                self._journal = Journal(self.keep, self._run) if self.keep else None
+                yield self._message(header=self._run.header, pieces=self._pieces(), state="running")
                 yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
             except Exception:
-                log.exception("slot %s: %s failed", self.slot, what)
+                log.exception("slot %s: '%s' on '%s' failed", self.slot, plan.method, plan.model)
                 self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
         finally:
             last = self._message(**self._seal())
@@ -90,6 +93,8 @@ class Feed:
             if step is None:
                 return
             self._unsent.append(step)
+            if self._journal:
+                self._journal.step(step)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 yield self._message(**self._news())
                 flushed = time.monotonic()
@@ -104,7 +109,23 @@ class Feed:
         end = self.trace.end
         state = "failed" if self.failure else {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
         words = self.failure or end.message
-        return {**self._news(), "end": end, "state": state, **_mark(self.trace)} | ({"message": _sentence(words)} if words else {})
+        name = self._kept(self.trace)
+        return (
+            {**self._news(), "end": end, "state": state, **_mark(self.trace)}
+            | ({"message": _sentence(words)} if words else {})
+            | ({"id": name} if name else {})
+        )
+
+    def _kept(self, trace: Trace) -> str:
+        """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a run."""
+        name = ""
+        try:
+            name = self.keep.save(trace) if self.keep and trace.steps else ""
+        except (UserError, OSError) as error:
+            self.unkept = f"The run of slot {self.slot + 1} was not kept: {error}"
+        if self._journal:
+            self._journal.close()
+        return name
 
     def _news(self) -> dict[str, Any]:
         steps, self._unsent = self._unsent, []

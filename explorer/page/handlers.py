@@ -12,12 +12,14 @@ import gradio as gr
 import engines
 from engines import Trace, TraceError, UserError
 from explorer.compare import Tie, control_of, near_tie
+from explorer.export.events import events_csv
 from explorer.page import curves, tables
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
 from explorer.page.limits import SLOTS, Limits, check_seed
 from explorer.page.parts import fresh
 from explorer.page.sessions import Job, Session, Sessions
+from explorer.page.shelf import Shelf, batches, script
 from explorer.store import Gallery, read_pasted
 
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
@@ -36,8 +38,10 @@ class Handlers:
 
     def __init__(self, gallery: Gallery, catalogue: Catalogue, limits: Limits) -> None:
         self.gallery, self.catalogue, self.limits = gallery, catalogue, limits
-        self.opening = dict(enumerate(gallery.opening()))
+        self.opened = dict(enumerate(gallery.opening().items()))  # slot -> (name, trace)
+        self.opening = {slot: trace for slot, (_, trace) in self.opened.items()}
         self.sessions = Sessions(self.opening)
+        self.shelf = Shelf.open(gallery, limits)
 
     def run(self, request: gr.Request, prompt: Any, seed: Any, count: Any, *values: Any) -> Iterator[Outputs]:
         """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio."""
@@ -49,7 +53,7 @@ class Handlers:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         job = session.begin()
-        feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title) for slot, plan in enumerate(plans)]
+        feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title, self.shelf.keep) for slot, plan in enumerate(plans)]
         try:
             session.traces = {}
             yield message(*(feed.queued() for feed in feeds), clear=True), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
@@ -62,7 +66,6 @@ class Handlers:
                 finally:
                     if feed.trace:
                         session.traces[feed.slot] = feed.trace
-                        session.named[feed.trace.header.models[0].name] = plan.model
             yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, {} if job.stop.is_set() else self._ties(plans, session.traces))
         finally:
             job.last.append(self._idle(job, feeds))
@@ -111,7 +114,49 @@ class Handlers:
         except TraceError as error:
             return gr.skip(), say(str(error), "error"), gr.skip()
         said = ", ".join(trace.header.title for trace in traces.values())
-        return self._show(self.sessions.of(request.session_hash), traces, f"Recorded: {said}.")
+        return self._show(self.sessions.of(request.session_hash), traces, f"Recorded: {said}.", dict(enumerate(names)))
+
+    def follow(self, query: Any, request: gr.Request) -> Outputs:
+        """Show the runs of a link, at the step, clock and lane that it names."""
+        try:
+            found, view, gone = self.shelf.linked(query)
+        except UserError as error:
+            return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
+        missing = " ".join(one[:1].upper() + one[1:] for one in gone)
+        if not found:
+            return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
+        session = self.sessions.of(request.session_hash)
+        session.traces = {slot: trace for slot, (_, trace) in found.items()}
+        text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok")
+        return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
+
+    def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
+        """Show a kept run, alone or in the next free player; and whether it is shown."""
+        session = self.sessions.of(request.session_hash)
+        try:
+            if not self.shelf.listed:
+                raise TraceError(self.shelf.why)
+            trace = self.shelf.get(name)
+        except TraceError as error:
+            return (gr.skip(), say(str(error), "error"), gr.skip()), False
+        if not beside or session.running:
+            return self._show(session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}), session.running is None
+        slot = self._next(session)
+        session.traces[slot] = trace
+        return (message(whole(slot, trace, name=name)), say(f"Added in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)), True
+
+    def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
+        """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
+        found, said = self.shelf.keep_all(self.sessions.of(request.session_hash).traces)
+        return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
+
+    def as_python(self, request: gr.Request) -> str:
+        """The lines that repeat what is shown."""
+        return script(self.sessions.of(request.session_hash).traces)
+
+    @staticmethod
+    def _next(session: Session) -> int:
+        return next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
 
     def run_again(self, decode: Callable[..., Trace], words: str, request: gr.Request) -> Iterator[Outputs]:
         """Run `decode(max_steps=, max_seconds=)` now and play its trace, and nothing else. Yields before the model is touched."""
@@ -122,7 +167,8 @@ class Handlers:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.")
+        found, _ = self.shelf.keep_all({0: trace}) if self.shelf.keep else ({}, "")
+        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.", found)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""
@@ -138,24 +184,27 @@ class Handlers:
             log.exception("an imported trace could not be shown")
             return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
         del shown
-        slot = next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
+        slot = self._next(session)
         session.traces[slot] = trace
         return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
 
-    def _show(self, session: Session, traces: dict[int, Trace], text: str) -> Outputs:
+    def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}) -> Outputs:
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
         session.traces = dict(traces)
-        return message(*(whole(slot, trace) for slot, trace in traces.items()), clear=True, play=True), say(text, "ok"), tables.results(traces)
+        shown = (whole(slot, trace, name=names.get(slot, "")) for slot, trace in traces.items())
+        return message(*shown, clear=True, play=True), say(text, "ok"), tables.results(traces)
 
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
-        """Compose a file from the shown traces: `kind` is json (one player) or html (one or all). Returns (download, status)."""
+        """Compose a file from the shown traces: `kind` is json (one player), html or csv (one or all). Returns (download, status)."""
         traces = self.sessions.of(request.session_hash).traces
         chosen = traces if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
         if not chosen:
             return gr.skip(), say("There is nothing to save in that player; run or open something first.", "error")
         if kind == "json":
             files = [{"name": _file(slot, trace, "json"), "type": "application/json", "text": trace.to_json()} for slot, trace in chosen.items()]
+        elif kind == "csv":
+            files = [{"name": "decoding-events.csv", "type": "text/csv", "text": events_csv([trace for _, trace in sorted(chosen.items())])}]
         else:
             from explorer.export.html import export_html
 
@@ -170,6 +219,10 @@ class Handlers:
     def save_html(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
         """One page with the chosen players."""
         return self.save(what, "html", request)
+
+    def save_events(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """The events of the chosen players as one table."""
+        return self.save(what, "csv", request)
 
     def closed(self, request: gr.Request) -> None:
         """The page was closed."""
@@ -211,6 +264,9 @@ def _summary(job: Job, feeds: list[Feed]) -> str:
     failed = [f"slot {feed.slot + 1}: {feed.failure}" for feed in feeds if feed.failure]
     if failed:
         return say("; ".join(failed), "error")
+    unkept = [feed.unkept for feed in feeds if feed.unkept]
+    if unkept:
+        return say(" ".join(unkept), "error")
     seconds = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace)
     return say(f"Done: {_runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.", "ok")
 

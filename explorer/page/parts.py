@@ -40,11 +40,6 @@ def panel(slot: int) -> gr.HTML:
     return _player("mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
 
 
-def forker(methods: str) -> gr.HTML:
-    """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's panel, as JSON."""
-    return _player("forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker")
-
-
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
     return gr.HTML(value, html_template='<div class="facts"></div>', js_on_load=_script("table.js"), apply_default_css=False, **options)
@@ -64,18 +59,37 @@ def downloader() -> gr.HTML:
 def picker() -> gr.HTML:
     """A file field whose text arrives as the component's value with a `submit` event."""
     template = (
-        '<div class="picker"><label for="trace-file">Trace file (.json or .json.gz); it is read in your browser</label>'
-        '<input id="trace-file" type="file" accept=".json,.gz,application/json"><output></output></div>'
+        '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is read in your browser</label>'
+        '<input id="trace-file" type="file" accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
     return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=MAX_TRACE_CHARACTERS, elem_id="picker")
 
 
-def module(path: str, call: str, *, value: str = "", **options: Any) -> gr.HTML:
+def module(path: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any) -> gr.HTML:
     """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`, `props`, `watch`."""
     address = f"gradio_api/file={(ASSETS / path).as_posix()}?v={_version((ASSETS / path).parent)}"
     script = f"import(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
     theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
-    return gr.HTML(value, html_template='<div class="mount"></div>', js_on_load=script, apply_default_css=False, theme=theme, **options)
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, theme=theme, **options)
+
+
+def asker() -> gr.HTML:
+    """Hidden; sends the query of the address it was opened with, if that names a run. Without one nothing is sent."""
+    return gr.HTML("", html_template="<div></div>", js_on_load=_script("asker.js"), visible="hidden", elem_id="asker")
+
+
+def share() -> gr.HTML:
+    """Buttons that copy a link to what is shown and the Python lines that repeat it; `submit` asks for the lines."""
+    template = (
+        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as Python</button><output></output>'
+        '<textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
+    )
+    return _player("mountShare(element, props, watch, trigger)", template=template, elem_id="share")
+
+
+def runs_list() -> gr.HTML:
+    """The list of kept runs; its value is what `Shelf.listing` says, and what it asks for when `submit` fires."""
+    return gr.HTML("", html_template='<div class="runs"></div>', js_on_load=_script("runs.js"), apply_default_css=False, elem_id="runs")
 
 
 def _script(name: str) -> str:

@@ -97,13 +97,13 @@ def test_the_gallery_names_what_it_cannot_read(recorded, traces):
     for card, trace in zip(gallery.cards, traces, strict=True):
         assert (card.tokens, card.forwards, card.steps) == (trace.totals.tokens, trace.totals.forwards, len(trace.steps))
         assert gallery.get(card.id) == trace
-    assert [t.header.prompt for t in gallery.opening()] == [PROMPT, PROMPT]
+    assert [t.header.prompt for t in gallery.opening().values()] == [PROMPT, PROMPT]
     with pytest.raises(TraceError, match="no recorded trace"):
         gallery.get("../../etc/passwd")
 
 
 def test_an_empty_gallery_opens_nothing(tmp_path):
-    assert Gallery(tmp_path).opening() == []
+    assert Gallery(tmp_path).opening() == {}
 
 
 def test_a_trace_that_is_too_long_is_refused(monkeypatch):

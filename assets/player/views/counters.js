@@ -6,6 +6,9 @@ import { el, setText } from "../dom.js";
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
+const NEEDS = { Steps: ["steps"], Tokens: ["tokens"], Forwards: ["forwards"], "Tokens / forward": ["tokens", "forwards"], "Tokens / s": ["tokens", "model_seconds", "method_seconds"],
+  "Model time": ["model_seconds"], "Method time": ["method_seconds"], "Tokens fed": ["tokens_fed"] };
+
 const FIGURES = [
   ["Steps", "measured", (c) => `${c.t} / ${c.steps}`, () => "Turns of the method's loop up to the cursor, and in the whole run so far."],
   ["Tokens", "measured", (c) => number(c.tokens), () => "Ids after the prompt and before the first end mark, as the method wrote them; masks are not counted and text is never re-encoded."],
@@ -28,8 +31,8 @@ export class Counters {
       return { button, value };
     });
     const { header } = run;
-    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${COMPACT.format(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
-    this.machine = el("p", { class: "dx-machine" }, [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", `seed ${header.seed}`].filter(Boolean).join(" · "));
+    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${COMPACT.format(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", m.threads === 0 ? "" : `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
+    this.machine = el("p", { class: "dx-machine" }, [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · "));
     dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), this.note, this.machine);
   }
 
@@ -43,20 +46,28 @@ export class Counters {
   #explain() {
     if (this.open === null) return;
     const [name, origin, , formula] = FIGURES[this.open];
-    setText(this.note, `${name} (${origin}). ${formula(this.values)}`);
+    setText(this.note, this.#lost(name) ? `${name}: ${this.#lost(name)}` : `${name} (${origin}). ${formula(this.values)}`);
+  }
+
+  /** Why a figure cannot be told of this run; nothing if it can. */
+  #lost(name) {
+    const lost = (NEEDS[name] ?? []).filter((field) => this.run.missing.has(field));
+    return lost.length ? `not recorded. ${this.run.header.imported_from ?? "What is left of this run"} does not say: ${lost.join(", ").replaceAll("_", " ")}.` : "";
   }
 
   show(t) {
     const sums = this.run.sums[t], roles = Object.entries(sums.roles).map(([role, n]) => `${n} ${role}`).join(", ");
     this.values = { ...sums, t, steps: this.run.length, roles, tokens: this.run.tokens(t) };
     FIGURES.forEach(([name, origin, figure, formula], i) => {
-      setText(this.items[i].value, figure(this.values));
-      this.items[i].button.title = `${name} (${origin}). ${formula(this.values)}`;
+      const lost = this.#lost(name);
+      setText(this.items[i].value, lost ? "not recorded" : figure(this.values));
+      this.items[i].button.title = lost ? `${name}: ${lost}` : `${name} (${origin}). ${formula(this.values)}`;
     });
     this.#explain();
   }
 
   describe() {
-    return `${this.values.tokens} tokens after ${this.values.forwards} forward passes.`;
+    const { missing } = this.run, told = (name, n, words) => (missing.has(name) ? `${words} not recorded` : `${n} ${words}`);
+    return `${told("tokens", this.values.tokens, "tokens")} after ${told("forwards", this.values.forwards, "forward passes")}.`;
   }
 }

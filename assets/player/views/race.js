@@ -8,6 +8,8 @@ import { growth, SLACK, standing } from "../race.js";
 const WORDS = { steps: "steps", forwards: "forward passes", seconds: "seconds" };
 const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Forwards", "Seconds"];
 const PAUSE = 250; // milliseconds between two tables while the runs play
+const told = (run, field, text) => (run.missing.has(field) ? "not recorded" : text);
+const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2; // the run does not say where its steps lie on this clock
 const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Math.floor(x + SLACK)));
 
 /** How many of the tokens were taken away later, and how. */
@@ -48,7 +50,7 @@ export class Race {
     runners.forEach(({ run, t }, i) => {
       const { hand, veil, count } = this.rows[i], over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
-      setText(count, `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+      setText(count, untimed(run, unit) ? "not recorded" : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
     });
     if (document.activeElement !== this.budget) this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
     this.unit.value = unit;
@@ -63,11 +65,11 @@ export class Race {
       el("div", { class: "dx-track" }, svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path")), el("i"), el("div", { class: "dx-veil" }), el("div", { class: "dx-hand" })),
       el("span", { class: "dx-count" }))).map((row, i) => {
       const [name, track, count] = row.childNodes, [picture, stop, veil, hand] = track.childNodes, { run, slot } = runners[i], axis = run.axes[unit], points = growth(run);
-      const title = run.header.title || run.header.method, last = axis.at(-1), over = run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
+      const title = run.header.title || run.header.method, last = axis.at(-1), over = untimed(run, unit) ? "no place on this clock was recorded:" : run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
       setText(name, `${slot + 1} ${title}`);
       name.title = title;
       set(picture, { viewBox: `0 0 ${end || 1} ${most}` });
-      set(picture.firstChild, { d: `M0,${most}${points.map((n, t) => `H${axis[t]}V${most - n}`).join("")}V${most}Z` });
+      set(picture.firstChild, { d: `M0,${most}${points.slice(0, axis.length).map((n, t) => `H${axis[t]}V${most - n}`).join("")}V${most}Z` });
       set(track, { role: "img", "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() });
       setText(stop, run.end ? "■" : "▸");
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
@@ -118,7 +120,8 @@ export class Race {
     this.table.replaceChildren(el("thead", {}, el("tr", {}, ...cells("th", HEAD))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
       const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
       return el("tr", {}, el("th", { scope: "row" }, `${slot + 1} ${run.header.title || run.header.method}`),
-        ...cells("td", [number(here.tokens), revisions(here), run.end ? `${here.missing}${stopped}` : "–", number(here.forwards), seconds(here.seconds)]));
+        ...cells("td", untimed(run, unit) ? HEAD.slice(1).map(() => "not recorded")
+          : [number(here.tokens), revisions(here), run.end ? `${here.missing}${stopped}` : "–", told(run, "forwards", number(here.forwards)), told(run, "model_seconds", seconds(here.seconds))]));
     })));
   }
 }

@@ -1,0 +1,60 @@
+"""The Python lines that repeat a run: method, models, prompt, parameters, seed and edits, as a short script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pprint import pformat
+from typing import TYPE_CHECKING, Any
+
+from engines import UserError
+
+if TYPE_CHECKING:
+    from engines import Trace
+
+WIDTH = 110
+
+
+def lines(traces: Trace | Iterable[Trace], ids: bool = False) -> str:
+    """A script that makes the same runs again and leaves the last trace in `trace`.
+
+    With `ids` the prompt stands as token ids, which is exact also where it was given as ids. Raises UserError for a trace that another program made.
+    """
+    several: list[Trace] = [traces] if hasattr(traces, "to_json") else list(traces)  # type: ignore[list-item, arg-type]
+    if not several:
+        raise UserError("there is no run to write lines for; give at least one trace.")
+    return "import engines\n\n" + "\n".join(_one(trace, ids) for trace in several)
+
+
+def _one(trace: Trace, ids: bool) -> str:
+    header = trace.header
+    if header.imported_from:
+        raise UserError(f"this run was imported from {header.imported_from}; it cannot be repeated here.")
+    models = {record.role: _model(record.name, record.device, record.dtype) for record in header.models}
+    model = next(iter(models.values())) if len(models) == 1 else "{" + ", ".join(f"{role!r}: {one}" for role, one in models.items()) + "}"
+    arguments = [repr(header.method), "model", "prompt", f"params={_written(header.params)}", f"seed={header.seed!r}"]
+    if header.detail != "full":
+        arguments.append(f"detail={header.detail!r}")
+    if header.edits:
+        arguments.append(f"edits=[{', '.join(f'({one.after_step!r}, {_edit(one.edit)})' for one in header.edits)}]")
+    if trace.end.reason != "complete":
+        arguments.append(f"max_steps={max(1, len(trace.steps))!r}")
+    prompt = _written(header.prompt_ids) if ids else repr(header.prompt)
+    call = ",\n    ".join(arguments)
+    return f"model = {model}\nprompt = {prompt}\ntrace = engines.run(\n    {call},\n)\nprint(trace.text)\n"
+
+
+def _model(name: str, device: str, dtype: str) -> str:
+    options = "".join(f", {key}={value!r}" for key, value in (("device", device), ("dtype", dtype)) if value)
+    return f"engines.load_model({name!r}{options})"
+
+
+def _edit(edit: Any) -> str:
+    given = [(name, getattr(edit, name)) for name in edit.__struct_fields__]
+    return f"engines.Edit({', '.join(f'{name}={value!r}' for name, value in given if value)})"
+
+
+def _written(value: Any) -> str:
+    """A dict with one entry per line, anything else in as few lines as fit; what follows the first line stands under it."""
+    if isinstance(value, dict) and value:
+        return "{\n" + "".join(f"        {key!r}: {one!r},\n" for key, one in value.items()) + "    }"
+    return pformat(value, width=WIDTH, compact=True)

@@ -1,0 +1,122 @@
+"""What the importers share: a trace body with placeholders where nothing was recorded, and a token table that is filled as tokens are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from engines import Trace, TraceError, read_trace
+
+MAX_CELLS = 4_000_000  # boards x positions of a record
+UNTIMED = ("forwards", "tokens_fed", "model_seconds", "method_seconds", "wall_seconds", "record_seconds", "warmup_seconds")
+NAMELESS = "‹not recorded›"
+
+
+class Table:
+    """The token table. Ids of the record stay; texts without ids get numbers of their own; `unknown` stands for a token of which nothing is known."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[int, dict[str, Any]] = {}
+        self._by_text: dict[str, int] = {}
+        self._unknown: int | None = None
+
+    def known(self, token: int, text: str, special: bool = False) -> int:
+        """An id of the record with its text."""
+        self.pieces.setdefault(token, {"id": token, "text": text} | ({"kind": "special"} if special else {}))
+        return token
+
+    def text(self, text: str, special: bool = False) -> int:
+        """A text without an id."""
+        if text not in self._by_text:
+            self._by_text[text] = self.known(self._free(), text, special)
+        return self._by_text[text]
+
+    @property
+    def unknown(self) -> int:
+        """A token of which the record has neither id nor text."""
+        if self._unknown is None:
+            self._unknown = self.known(self._free(), NAMELESS, special=True)
+        return self._unknown
+
+    def _free(self) -> int:
+        return max(self.pieces, default=-1) + 1
+
+
+def step(index: int, **groups: Any) -> dict[str, Any]:
+    """A step without costs."""
+    return {"index": index, "forwards": {}, "tokens_fed": 0, "model_seconds": 0.0, "method_seconds": 0.0, **groups}
+
+
+def trace(
+    *,
+    source: str,
+    title: str,
+    model: str,
+    prompt: str,
+    steps: Sequence[dict[str, Any]],
+    table: Table,
+    output_ids: Sequence[int],
+    text: str,
+    missing: Iterable[str],
+    about: str,
+    **more: Any,
+) -> Trace:
+    """The validated trace of a record. more: further header fields. Raises TraceError."""
+    header = {
+        "schema": 1,
+        "method": "imported",
+        "title": title,
+        "family": "imported",
+        "paper": "",
+        "params": {},
+        "models": [{"role": "model", "name": model or NAMELESS, "kind": "", "device": "", "threads": 0}],
+        "prompt": prompt,
+        "prompt_ids": [],
+        "seed": 0,
+        "detail": "full",
+        "baseline": None,
+        "lossless": False,
+        "emits": [],
+        "departures": about,
+        "versions": {},
+        "machine": "",
+        "started_at": "",
+        "eos_ids": [],
+        "imported_from": source,
+        "missing": [*UNTIMED, "seed", "prompt_ids", *missing],
+        **more,
+    }
+    end = {"reason": "complete", "output_ids": list(output_ids), "text": text, "wall_seconds": 0.0, "record_seconds": 0.0}
+    return read_trace(msgspec.json.encode({"header": header, "steps": list(steps), "pieces": list(table.pieces.values()), "end": end}))
+
+
+def convert(body: Any, kind: Any, what: str) -> Any:
+    """A part of a record as a struct. Raises TraceError that names the part."""
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"{what} cannot be read: {error}") from None
+
+
+def part(body: Any, name: str) -> dict[str, Any]:
+    """An object inside an object; empty where it is not there."""
+    found = body.get(name) if isinstance(body, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def first_choice(body: Any) -> dict[str, Any]:
+    """The first of the `choices` of an OpenAI-like response; empty where there is none."""
+    found = body.get("choices") if isinstance(body, dict) else None
+    return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+
+
+def words(*given: Any) -> str:
+    """The first that is a text; nothing if none is."""
+    return next((one for one in given if isinstance(one, str)), "")
+
+
+def finite(facts: dict[str, float | None]) -> dict[str, float]:
+    """The facts that are there."""
+    return {name: float(value) for name, value in facts.items() if value is not None}

@@ -1,0 +1,94 @@
+"""diffusers: the canvases that a discrete diffusion pipeline showed its step callback, as JSON.
+
+Written from `animate_sampling.py capture` of huggingface/diffusers pull request 14164 (examples/discrete_diffusion, 2026): an object with `method`,
+`label`, `subtitle`, `model_id`, `prompt`, `gen_length`, `block_length`, `mask_token_id` (null for mask-free models), `frames` ([{step, ids}], one canvas
+after each denoising step, -1 where a block has not begun) and `vocab` (id -> text, empty for the mask).
+
+A frame becomes a step that writes what differs from the frame before. The record has no confidence, no times, no end marks and no prompt ids.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from engines import Trace, TraceError
+from explorer.importers.build import MAX_CELLS, Table, convert, step, trace
+
+SOURCE = "diffusers' recorded canvases"
+PENDING = -1
+
+
+class Frame(msgspec.Struct):
+    """A canvas: the ids of all generated positions after a step."""
+
+    step: int
+    ids: list[Annotated[int, Meta(ge=PENDING, lt=2**31)]]
+
+
+class Recording(msgspec.Struct):
+    """The file."""
+
+    frames: list[Frame]
+    vocab: dict[str, str]
+    label: str = ""
+    subtitle: str = ""
+    model_id: str = ""
+    prompt: str = ""
+    gen_length: Annotated[int, Meta(ge=0, le=10**6)] | None = None
+    block_length: Annotated[int, Meta(ge=0, le=10**6)] | None = None
+    mask_token_id: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+
+
+def looks(body: Any) -> bool:
+    """Whether the JSON is such a recording."""
+    return isinstance(body, dict) and isinstance(body.get("frames"), list) and isinstance(body.get("vocab"), dict)
+
+
+def read(body: Any) -> Trace:
+    """The trace of a recording. Raises TraceError."""
+    told = convert(body, Recording, "the recording")
+    if not told.frames:
+        raise TraceError("the recording holds no frames.")
+    width = len(told.frames[0].ids)
+    if any(len(frame.ids) != width for frame in told.frames):
+        raise TraceError("the frames of the recording have different lengths.")
+    if width * len(told.frames) > MAX_CELLS:
+        raise TraceError(f"the recording has {width * len(told.frames):,} cells; at most {MAX_CELLS:,} are read.")
+    table, mask = Table(), told.mask_token_id
+    steps = []
+    before = [PENDING if mask is None else mask] * width
+    for index, frame in enumerate(told.frames):
+        for token in frame.ids:
+            if token >= 0:
+                table.known(token, "[MASK]" if token == mask else told.vocab.get(str(token), f"‹token {token}›"), special=token == mask)
+        steps.append(step(index, note=f"Denoising step {frame.step}.", **written(before, frame.ids, mask)))
+        before = frame.ids
+    if mask is not None:
+        table.known(mask, "[MASK]", special=True)
+    output = [token for token in before if token >= 0]
+    text = "".join(table.pieces[token]["text"] for token in output if token != mask).strip()
+    params = {name: value for name in ("gen_length", "block_length") if (value := getattr(told, name)) is not None}
+    return trace(
+        source=SOURCE,
+        title=told.label or "Discrete diffusion",
+        model=told.model_id,
+        prompt=told.prompt,
+        steps=steps,
+        table=table,
+        output_ids=output,
+        text=text,
+        missing=["end_marks", "tokens"],
+        about=f"{told.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; "),
+        params=params,
+        **({} if mask is None else {"mask_id": mask, "canvas": width}),
+    )
+
+
+def written(before: list[int], now: list[int], mask: int | None) -> dict[str, Any]:
+    """The commits that lead from one board to the next: filled, changed or remasked positions."""
+    at = [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new and new >= 0]
+    causes = ["remasked" if now[p] == mask else "filled" if before[p] in (mask, PENDING) else "changed" for p in at]
+    return {"commits": {"positions": at, "tokens": [now[p] for p in at], "causes": causes}} if at else {}

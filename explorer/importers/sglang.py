@@ -1,0 +1,102 @@
+"""SGLang: a response whose `meta_info` has the statistics of speculative decoding.
+
+Written from SGLang's own code that fills the response (srt/managers/tokenizer_manager.py and its spec_decoding_meta, 2026) and its tests:
+`completion_tokens`, `spec_verify_ct` (verifications), `spec_accept_length` (tokens per verification, the bonus token included), `spec_accept_rate`,
+the accepted and proposed drafts under their present and earlier names, and the histogram of accepted drafts per verification. The proposed drafts are
+verifications x configured draft length in several versions, so they are shown as reported. `output_ids` and `output_token_logprobs` ([logprob, id, text])
+name the tokens if the request asked for them. The order of the verifications is not in the response: one step stands for the whole request.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from engines import Trace, TraceError
+from explorer.importers.build import MAX_CELLS, Table, finite, first_choice, part, step, trace, words
+from explorer.importers.vllm import lost, name_tokens
+
+SOURCE = "SGLang's response statistics"
+NAMES = {
+    "verifications": ("spec_verify_ct",),
+    "tokens per verification": ("spec_accept_length",),
+    "accepted ÷ proposed": ("spec_accept_rate",),
+    "accepted drafts": ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num"),
+    "proposed drafts (as reported)": ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num"),
+    "prompt tokens": ("prompt_tokens",),
+    "end-to-end seconds (as reported)": ("e2e_latency",),
+}
+HISTOGRAMS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
+
+
+def looks(body: Any) -> bool:
+    """Whether the JSON is such a response, or a list with one."""
+    meta = _meta(_one(body))
+    return meta is not None and "completion_tokens" in meta
+
+
+def read(body: Any) -> Trace:
+    """The trace of a response. Raises TraceError."""
+    if isinstance(body, list) and len(body) != 1:
+        raise TraceError(f"the file holds {len(body)} responses; import them one by one.")
+    response = _one(body)
+    meta = _meta(response) or {}
+    if not isinstance(meta.get("spec_verify_ct"), int):
+        raise TraceError("the response has no `spec_verify_ct`: the server ran without speculative decoding, or reported nothing of it.")
+    facts = finite({label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None) for label, keys in NAMES.items()})
+    seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
+    facts |= {f"verifications that accepted {n}": float(times) for n, times in enumerate(seen[:1000]) if _number(times) is not None}
+    table = Table()
+    choice = first_choice(response)
+    ids, texts, chances = _tokens(response, meta)
+    count = meta["completion_tokens"] if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_CELLS else None
+    tokens = name_tokens(table, texts, ids, count)
+    commits: dict[str, Any] = {"positions": list(range(len(tokens))), "tokens": tokens, "causes": ["reported"] * len(tokens)}
+    if chances and len(chances) == len(tokens):
+        commits["probabilities"] = chances
+    note = "One step stands for the whole request: the response has totals, not the order of its verifications."
+    return trace(
+        source=SOURCE,
+        title="SGLang · speculative decoding",
+        model=words(response.get("model")),
+        prompt="",
+        steps=[step(0, facts=facts, note=note, **({"commits": commits} if tokens else {}))],
+        table=table,
+        output_ids=tokens,
+        text=words(response.get("text"), choice.get("text"), part(choice, "message").get("content")),
+        missing=[*lost(texts, ids, count), "steps", "params"],
+        about="read from a response; only what the server reported is here",
+    )
+
+
+def _tokens(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[int] | None, list[str] | None, list[float | None]]:
+    """(ids, texts, probabilities) of the emitted tokens, None where they are not there."""
+    rows = meta.get("output_token_logprobs")
+    if isinstance(rows, list) and rows and len(rows) <= MAX_CELLS and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows):
+        texts = [row[2] for row in rows if len(row) > 2 and isinstance(row[2], str)]
+        chances = [None if (p := _number(row[0])) is None else round(math.exp(min(p, 0.0)), 6) for row in rows]
+        return [row[1] for row in rows], texts if len(texts) == len(rows) else None, chances
+    choice = first_choice(response)
+    for found in (response.get("output_ids"), meta.get("output_token_ids"), choice.get("token_ids")):
+        if isinstance(found, list) and found and len(found) <= MAX_CELLS and all(_id(one) for one in found):
+            return found, None, []
+    return None, None, []
+
+
+def _id(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _one(body: Any) -> dict[str, Any]:
+    found = body[0] if isinstance(body, list) and body else body
+    return found if isinstance(found, dict) else {}
+
+
+def _meta(response: dict[str, Any]) -> dict[str, Any] | None:
+    found = part(response, "meta_info") or part(first_choice(response), "meta_info")
+    return {**part(response, "usage"), **found} if found else None
+
+
+def _number(value: Any) -> float | None:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if good else None

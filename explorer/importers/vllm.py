@@ -1,0 +1,178 @@
+"""vLLM: a response whose `metrics.speculative_decoding` tells how many tokens were drafted and accepted, with the arrays of `detailed` step by step.
+
+Written from vLLM's documentation, docs/features/speculative_decoding/acceptance_metrics.md and docs/features/per_request_metrics.md (documented for
+v0.32, where it is called experimental): `vllm serve ... --per-request-spec-decode-metrics detailed`. The whole response of /v1/chat/completions or
+/v1/completions is read, or its `metrics` alone. Token texts are there if the request asked for `logprobs`, ids if it asked for `return_token_ids`.
+
+A verification step emits the accepted tokens and one more. Steps without a draft are left out of the record and the first token comes from reading the
+prompt, so which token came from which step is known only where the counts add up (derived: tokens = 1 + sum of accepted + steps).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from engines import Trace, TraceError
+from explorer.importers.build import MAX_CELLS, Table, convert, finite, first_choice, part, step, trace, words
+
+SOURCE = "vLLM's per-request speculative metrics"
+Count = Annotated[int, Meta(ge=0, le=10**9)]
+TIMES = ("time_to_first_token_ms", "generation_time_ms", "queue_time_ms", "mean_itl_ms", "tokens_per_second")
+
+
+class Speculation(msgspec.Struct):
+    """`metrics.speculative_decoding`."""
+
+    num_spec_steps: Count
+    num_accepted_draft_tokens: Count
+    num_draft_tokens: Count
+    mean_acceptance_length: float | None = None
+    draft_acceptance_rate: float | None = None
+    acceptance_histogram: list[Count] = []
+    num_spec_tokens: Count | None = None
+    per_step_accepted: list[Count] | None = None
+    per_step_drafted: list[Count] | None = None
+
+
+def looks(body: Any) -> bool:
+    """Whether the JSON holds such metrics."""
+    return _found(body) is not None
+
+
+def read(body: Any) -> Trace:
+    """The trace of a response. Raises TraceError."""
+    told = convert(_found(body), Speculation, "`speculative_decoding`")
+    detailed = told.per_step_accepted is not None and told.per_step_drafted is not None
+    if detailed:
+        _check(told)
+    table = Table()
+    tokens, text, missing = answer(body, table)
+    times = finite({name: _number(part(body, "metrics").get(name)) for name in TIMES})
+    if detailed:
+        steps = _steps(told, tokens, table)
+        if steps:
+            steps[-1]["facts"] |= times
+    else:
+        missing.append("steps")
+        facts = finite({name: getattr(told, name) for name in Speculation.__struct_fields__ if isinstance(getattr(told, name), (int, float))})
+        facts |= {f"steps that accepted {n}": float(times_seen) for n, times_seen in enumerate(told.acceptance_histogram)}
+        steps = [step(0, facts=facts | times, **_reported(tokens, "One step stands for the whole request: the record has totals, not the order of its steps."))]
+    about = "read from a response; only what the server reported is here"
+    model = words(body.get("model"))
+    title = "vLLM · speculative decoding"
+    return trace(
+        source=SOURCE, title=title, model=model, prompt="", steps=steps, table=table, output_ids=tokens, text=text, missing=[*missing, "params"], about=about
+    )
+
+
+def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str]]:
+    """The emitted tokens as far as the response names them, its text, and what is missing of them."""
+    choice = first_choice(body)
+    text = words(choice.get("text"), part(choice, "message").get("content"))
+    texts, ids = _texts(choice), _ids(choice.get("token_ids"))
+    count = part(body, "usage").get("completion_tokens")
+    if not isinstance(count, int) or not 0 <= count <= MAX_CELLS:
+        count = None
+    return name_tokens(table, texts, ids, count), text, lost(texts, ids, count)
+
+
+def name_tokens(table: Table, texts: list[str] | None, ids: list[int] | None, count: int | None) -> list[int]:
+    """Tokens by what is known of them: ids with texts, texts, ids, or only how many there were."""
+    if ids is not None and texts is not None and len(ids) == len(texts):
+        return [table.known(token, text) for token, text in zip(ids, texts, strict=True)]
+    if texts is not None:
+        return [table.text(text) for text in texts]
+    if ids is not None:
+        return [table.known(token, f"‹token {token}›", special=True) for token in ids]
+    return [table.unknown] * (count or 0)
+
+
+def lost(texts: list[str] | None, ids: list[int] | None, count: int | None) -> list[str]:
+    """The names of what `name_tokens` had to do without."""
+    absent = [] if texts is not None else ["token_texts"]
+    absent += [] if ids is not None and (texts is None or len(texts) == len(ids)) else ["token_ids"]
+    return absent + ["end_marks"] + (["tokens"] if texts is None and ids is None and count is None else [])
+
+
+def _texts(choice: dict[str, Any]) -> list[str] | None:
+    told = choice.get("logprobs")
+    if not isinstance(told, dict):
+        return None
+    if isinstance(told.get("tokens"), list):
+        found: list[Any] = told["tokens"]
+    elif isinstance(told.get("content"), list):
+        found = [one.get("token") if isinstance(one, dict) else None for one in told["content"]]
+    else:
+        return None
+    return found if found and len(found) <= MAX_CELLS and all(isinstance(one, str) for one in found) else None
+
+
+def _ids(found: Any) -> list[int] | None:
+    good = isinstance(found, list) and found and len(found) <= MAX_CELLS and all(type(one) is int and 0 <= one < 2**31 for one in found)
+    return found if good else None
+
+
+def _steps(told: Speculation, tokens: list[int], table: Table) -> list[dict[str, Any]]:
+    accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
+    emitted = sum(accepted) + len(accepted)
+    placed = len(tokens) == emitted + 1
+    steps: list[dict[str, Any]] = []
+    place = 0  # of the root: the last token before the step
+    for index, (kept, proposed) in enumerate(zip(accepted, drafted, strict=True)):
+        gained = tokens[place + 1 : place + kept + 2] if placed else [table.unknown] * (kept + 1)
+        groups: dict[str, Any] = {"tree": _chain(place, kept, proposed, tokens[place] if placed else table.unknown, gained, table.unknown)}
+        if placed:
+            first = [] if index else [place]
+            at = [*first, *range(place + 1, place + kept + 2)]
+            causes = ["sampled"] * len(first) + ["accepted"] * kept + ["bonus"]
+            groups["commits"] = {"positions": at, "tokens": [tokens[p] for p in at], "causes": causes}
+        elif index == len(accepted) - 1:
+            groups |= _reported(tokens, "All tokens are shown here: the record does not say which step each came from.")
+        steps.append(step(index, facts={"drafted": float(proposed), "accepted": float(kept)}, **groups))
+        place += kept + 1
+    return steps or [step(0, facts={}, **_reported(tokens, "The server drafted nothing for this request."))]
+
+
+def _chain(start: int, kept: int, proposed: int, root: int, gained: list[int], unknown: int) -> dict[str, Any]:
+    """A straight draft: what was kept, the first refused row, and the rows behind it, which are not looked at."""
+    why = ["root", *["accepted"] * kept, *(["mismatch"] + ["unreached"] * proposed)[: proposed - kept]]
+    return {
+        "start": start,
+        "parents": list(range(-1, proposed)),
+        "tokens": [root, *gained[:kept], *[unknown] * (proposed - kept)],
+        "accepted": [one in ("root", "accepted") for one in why],
+        "why": why,
+        "emitted": gained,
+        "emitted_source": "not recorded",
+    }
+
+
+def _reported(tokens: list[int], note: str) -> dict[str, Any]:
+    commits = {"positions": list(range(len(tokens))), "tokens": tokens, "causes": ["reported"] * len(tokens)}
+    return ({"commits": commits} if tokens else {}) | {"note": note}
+
+
+def _check(told: Speculation) -> None:
+    accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
+    if len(accepted) != len(drafted) or len(accepted) != told.num_spec_steps:
+        raise TraceError(
+            f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {told.num_spec_steps} steps; they must be equally many."
+        )
+    if any(a > d for a, d in zip(accepted, drafted, strict=True)):
+        raise TraceError("the record has a step that accepted more tokens than were drafted.")
+    if sum(drafted) > MAX_CELLS or (sum(accepted), sum(drafted)) != (told.num_accepted_draft_tokens, told.num_draft_tokens):
+        raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
+
+
+def _found(body: Any) -> dict[str, Any] | None:
+    if not isinstance(body, dict):
+        return None
+    told = part(body, "metrics").get("speculative_decoding") or body.get("speculative_decoding")
+    return told if isinstance(told, dict) and "num_spec_steps" in told else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

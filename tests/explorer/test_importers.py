@@ -1,0 +1,178 @@
+"""Records of other programs: what is in them arrives, what is not is said to be missing, and a wrong one is a sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from engines import Trace, TraceError, UserError
+from explorer.cli import main
+from explorer.export.events import events_csv
+from explorer.export.python import lines
+from explorer.importers import IMPORTERS, import_trace
+from explorer.metrics import confidence_by_step, growth, measure
+from explorer.store import read_pasted
+
+RECORDS = Path(__file__).parent / "records"
+FILES = {path.name: path.read_text("utf-8") for path in sorted(RECORDS.iterdir()) if path.name != "README.md"}
+NEVER = ("forwards", "tokens_per_forward", "model_seconds", "method_seconds", "tokens_per_second", "tokens_fed", "wall_seconds", "warmup_seconds")
+
+
+def words(trace: Trace) -> list[list[str]]:
+    """What each step wrote, as text."""
+    text = {piece.id: piece.text for piece in trace.pieces}
+    return [[text[token] for token in step.commits.tokens] if step.commits else [] for step in trace.steps]
+
+
+def shown(trace: Trace) -> dict[str, str]:
+    return {metric.name: metric.shown for metric in measure(trace)}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_record_is_recognised_and_what_it_lacks_is_said(name):
+    trace = import_trace(FILES[name])
+    assert Trace.from_json(trace.to_json()) == trace == read_pasted(FILES[name])
+    assert trace.header.imported_from and trace.header.machine == "" and trace.header.models[0].device == ""
+    found = shown(trace)
+    assert {found[metric] for metric in NEVER} == {"not recorded"}
+    assert growth(trace) == [] and confidence_by_step(trace) == []
+    for line in events_csv([trace]).splitlines()[1:]:
+        assert line.endswith(",,,,")  # forwards and seconds are empty cells
+    with pytest.raises(UserError, match="imported from"):
+        lines(trace)
+
+
+def test_vllm_steps_become_drafts_with_their_tokens():
+    trace = import_trace(FILES["vllm-detailed.json"])
+    assert words(trace) == [["The", " sky", " is", " blue"], [" because"], [" of", " it", "."]]
+    assert [step.commits.causes for step in trace.steps] == [["sampled", "accepted", "accepted", "bonus"], ["bonus"], ["accepted", "accepted", "bonus"]]
+    assert [step.tree.why for step in trace.steps][:2] == [["root", "accepted", "accepted", "mismatch"], ["root", "mismatch"]]
+    assert [(step.facts["drafted"], step.facts["accepted"]) for step in trace.steps] == [(3, 2), (1, 0), (3, 2)]
+    found = {metric.name: metric for metric in measure(trace)}
+    told = json.loads(FILES["vllm-detailed.json"])["metrics"]["speculative_decoding"]
+    assert math.isclose(found["block_efficiency"].value, told["mean_acceptance_length"])
+    assert math.isclose(found["acceptance_rate_of_drafted"].value, told["draft_acceptance_rate"])
+    assert found["tokens"].value == 8 and found["steps"].value == 3 and trace.text == "The sky is blue because of it."
+    assert trace.steps[-1].facts["generation_time_ms"] == 61.5 and "queue_time_ms" not in trace.steps[-1].facts
+    assert "token_ids" in trace.header.missing and "token_texts" not in trace.header.missing
+
+
+def test_vllm_tokens_are_not_spread_over_steps_that_do_not_add_up():
+    body = json.loads(FILES["vllm-detailed.json"])
+    body["usage"]["completion_tokens"] = 9
+    del body["choices"][0]["logprobs"]
+    trace = import_trace(json.dumps(body))
+    assert [len(one) for one in words(trace)] == [0, 0, 9] and set(words(trace)[2]) == {"‹not recorded›"}
+    assert "does not say which step" in trace.steps[-1].note and {"token_ids", "token_texts"} <= set(trace.header.missing)
+    assert [step.tree.why.count("accepted") for step in trace.steps] == [2, 0, 2]
+
+
+def test_vllm_metrics_alone_have_no_token_count():
+    body = json.loads(FILES["vllm-detailed.json"])["metrics"]
+    trace = import_trace(json.dumps(body))
+    assert shown(trace)["tokens"] == "not recorded" and len(trace.steps) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"per_step_accepted": [2, 0]}, "must be equally many"),
+        ({"per_step_accepted": [2, 2, 0]}, "accepted more tokens than were drafted"),
+        ({"num_draft_tokens": 8}, "do not add up"),
+        ({"num_spec_steps": -1}, "cannot be read"),
+        ({"num_spec_steps": "many"}, "cannot be read"),
+        ({"per_step_drafted": [10**9, 10**9, 10**9], "num_draft_tokens": 3 * 10**9}, "speculative_decoding|do not add up"),
+    ],
+)
+def test_vllm_records_that_contradict_themselves_are_refused(change, sentence):
+    body = json.loads(FILES["vllm-detailed.json"])
+    body["metrics"]["speculative_decoding"] |= change
+    with pytest.raises(TraceError, match=sentence):
+        import_trace(json.dumps(body))
+
+
+def test_totals_are_one_step_that_says_so():
+    trace = import_trace(FILES["vllm-summary.json"])
+    assert len(trace.steps) == 1 and shown(trace)["steps"] == "not recorded" and "not the order" in trace.steps[0].note
+    assert trace.steps[0].facts["num_spec_steps"] == 43 and trace.steps[0].facts["steps that accepted 3"] == 3
+    assert shown(trace)["tokens"] == "54" and trace.text == " forty-two"
+
+
+def test_sglang_statistics_with_tokens_and_probabilities():
+    trace = import_trace(FILES["sglang.json"])
+    assert words(trace) == [[" Paris", ",", " of", " course"]] and trace.output_ids == [11751, 13, 302, 2278]
+    assert trace.steps[0].commits.probabilities == [0.9, 0.5, 1.0, 0.1]
+    facts = trace.steps[0].facts
+    assert (facts["verifications"], facts["accepted drafts"], facts["proposed drafts (as reported)"]) == (2, 2, 6)
+    assert facts["verifications that accepted 2"] == 1 and facts["tokens per verification"] == 2
+
+
+def test_sglang_reads_earlier_names_chats_and_lists_of_one():
+    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1, "spec_draft_token_num": 6, "spec_accept_histogram": [1, 1]}
+    trace = import_trace(json.dumps([{"text": "abc", "meta_info": meta}]))
+    assert trace.steps[0].facts["accepted drafts"] == 1 and shown(trace)["tokens"] == "3" and "token_texts" in trace.header.missing
+    chat = {"model": "m", "choices": [{"message": {"content": "hi"}, "meta_info": {"spec_verify_ct": 1}}], "usage": {"completion_tokens": 2}}
+    assert import_trace(json.dumps(chat)).text == "hi"
+    with pytest.raises(TraceError, match="2 responses; import them one by one"):
+        import_trace(json.dumps([{"meta_info": meta}] * 2))
+    with pytest.raises(TraceError, match="without speculative decoding"):
+        import_trace(json.dumps({"meta_info": {"completion_tokens": 3}}))
+
+
+def test_diffusers_frames_are_fills_changes_and_remasks():
+    trace = import_trace(FILES["diffusers-llada2.json"])
+    assert words(trace) == [[" was"], ["That"], ["[MASK]", "!"], ["It", " is", " blue"]]
+    assert [step.commits.causes for step in trace.steps] == [["filled"], ["filled"], ["remasked", "filled"], ["changed", "filled", "filled"]]
+    assert trace.text == "It is blue!" and trace.header.canvas == 4 and trace.header.prompt == "Why is the sky blue?"
+    assert trace.header.params == {"gen_length": 4, "block_length": 2} and shown(trace)["tokens"] == "not recorded"
+
+
+def test_mask_free_frames_begin_with_noise_and_grow_by_blocks():
+    trace = import_trace(FILES["diffusers-gemma.json"])
+    assert words(trace) == [["@", "#"], ["Hel"], ["lo", "@", "@"], [" you"]]
+    assert trace.header.mask_id is None and trace.text == "Hello you@"
+
+
+def test_the_text_log_is_boards_of_texts():
+    trace = import_trace(FILES["llada-log.txt"])
+    assert words(trace) == [[" sky"], ["The", "&"], ["*"]] and trace.text == "The sky*&"
+    assert {"token_ids", "end_marks"} <= set(trace.header.missing)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1, *a&*b&\n2, *a&\n", "line 2 of the log has 1 positions"),
+        ("1, *a&*b&\n1, *a&*b&\n", "do not rise"),
+        ("1, *a&*b&\nhello\n", "line 2 of the log is not of the form"),
+        ('{"frames": [], "vocab": {}}', "holds no frames"),
+        ('{"frames": [{"step": 0, "ids": [1]}, {"step": 1, "ids": [1, 2]}], "vocab": {}}', "different lengths"),
+        ('{"frames": [{"step": 0, "ids": ["x"]}], "vocab": {}}', "the recording cannot be read"),
+        ('{"frames": [{"step": 0, "ids": [-2]}], "vocab": {}}', "the recording cannot be read"),
+        ("{}", "not a valid trace"),
+        ("hello", "not JSON"),
+    ],
+)
+def test_a_wrong_record_is_a_sentence(text, sentence):
+    with pytest.raises(TraceError, match=sentence):
+        import_trace(text)
+
+
+def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
+    for name in FILES:
+        out = tmp_path / f"{name}.json"
+        assert main(["import", str(RECORDS / name), "--json", str(out)]) == 0
+        assert Trace.from_json(out.read_bytes()) == import_trace(FILES[name])
+        assert "not recorded: forwards, tokens fed, model seconds" in capsys.readouterr().err
+        assert main(["replay", str(out)]) == 0
+        said = capsys.readouterr().out
+        assert "forward passes not recorded" in said and " 0 forward" not in said and "0.0 ms" not in said
+        assert main(["replay", "--rerun", str(out)]) == 2 and "imported from" in capsys.readouterr().err
+    assert main(["import", str(RECORDS / "sglang.json"), "--format", "vllm", "--json", "-"]) == 2
+    assert "not a record of the format vllm" in capsys.readouterr().err
+    assert main(["import", str(RECORDS / "sglang.json"), "--format", "pickle", "--json", "-"]) == 2
+    said = capsys.readouterr().err
+    assert all(one in said for one in IMPORTERS)

@@ -1,0 +1,147 @@
+"""A trace in a notebook, the lines that repeat it, and its events as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+import engines
+import explorer
+from engines import Edit, Trace, UserError
+from explorer.cli import main
+from explorer.cli_trace import first_difference
+from explorer.export.events import events_csv
+from explorer.store import gallery
+from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
+
+
+def run(kind: str, slug: str | None = None, **options) -> Trace:
+    return engines.run(slug or methods_of(kind)[0], first_model(kind), PROMPT, **options)
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Trace]:
+    return [run("masked", params={"max_new_tokens": 32}), run("causal", params={"max_new_tokens": 16})]
+
+
+def drafting() -> str:
+    """A method that drafts trees on one model."""
+    return next(i.slug for i in engines.list_methods() if "tree" in i.emits and list(i.needs.values()) == ["causal"])
+
+
+def test_a_trace_plays_itself_in_a_notebook(browser, both):
+    page = browser.new_page()
+    asked, wrong = [], []
+    page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("about:", "data:")) else None)
+    page.on("pageerror", lambda e: wrong.append(str(e)))
+    page.set_content(f"<!doctype html><body>{both[0]._repr_html_()}{explorer.show(both, height=500)._repr_html_()}</body>")
+    frames = page.locator("iframe")
+    expect(frames).to_have_count(2)
+    assert frames.nth(1).get_attribute("sandbox") == "allow-scripts"
+    alone, pair = (page.frame_locator("iframe").nth(n) for n in range(2))
+    expect(alone.locator(".dx-panel")).to_have_count(1)
+    expect(pair.locator(".dx-panel")).to_have_count(2)
+    expect(alone.locator(".dx-panel")).to_have_attribute("data-state", "ready")
+    alone.locator(".dx-panel").press("End")
+    expect(alone.locator(".dx-panel")).to_have_attribute("data-step", str(len(both[0].steps)))
+    assert asked == [] and wrong == []
+    page.close()
+
+
+def test_a_hostile_trace_stays_inside_its_frame(browser, both):
+    trace = Trace.from_json(both[1].to_json())
+    trace.header.title = trace.header.prompt = '"></iframe>' + HOSTILE
+    page = browser.new_page()
+    page.set_content(f"<!doctype html><body>{trace._repr_html_()}</body>")
+    expect(page.frame_locator("iframe").locator(".dx-panel")).to_have_attribute("data-state", "ready")
+    assert page.evaluate("window.hit") is None and page.locator("iframe").count() == 1
+    page.close()
+
+
+def test_a_page_that_is_too_large_for_a_cell_says_so(both):
+    said = explorer.show(both[0], limit_mb=0.01)._repr_html_()
+    assert "iframe" not in said and "at most 0.01 MB" in said and "limit_mb=" in said
+    assert "<!doctype html>" in explorer.show(both[0]).page and both[0].header.title in repr(explorer.show(both[0]))
+    with pytest.raises(ValueError, match="at least one trace"):
+        explorer.show([])
+
+
+def test_the_look_is_there_in_whatever_order_the_packages_come():
+    code = "import engines, explorer, sys; assert engines.Trace._repr_html_; assert 'torch' not in sys.modules and 'gradio' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("case", ["masked", "causal", "drafts", "edited", "budget", "light"])
+def test_the_lines_make_the_same_run(case):
+    options: dict = {"params": {"max_new_tokens": 32}, "seed": 5}
+    if case == "edited":
+        first = engines.run(methods_of("masked")[0], first_model("masked"), PROMPT, **options)
+        place, token = first.steps[2].commits.positions[0], first.steps[0].commits.tokens[0]
+        options["edits"] = [(0, Edit(force={place: token})), (2, Edit(remask=[place]))]
+    if case == "budget":
+        options["max_steps"] = 3
+    if case == "light":
+        options["detail"] = "light"
+    trace = run("causal", drafting(), **options) if case == "drafts" else run("causal" if case == "causal" else "masked", **options)
+    for ids in (False, True):
+        room: dict = {}
+        exec(explorer.lines(trace, ids=ids), room)
+        assert first_difference(trace, room["trace"]) is None
+        assert room["trace"].header.params == trace.header.params and room["trace"].header.seed == 5
+        assert [(one.after_step, one.edit) for one in room["trace"].header.edits] == [(one.after_step, one.edit) for one in trace.header.edits]
+
+
+def test_lines_of_several_runs_and_of_none(both):
+    text = explorer.lines(both)
+    assert text.count("engines.run(") == 2 and text.count("import engines") == 1
+    with pytest.raises(UserError, match="at least one trace"):
+        explorer.lines([])
+
+
+def test_lines_quote_whatever_a_trace_says(both):
+    trace = Trace.from_json(both[1].to_json())
+    trace.header.prompt = trace.header.method = '"\'\n"""\nimport os; os.abort()\n#'
+    trace.header.models[0].name = "x')\nimport os"
+    names = set(re.findall(r"^\s*import (\w+)", explorer.lines(trace), re.MULTILINE))
+    assert names == {"engines"}
+    compile(explorer.lines(trace), "lines", "exec")
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_events_hold_every_token_that_was_written_with_the_cost_so_far(both):
+    found = rows(events_csv(both))
+    for number, trace in enumerate(both):
+        mine = [row for row in found if row["run"] == str(number)]
+        text = {piece.id: piece.text for piece in trace.pieces}
+        told = [(s.index, p, t) for s in trace.steps if s.commits for p, t in zip(s.commits.positions, s.commits.tokens, strict=True)]
+        assert [(int(r["step"]), int(r["position"]), int(r["token"])) for r in mine] == told
+        assert all(r["text"].removeprefix("'") == text[int(r["token"])] and r["event"] == "write" for r in mine)
+        assert int(mine[-1]["forwards_so_far"]) == trace.totals.forwards
+        assert float(mine[-1]["seconds_so_far"]) == pytest.approx(trace.totals.model_seconds + trace.totals.method_seconds, abs=1e-5)
+
+
+def test_events_hold_the_drafts_too():
+    recorded = gallery()
+    trace = next(t for t in map(recorded.get, (c.id for c in recorded.cards)) if any(s.tree and len(s.tree.parents) > 1 for s in t.steps))
+    drafts = [row for row in rows(events_csv([trace])) if row["event"] == "draft"]
+    trees = [step.tree for step in trace.steps if step.tree]
+    assert len(drafts) == sum(len(tree.parents) - 1 for tree in trees) > 0
+    assert sum(row["cause"] == "accepted" for row in drafts) == sum(tree.why.count("accepted") for tree in trees)
+
+
+def test_the_commands_write_events_and_lines(tmp_path, capsys, both):
+    path = tmp_path / "t.json"
+    path.write_text(both[1].to_json())
+    assert main(["export", str(path), "--events-csv", str(tmp_path / "e.csv")]) == 0
+    assert rows((tmp_path / "e.csv").read_text()) == rows(events_csv([both[1]]))
+    assert main(["export", str(path), "--python", "-"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == explorer.lines(both[1]).rstrip("\n")
