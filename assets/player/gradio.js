@@ -3,6 +3,7 @@
 import { groupNamed } from "./clock.js";
 import { copy, query, restore } from "./link.js";
 import { mount, mountToolbar as toolbar } from "./player.js";
+import { openDesk } from "./views/fork.js";
 
 const panels = new Map(), waiting = new Map(), ids = new Map(); // by slot; an id names a kept or a recorded run in a link
 let view = null; // where a link points, until its players are there
@@ -28,6 +29,14 @@ export function mountPanel(element, { slot = 0, theme, group = "main", title = "
 export function mountToolbar(element, { theme, group = "main" }) {
   styles();
   return toolbar(element, { group, theme: read(theme) });
+}
+
+/** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */
+export function forker(element, props, submit) {
+  openDesk(read(props.methods), (request) => {
+    props.value = request;
+    submit();
+  });
 }
 
 export const panel = (slot) => panels.get(slot);

@@ -9,6 +9,7 @@ import { Branches } from "./views/branches.js";
 import { Counters } from "./views/counters.js";
 import { Difference } from "./views/difference.js";
 import { Facts } from "./views/facts.js";
+import { Fork, lineage } from "./views/fork.js";
 import { Gantt } from "./views/gantt.js";
 import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
@@ -33,15 +34,17 @@ class Player {
     Object.assign(this, { element, slot, title, group: groupNamed(group), run: null, views: [], t: 0, last: null, message: "", spoken: 0 });
     this.name = el("h2", {});
     this.sub = el("p", { class: "dx-sub" });
+    this.lineage = el("p", { class: "dx-lineage", hidden: true });
     this.departs = el("p", {});
     this.about = el("details", { class: "dx-about", hidden: true }, el("summary", {}, "Departs from the paper"), this.departs);
     this.pill = el("span", { class: "dx-pill" });
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
     this.note = el("p", { class: "dx-note" });
-    this.body = el("div", { class: "dx-body" });
+    this.body = el("div", { class: "dx-body", onclick: (event) => event.target.closest(".dx-board") && this.fork.pick() });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
-    this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.group.key(event) },
-      el("header", {}, el("div", {}, this.name, this.sub, this.about), this.pill), this.alert, this.body, this.say);
+    this.fork = new Fork(this, () => this.views.find(({ View }) => View === Tokens));
+    this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.#key(event) },
+      el("header", {}, el("div", {}, this.name, this.sub, this.lineage, this.about), this.fork.button, this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);
     this.context = { theme, slot, id: ids++, lane: null, peek: false, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
       peers: () => [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot), mark: (kind, marks) => this.#mark(kind, marks),
@@ -67,9 +70,9 @@ class Player {
     });
   }
 
-  begin(header, pieces = []) {
+  begin(header, pieces = [], of = undefined) {
     this.#guarded(() => {
-      this.#open(new Run(header, pieces));
+      this.#open(Object.assign(new Run(header, pieces), { of }));
       this.group.follow = true;
       this.#state("live");
     });
@@ -83,7 +86,7 @@ class Player {
     if (what === "start") this.clear();
     if (batch.title) setText(this.name, batch.title), setText(this.sub, "");
     this.last = { run: batch.run, seq: batch.seq };
-    if (batch.header) this.begin(batch.header, batch.pieces);
+    if (batch.header) this.begin(batch.header, batch.pieces, batch.of);
     this.#guarded(() => {
       if (this.run) {
         this.run.addPieces(batch.pieces);
@@ -108,7 +111,7 @@ class Player {
   clear() {
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
     this.context.marks = {};
-    this.about.hidden = true;
+    this.about.hidden = this.lineage.hidden = true;
     this.body.replaceChildren();
     setText(this.say, "");
     this.#state("empty");
@@ -121,6 +124,7 @@ class Player {
     this.modes.disconnect();
     this.media.removeEventListener("change", this.recolour);
     this.group.remove(this);
+    this.fork.destroy();
     this.root.remove();
   }
 
@@ -143,6 +147,7 @@ class Player {
     this.root.dataset.step = t;
     if (this.base === "ready" || this.base === "done") this.root.dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
     setText(this.pill, `${WORDS[this.root.dataset.state] ?? this.root.dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
+    this.fork.show();
     if (!this.run || !moved) return;
     this.#show();
     const now = performance.now();
@@ -173,6 +178,8 @@ class Player {
     const { header } = run;
     setText(this.name, this.title || header.title || header.method);
     setText(this.sub, [header.family, header.models?.map((m) => m.name).join(" + "), header.lossless ? (header.models?.every((m) => m.dtype === "float32") ? "lossless" : "lossless in float32; near-ties may flip here") : "", header.imported_from ? `imported: ${header.imported_from}` : "", header.missing?.length ? `not recorded: ${header.missing.join(", ").replaceAll("_", " ")}` : ""].filter(Boolean).join(" · "));
+    setText(this.lineage, lineage(run));
+    this.lineage.hidden = !this.lineage.textContent;
     setText(this.departs, header.departures ?? "");
     setText(this.about.firstChild, header.imported_from ? "About this record" : "Departs from the paper");
     this.about.hidden = !header.departures;
@@ -234,6 +241,11 @@ class Player {
     this.alert.hidden = !message;
     setText(this.alert, message);
     this.at(this.t, this.group.playing);
+  }
+
+  #key(event) {
+    if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && this.fork.toggle()) event.preventDefault();
+    else this.group.key(event);
   }
 
   #guarded(act) {

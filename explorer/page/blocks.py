@@ -10,7 +10,7 @@ import gradio as gr
 from engines import broken_methods, tasks
 from explorer.bench import quality
 from explorer.importers import FORMATS
-from explorer.page import curves, learn, parallelbench, shelf, speed, tables
+from explorer.page import curves, forks, learn, parallelbench, shelf, speed, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
@@ -37,6 +37,7 @@ The formulas and conditions of all numbers of the traces you are looking at stan
 
 ### Keyboard
 In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
+**f** in a player opens *Fork from here*.
 
 ### Where things go
 Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported. At home each run is kept on this
@@ -151,7 +152,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
         trigger_mode="once",
         api_visibility="private",
     )
-    stop.click(desk.stop, None, outputs, cancels=[running], **LIGHT)
+    stop.click(desk.stop, None, outputs, cancels=[running, forks.wire(desk, outputs)], **LIGHT)
 
 
 def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -64,21 +64,27 @@ class Feed:
         return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued", "title": self.title}
 
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
-        """Decode and yield bus messages. Every failure ends in a batch with one sentence; details go to the server's log."""
+        """Decode as planned; see `play`."""
+
+        def begin() -> engines.Run:
+            return engines.stream(plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds)
+
+        return self.play(begin, f"{plan.method} on {plan.model}")
+
+    def play(self, begin: Callable[[], engines.Run], what: str, **more: Any) -> Iterator[str]:
+        """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence; details go to the server's log."""
         self.begun = True
         try:
             try:
                 with MODEL_LOCK:
-                    self._run = engines.stream(
-                        plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
-                    )
+                    self._run = begin()
                 self._journal = Journal(self.keep, self._run) if self.keep else None
-                yield self._message(header=self._run.header, pieces=self._pieces(), state="running")
+                yield self._message(header=self._run.header, pieces=self._pieces(), state="running", **more)
                 yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
             except Exception:
-                log.exception("slot %s: '%s' on '%s' failed", self.slot, plan.method, plan.model)
+                log.exception("slot %s: %s failed", self.slot, what)
                 self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
         finally:
             last = self._message(**self._seal())

@@ -66,6 +66,7 @@ class Handlers:
                 finally:
                     if feed.trace:
                         session.traces[feed.slot] = feed.trace
+                        session.named[feed.trace.header.models[0].name] = plan.model
             yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, {} if job.stop.is_set() else self._ties(plans, session.traces))
         finally:
             job.last.append(self._idle(job, feeds))

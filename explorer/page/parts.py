@@ -40,6 +40,11 @@ def panel(slot: int) -> gr.HTML:
     return _player("mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
 
 
+def forker(methods: str) -> gr.HTML:
+    """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's panel, as JSON."""
+    return _player("forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker")
+
+
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
     return gr.HTML(value, html_template='<div class="facts"></div>', js_on_load=_script("table.js"), apply_default_css=False, **options)

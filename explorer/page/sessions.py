@@ -31,6 +31,7 @@ class Session:
     def __init__(self, traces: dict[int, Trace]) -> None:
         self.traces = dict(traces)
         self.job: Job | None = None
+        self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""

@@ -6,7 +6,7 @@ import { el } from "../dom.js";
 const WHOLE = 20000; // characters of a token that are shown in full
 
 // Recorded in 254 steps, so the ends are bounds and not values.
-const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : number(p));
+export const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : number(p));
 
 function bars(run, candidates, chosen) {
   const list = el("ol", { class: "dx-bars", "aria-label": "Most likely tokens" });

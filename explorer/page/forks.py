@@ -1,0 +1,163 @@
+"""Fork from here: a player's trace goes on from one of its steps with a change, live, in another player.
+
+The browser sends one JSON text. Everything in it is checked here and behind `engines`; the trace itself is the one that this server shows in that player.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import gradio as gr
+import msgspec
+
+import engines
+from engines import MethodInfo, Trace, UserError
+from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
+from explorer.page import tables
+from explorer.page.feed import Feed, message
+from explorer.page.handlers import Handlers, Outputs, say
+from explorer.page.limits import SLOTS
+from explorer.page.parts import forker
+from explorer.page.sessions import Session
+
+MAX_REQUEST = 40_000  # characters of a request
+FIXED = "max_new_tokens"  # no edit may change it, so it has no control
+
+Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
+Place = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Text = Annotated[str, msgspec.Meta(max_length=MAX_WORD)]
+Places = Annotated[list[tuple[Place, Place | Text]], msgspec.Meta(max_length=MAX_PLACES)]
+Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class Wish(msgspec.Struct, forbid_unknown_fields=True):
+    """What the browser asks: fork the trace of player `slot` after `step` steps into player `target`. A token is an id, or text."""
+
+    slot: Slot
+    step: Place
+    target: Slot
+    method: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    params: Annotated[dict[Annotated[str, msgspec.Meta(max_length=100)], Value], msgspec.Meta(max_length=64)] = {}
+    force: Places = []
+    forbid: Places = []
+    remask: Annotated[list[Place], msgspec.Meta(max_length=MAX_PLACES)] = []
+
+
+def read_wish(text: object) -> Wish:
+    """Raises UserError for anything but a request of the known form and size."""
+    if not isinstance(text, str) or not text:
+        raise UserError("the request to fork is empty; open “Fork from here” in a player and press “Continue from here”.")
+    if len(text) > MAX_REQUEST:
+        raise UserError(f"the request to fork has {len(text):,} characters; at most {MAX_REQUEST:,} are taken. Change fewer positions.")
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=Wish)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise UserError(f"the request to fork is not understood: {error}.") from None
+
+
+class Forks:
+    """The handler of the hidden component that carries the requests."""
+
+    def __init__(self, desk: Handlers) -> None:
+        self.desk = desk
+
+    def fork(self, value: Any, request: gr.Request) -> Iterator[Outputs]:
+        """Replay and go on, as a run does: yields before the model is touched, streams to the bus, and Stop ends it."""
+        session = self.desk.sessions.of(request.session_hash)
+        try:
+            wish = read_wish(value)
+            trace = self._trace(session, wish)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        job = session.begin()
+        feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.desk.shelf.keep)
+        try:
+            session.traces.pop(wish.target, None)
+            where = f"player {wish.slot + 1} at step {wish.step}"
+            yield message(feed.queued()), say(f"Forking {where}: its {wish.step} steps are run again first."), gr.skip()
+            try:
+                for one in feed.play(lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot):
+                    yield one, gr.skip(), gr.skip()
+            finally:
+                if feed.trace:
+                    session.traces[wish.target] = feed.trace
+            yield gr.skip(), _summary(feed, where, job.stop.is_set()), tables.results(session.traces)
+        finally:
+            job.sealed.set()
+
+    def _trace(self, session: Session, wish: Wish) -> Trace:
+        """The trace to fork, if that may be done here and now. Raises UserError; no model is touched."""
+        if session.running:
+            raise UserError("a run is going on; stop it or wait for its end, then fork.")
+        trace = session.traces.get(wish.slot)
+        if trace is None:
+            raise UserError(f"player {wish.slot + 1} shows no run that this server knows; run or open one there first.")
+        if wish.target == wish.slot:
+            raise UserError(f"a fork of player {wish.slot + 1} cannot take its place; choose another player, so that both can be compared.")
+        if wish.step > len(trace.steps):
+            raise UserError(f"step {wish.step} cannot be forked; that run has {len(trace.steps)} steps.")
+        header, limits = trace.header, self.desk.limits
+        for slug in filter(None, (header.method, wish.method, *(one.edit.method for one in header.edits))):
+            if slug not in self.desk.catalogue.methods:
+                raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")
+        if len(header.prompt_ids) > limits.prompt_characters:
+            raise UserError(f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken here.")
+        listed = {model.name for model in self.desk.catalogue.models} | ({*session.named} if self.desk.catalogue.open else set())
+        if missing := [m.name for m in header.models if m.name not in listed]:
+            raise UserError(f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it cannot go on here.")
+        return trace
+
+    def _begin(self, wish: Wish, trace: Trace, session: Session) -> engines.Run:
+        info, main = self.desk.catalogue.methods[trace.header.method], trace.header.models[0].name
+        listed = {model.name for model in self.desk.catalogue.models}
+        given = engines.models_of(trace.header) if main in listed else {info.role: session.named[main]}
+        models = engines.assign_roles(info, given)
+        edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
+        limits = self.desk.limits
+        return engines.stream_fork(trace, wish.step, edit=edit, model=models, detail="full", max_steps=limits.steps, max_seconds=limits.seconds)
+
+
+def _summary(feed: Feed, where: str, stopped: bool) -> str:
+    if feed.failure:
+        return say(f"the fork of {where} failed: {feed.failure}", "error")
+    assert feed.trace
+    origin = feed.trace.header.origin
+    assert origin
+    said = sentence(origin, {piece.id: piece.text for piece in feed.trace.pieces})
+    if origin.parted is not None:
+        return say(f"Fork of {where}: the replay parted from the recording at step {origin.parted + 1}.", "error")
+    return say(f"{'Stopped the fork' if stopped else 'Fork'} of {where} in player {feed.slot + 1}: {said}.", "ok")
+
+
+def offered(methods: Mapping[str, MethodInfo]) -> str:
+    """The methods with their parameters, for the controls of the panel, as JSON."""
+    names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol")
+    found = [
+        {
+            "slug": info.slug,
+            "title": info.title,
+            "kind": info.kind,
+            "params": [{name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())} for p in info.params if p.name != FIXED],
+        }
+        for info in methods.values()
+    ]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def wire(desk: Handlers, outputs: list[Any]) -> Any:
+    """The hidden component with its handler; returns the event, for Stop."""
+    channel = forker(offered(desk.catalogue.methods))
+    return channel.submit(
+        Forks(desk).fork,
+        channel,
+        outputs,
+        show_progress="minimal",
+        show_progress_on=[outputs[1]],
+        concurrency_limit=1,
+        concurrency_id="model",
+        trigger_mode="once",
+        api_visibility="private",
+    )

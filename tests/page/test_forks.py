@@ -1,0 +1,237 @@
+"""Fork from here: by hand in the browser with the tiny models, and what the endpoint refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from engines import UserError
+from explorer.forking import make_edit
+from explorer.page.controls import Catalogue
+from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.store import Gallery
+from tests.page.conftest import Slow, methods_of
+
+
+def place(screen, slot: int, steps: int):
+    """The panel of a player that stands after that many steps."""
+    player = screen.player(slot)
+    player.press("Home")
+    for _ in range(steps):
+        player.press("ArrowRight")
+    assert screen.step(slot) == steps
+    player.press("f")
+    panel = player.locator(".dx-fork")
+    expect(panel).to_be_visible()
+    return panel
+
+
+def debug(screen, slot: int):
+    return screen.page.evaluate(
+        """async (slot) => {
+            const script = [...performance.getEntriesByType("resource")].map((r) => r.name).find((name) => name.includes("gradio.js"));
+            return (await import(script)).panel(slot).debug();
+        }""",
+        slot,
+    )
+
+
+def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
+    screen, original = visit(), traces[0]
+    panel = place(screen, 0, 4)
+    open_cell = screen.player(0).locator(".dx-cells .dx-cell[data-s=masked]").last
+    open_cell.click()
+    row = panel.locator("[data-position]")
+    position = int(row.get_attribute("data-position"))
+    row.locator("select").nth(1).select_option("type a text …")
+    panel.get_by_label(f"Text for position {position}").fill(" Leo")
+    panel.get_by_role("button", name="Continue from here").click()
+    screen.wait(2, "done")
+    screen.says("in player 3: forced")
+    expect(screen.player(2).locator(".dx-lineage")).to_contain_text(f"fork of player 1 at step 4: forced “␠Leo” at {position}")
+    shown = debug(screen, 2)
+    cell = next(cell for cell in shown["board"] if cell["position"] == position)
+    assert (cell["text"], cell["state"]) == (" Leo", "forced")
+    expect(screen.page.locator("#results .facts")).to_have_attribute("data-rows", "3")
+    expect(screen.player(0).locator("h2")).to_have_text(original.header.title)
+    for step in range(5):
+        screen.player(2).press("Home")
+        for _ in range(step):
+            screen.player(2).press("ArrowRight")
+        both = [[(c["position"], c["token"]) for c in debug(screen, slot)["board"]] for slot in (0, 2)]
+        assert both[0] == both[1], f"the boards differ after step {step}"
+
+
+def test_another_method_and_other_parameters_take_over(visit, traces):
+    screen = visit()
+    method, param = next((info, p) for info in engines.list_methods() for p in info.params if info.kind == "masked" and p.name == "threshold")
+    panel = place(screen, 0, 3)
+    panel.get_by_label("Method").select_option(method.slug)
+    panel.get_by_role("button", name="Continue from here").click()
+    screen.wait(2, "done")
+    expect(screen.player(2).locator("h2")).to_have_text(f"{traces[0].header.title}, then {method.title}")
+    expect(screen.player(2).locator(".dx-lineage")).to_contain_text(f"at step 3: method {method.title}")
+    assert debug(screen, 2)["steps"] < len(traces[0].steps), "it is the faster method"
+    panel = place(screen, 2, 4)
+    panel.locator("summary").click()
+    panel.get_by_label(re.compile(f"^{param.name}")).fill(str(param.high))
+    panel.get_by_label(re.compile(f"^{param.name}")).blur()
+    panel.get_by_label("Into").select_option("3")
+    panel.get_by_role("button", name="Continue from here").click()
+    screen.wait(3, "done")
+    expect(screen.player(3).locator(".dx-lineage")).to_contain_text(f"fork of player 3 at step 4: {param.name}={param.high}")
+    assert debug(screen, 3)["steps"] > debug(screen, 2)["steps"]
+
+
+def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard(visit, traces):
+    screen, original = visit(), traces[2]
+    screen.tab("Gallery")
+    screen.page.locator("#cards .card").nth(2).get_by_role("button").click()
+    screen.wait(0, "done")
+    at = len(original.header.prompt_ids) + 2
+    panel = place(screen, 0, 2)
+    expect(panel.get_by_label("Position", exact=True)).to_have_value(str(at))
+    panel.get_by_role("button", name="Change it").press("Enter")
+    panel.locator(f"[data-position='{at}'] select").first.select_option("forbid")
+    panel.locator(f"[data-position='{at}'] select").nth(1).select_option(str(original.output_ids[2]))
+    panel.get_by_role("button", name="Continue from here").press("Enter")
+    screen.wait(1, "done")
+    expect(screen.player(1).locator(".dx-lineage")).to_contain_text("fork of player 1 at step 2: forbade")
+    board = {cell["position"]: cell["token"] for cell in debug(screen, 1)["board"]}
+    assert [board[at - 2], board[at - 1]] == original.output_ids[:2] and board[at] != original.output_ids[2]
+
+
+def test_stop_ends_a_fork_and_it_keeps_what_is_there(visit, monkeypatch):
+    real = engines.stream_fork
+    monkeypatch.setattr(engines, "stream_fork", lambda *a, **k: Slow(real(*a, **k), 0.2))
+    Slow.running = 0
+    screen = visit()
+    place(screen, 0, 2).get_by_role("button", name="Continue from here").click()
+    screen.wait(2, "live")
+    screen.press("Stop")
+    screen.wait(2, "stopped")
+    screen.says("Stopped")
+    assert Slow.running == 0
+
+
+def test_a_run_whose_model_is_not_here_says_so(visit, traces):
+    screen = visit()
+    data = json.loads(traces[0].to_json())
+    data["header"]["models"][0]["name"] = "somebody/some-model"
+    screen.tab("Save and open")
+    screen.page.locator("#paste textarea").fill(json.dumps(data))
+    screen.press("Open pasted trace")
+    screen.wait(2, "ready")
+    place(screen, 2, 1).get_by_role("button", name="Continue from here").click()
+    screen.says("made with the model 'somebody/some-model', which is not available on this server")
+
+
+# --- the endpoint -----------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_request_straight_at_the_endpoint_gets_a_sentence(address):
+    with httpx.Client(base_url=address, timeout=30) as client:
+        config = client.get("/config").json()
+        channel = next(c["id"] for c in config["components"] if c["props"].get("elem_id") == "forker")
+        number = next(d["id"] for d in config["dependencies"] if [channel, "submit"] in [list(target) for target in d["targets"]])
+        for value in ("", "{", json.dumps({"slot": 0, "step": 10**6, "target": 1}), "x" * 50_000):
+            client.post("/gradio_api/queue/join", json={"data": [value], "fn_index": number, "session_hash": "forger"}).raise_for_status()
+            with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "forger"}) as stream:
+                said = next(line for line in stream.iter_lines() if "process_completed" in line or "process_generating" in line)
+            assert '\\"kind\\": \\"error\\"' in said and "Traceback" not in said and "fork" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "is empty"),
+        (17, "is empty"),
+        ("[]", "not understood"),
+        ('{"slot": 0}', "missing required field"),
+        ('{"slot": 9, "step": 1, "target": 1}', "not understood"),
+        ('{"slot": 0, "step": -1, "target": 1}', "not understood"),
+        ('{"slot": 0, "step": 1, "target": 1, "shell": "rm"}', "unknown field"),
+        ('{"slot": 0, "step": 1, "target": 1, "force": [[3, null]]}', "not understood"),
+        ('{"slot": 0, "step": 1, "target": 1, "remask": [-1]}', "not understood"),
+        ('{"slot": 0, "step": 1, "target": 1, "params": {"a": [1]}}', "not understood"),
+        (json.dumps({"slot": 0, "step": 1, "target": 1, "force": [[i, 1] for i in range(65)]}), "not understood"),
+        ("[" * 20_000, "not understood"),
+        ("\ud800", "not understood"),
+        ("x" * (MAX_REQUEST + 1), "at most"),
+    ],
+)
+def test_requests_that_are_none(text, sentence):
+    with pytest.raises(UserError, match=sentence):
+        read_wish(text)
+
+
+def ask(desk, **wish):
+    """The sentences on the status line, for a visitor of their own."""
+    request = SimpleNamespace(session_hash="visitor")
+    return [
+        json.loads(line)["text"] for _, line, _ in Forks(desk).fork(json.dumps({"slot": 0, "step": 2, "target": 2, **wish}), request) if isinstance(line, str)
+    ]
+
+
+@pytest.fixture
+def desk(recorded):
+    return Handlers(Gallery(recorded), Catalogue.read(public=True), Limits(1000, 100, 60, public=True))
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"slot": 3}, "Player 4 shows no run"),
+        ({"target": 0}, "cannot take its place"),
+        ({"step": 999}, "that run has"),
+        ({"method": "no-such"}, "The method 'no-such' is not available"),
+        ({"force": [[0, 5]]}, "position 0 cannot be edited"),
+        ({"force": [[12, 10**7]]}, "not in the vocabulary"),
+        ({"force": [[12, ""]]}, "the text is empty"),
+        ({"force": [[12, 20], [12, 21]]}, "forced twice"),
+        ({"forbid": [[12, "no single token here"]]}, "one token is forbidden at a time"),
+        ({"params": {"max_new_tokens": 1000}}, "settled when a run begins"),
+        ({"params": {"nonsense": 1}}, "unknown parameter"),
+        ({"method": methods_of("causal")[0]}, "needs a causal model"),
+    ],
+)
+def test_wishes_that_cannot_be_granted(desk, wish, sentence):
+    said = ask(desk, **wish)
+    assert sentence in said[-1] and "Traceback" not in said[-1]
+    assert desk.sessions.of("visitor").running is None
+
+
+def test_a_public_page_forks_only_what_its_models_made(desk, traces):
+    session = desk.sessions.of("visitor")
+    foreign = engines.read_trace(traces[0].to_json().replace(f'"name":"{traces[0].header.models[0].name}"', '"name":"/etc"'))
+    session.traces[0] = foreign
+    session.named["/etc"] = "/etc"
+    assert "the model '/etc', which is not available on this server" in ask(desk)[-1]
+    session.begin()
+    assert "A run is going on" in ask(desk)[-1]
+
+
+def test_the_panel_offers_every_method_and_no_length():
+    found = json.loads(offered(Catalogue.read(public=False).methods))
+    assert {one["slug"] for one in found} == {info.slug for info in engines.list_methods()}
+    assert all(p["name"] != "max_new_tokens" for one in found for p in one["params"])
+
+
+def test_words_become_tokens():
+    model = engines.load_model("tiny-dlm")
+    edit = make_edit(model, force=[(9, "Mia, Leo"), (20, 5)], forbid=[(3, " Mia"), (3, 7)], remask=[4, 4])
+    assert list(edit.force) == [*range(9, 9 + len(model.tokenizer.encode("Mia, Leo"))), 20] and edit.remask == [4] and len(edit.forbid[3]) == 2
+    with pytest.raises(UserError, match="half of a character"):
+        make_edit(model, force=[(9, "\ud800")])
+    with pytest.raises(UserError, match="at most 400"):
+        make_edit(model, force=[(9, "x" * 401)])
+    with pytest.raises(UserError, match="64 positions"):
+        make_edit(model, force=[(i, 5) for i in range(65)])
