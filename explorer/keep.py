@@ -86,7 +86,7 @@ class Keep:
 
     def save(self, trace: Trace, label: str = "") -> str:
         """Keep a trace and return its id; one that is kept already only gets its id back. Raises UserError where there is no room for it."""
-        text = msgspec.json.encode(trace, order="deterministic")
+        text = canonical(trace)
         digest = hashlib.sha256(text).hexdigest()
         packed = gzip.compress(text, compresslevel=6, mtime=0)
         with self._alone():
@@ -264,6 +264,11 @@ def card_of(trace: Trace, name: str, digest: str, size: int, saved_at: float, la
         mark="" if example is None else "right" if tasks.check(example, trace.text).correct else "wrong",
         label=label,
     )
+
+
+def canonical(trace: Trace) -> bytes:
+    """The JSON of a trace with the keys of every object in order: equal traces give equal bytes."""
+    return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(trace)), order="deterministic")
 
 
 def write_whole(path: Path, data: bytes) -> None:

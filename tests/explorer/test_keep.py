@@ -49,6 +49,23 @@ def test_a_kept_run_comes_back_equal_and_is_kept_once(keep, run_):
     assert name == card.sha256[:16] and not list(keep.folder.glob(".tmp-*"))
 
 
+def test_a_run_with_edits_is_kept_whatever_the_order_of_its_keys(keep):
+    first = engines.run(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 16})
+    at = len(first.header.prompt_ids)
+    run = engines.stream(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 16})
+    journal = Journal(keep, run)
+    journal.step(next(run))
+    journal.step(run.send(engines.Edit(force={at: first.output_ids[0], at + 3: first.output_ids[0]})))
+    left = read_journal(next(keep.live.glob("*.journal")).read_bytes())
+    assert left.header.edits == run.header.edits and left.steps == run.steps and left.output_ids == run.trace().output_ids
+    trace = run.trace()
+    name = keep.save(trace)
+    turned = Trace.from_json(trace.to_json())
+    turned.header.edits[0].edit.force = dict(reversed(turned.header.edits[0].edit.force.items()))
+    assert keep.get(name) == trace and keep.save(turned) == name
+    journal.close()
+
+
 def test_two_contents_that_begin_alike_get_two_names(keep, run_, monkeypatch):
     first = keep.save(run_)
     real = keep._read_card(first)
