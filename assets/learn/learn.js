@@ -23,7 +23,7 @@ async function recorded(name) {
 }
 
 const group = (list, key) => list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
-const section = (name, ...content) => el("section", {}, el("h4", {}, name), ...content);
+const section = (name, ...content) => el("section", {}, el("h3", {}, name), ...content);
 
 class Learn {
   /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name)` gives the JSON text of a recorded run. */
@@ -51,8 +51,8 @@ class Learn {
       return el("li", {}, button);
     };
     const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
-      el("div", {}, el("h4", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))));
-    return el("nav", { class: "learn-list", "aria-label": "Lessons" }, ...families, el("div", {}, el("h4", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))));
+      el("div", {}, el("h3", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))));
+    return el("nav", { class: "learn-list", "aria-label": "Lessons" }, ...families, el("div", {}, el("h3", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))));
   }
 
   /** The list of a narrow screen. */

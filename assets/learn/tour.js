@@ -2,8 +2,6 @@
 
 const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
 
-const ABOVE = 60; // pixels left free above a part that is scrolled to the top
-
 const STEPS = [
   ["#prompt", "Prompt", "What is to be decoded. The task examples below it have answers that can be checked exactly."],
   ["#method-0", "Methods", "Each slot is one decoding method on one model. Up to four run on the same prompt; open a slot for its parameters."],
@@ -28,6 +26,12 @@ const remember = () => {
   try { localStorage.setItem(KEY, "seen"); } catch { /* then it is offered again */ }
 };
 const shown = (selector) => [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
+
+/** Pixels to leave free above a part that is scrolled to the top: the toolbar stays there on a wide screen. */
+function room() {
+  const bar = document.querySelector("#toolbar");
+  return bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight + 24 : 60;
+}
 
 function styles() {
   const href = new URL("tour.css", import.meta.url).href;
@@ -88,7 +92,7 @@ class Tour {
     const target = shown(selector), tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
     const high = tall || innerWidth <= 560; // so that the note at the foot covers no more than it must
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
-    if (high) scrollBy({ top: -ABOVE, behavior: "instant" });
+    if (high) scrollBy({ top: -room(), behavior: "instant" });
     this.#place();
     this.next.focus({ preventScroll: true });
   }

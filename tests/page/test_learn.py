@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from explorer import papers
+from explorer import ASSETS, papers
 from explorer.lessons import lessons
 from explorer.page.learn import payload
 from explorer.page.tables import all_papers
@@ -19,6 +19,15 @@ def test_the_payload_tells_every_lesson_and_no_claim():
     assert all(set(stop) == {"step", "say"} for one in sent["lessons"] for stop in one["stops"])
     assert all(one["title"] and one["prompt"] and one["models"] for one in sent["lessons"])
     assert "<" not in all_papers()
+
+
+def test_its_modules_set_text_only_and_stay_on_this_server():
+    folder = ASSETS / "learn"
+    for path in sorted(folder.glob("*")):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?:", text), path.name
+        assert not re.search(r"#[0-9a-f]{3,8}\b(?=[;\s,)])|\bhsl\(", text), f"{path.name} holds a colour of its own"
+    assert "cookie" not in "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
 
 
 def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
@@ -72,6 +81,18 @@ def _papers(screen) -> None:
     table.get_by_label("Search the table").fill("2411.11055")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("FastDraft")
+
+
+def test_who_declines_the_tour_is_not_asked_again(visit):
+    screen = visit()
+    offer = screen.page.locator(".tour-offer")
+    offer.get_by_role("button", name="Not now").press("Enter")
+    expect(offer).to_have_count(0)
+    expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_focused()
+    screen.page.reload()
+    screen.wait(0, "ready")
+    expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
+    expect(offer).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1400, 390])
