@@ -8,20 +8,18 @@ place where they become figures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from engines import Trace
+from explorer.definitions import DEFINITIONS, LOST, Kind, fill, needs
 from explorer.hindsight import CAVEAT, coverage, hindsight
-
-Kind = Literal["measured", "derived", "modelled", "published"]
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """One number. `value` is None where the run did nothing it could be computed from, or, with `absent`, where the trace does not hold what it needs;
-    `conditions` say under which the number holds."""
+    `conditions` say under which the number holds. terms: the formula with the numbers of this run put in, "" where there is nothing to put in."""
 
     name: str
     label: str
@@ -31,6 +29,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     formula: str
     conditions: str = ""
     absent: bool = False
+    terms: str = ""
 
     @property
     def shown(self) -> str:
@@ -39,20 +38,6 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
             return "not recorded"
         return "–" if self.value is None else f"{_number(self.value, self.unit)}{_SUFFIX.get(self.unit, '')}"
 
-
-_BUSY = ("model_seconds", "method_seconds")
-# What a metric is computed from, where that is not the field of its own name.
-NEEDS: dict[str, tuple[str, ...]] = {
-    "end_tokens": ("end_marks",),
-    "tokens_per_forward": ("tokens", "forwards"),
-    "tokens_per_second": ("tokens", *_BUSY),
-    "recording_overhead": ("record_seconds", *_BUSY),
-    "mbsu": ("forwards",),
-    "weighted_cost": ("forwards",),
-    "commit_delay_mean": ("forwards",),
-    "commit_delay_max": ("forwards",),
-    "forwards_enough": ("forwards",),
-}
 
 _SUFFIX = {"seconds": " s", "share": "", "times": "×"}
 
@@ -73,66 +58,66 @@ def measure(trace: Trace) -> list[Metric]:
 
 def without(metric: Metric, trace: Trace) -> Metric:
     """The metric, said to be absent where the trace does not hold what it is computed from."""
-    lost = [name for name in NEEDS.get(metric.name, (metric.name,)) if name in trace.header.missing]
+    lost = [name for name in needs(metric.name) if name in trace.header.missing]
     if not lost:
         return metric
     source = trace.header.imported_from or "what is left of this run"
-    return msgspec.structs.replace(metric, value=None, absent=True, conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}")
+    return msgspec.structs.replace(metric, value=None, absent=True, terms="", conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}")
+
+
+def numbers(trace: Trace) -> dict[str, float | str | None]:
+    """What the definitions' formulas are filled with: counts, seconds, and the forwards by role in words. The player has the same at any step."""
+    sums = trace.totals
+    found: dict[str, float | str | None] = {
+        "steps": len(trace.steps),
+        "forwards": sums.forwards,
+        "roles": " + ".join(f"{n:,} {role}" for role, n in sums.forwards_by_role.items()) or "0",
+        "tokens_fed": sums.tokens_fed,
+        "tokens": sums.tokens,
+        "ids": len(trace.output_ids),
+        "prompt": len(trace.header.prompt_ids),
+        "end_tokens": sums.end_tokens,
+        "padding": sums.padding,
+        "masks": sums.masks_left,
+        "bonus": sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits),
+        "model_seconds": sums.model_seconds,
+        "method_seconds": sums.method_seconds,
+        "record_seconds": trace.end.record_seconds,
+        "warmup_seconds": trace.header.warmup_seconds,
+    }
+    lost = {name for field in trace.header.missing for name in LOST.get(field, (field,))}
+    return {name: None if name in lost else value for name, value in found.items()}
 
 
 def counts(trace: Trace) -> list[Metric]:
     """Steps, forwards, tokens and their ratios."""
-    sums = trace.totals
+    sums, known = trace.totals, numbers(trace)
     roles = sums.forwards_by_role
     by_role = [_count(f"forwards_{role}", f"Forwards, {role}", n, f"calls of the model in the role '{role}'") for role, n in roles.items() if len(roles) > 1]
     return [
-        _count("steps", "Steps", len(trace.steps), "turns of the decoding loop"),
-        _count("forwards", "Forwards", sums.forwards, "calls of any model; a batch of alternatives in one call is one forward"),
+        _defined("steps", len(trace.steps), known),
+        _defined("forwards", sums.forwards, known),
         *by_role,
-        _count("tokens_fed", "Tokens fed", sums.tokens_fed, "rows × positions of all forwards, cached positions not counted"),
-        _count("tokens", "Tokens", sums.tokens, "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted"),
-        _count("end_tokens", "End marks and padding", sums.end_tokens + sums.padding, "ids from the first end mark on"),
-        _count("masks_left", "Masks left", sums.masks_left, "positions that the run left open"),
-        Metric(
-            name="tokens_per_forward",
-            label="Tokens per forward",
-            value=ratio(sums.tokens, sums.forwards),
-            unit="ratio",
-            kind="derived",
-            formula="tokens ÷ forwards of all roles",
-            conditions="end marks and padding do not count as tokens, although a masked model spends forwards on them",
-        ),
+        _defined("tokens_fed", sums.tokens_fed, known),
+        _defined("tokens", sums.tokens, known),
+        _defined("end_tokens", sums.end_tokens + sums.padding, known),
+        _defined("masks_left", sums.masks_left, known),
+        _defined("tokens_per_forward", ratio(sums.tokens, sums.forwards), known),
     ]
 
 
 def times(trace: Trace) -> list[Metric]:
     """Seconds of the model, of the method, of recording, and what follows from them."""
-    sums, end = trace.totals, trace.end
+    sums, end, known = trace.totals, trace.end, numbers(trace)
     busy, where = sums.model_seconds + sums.method_seconds, conditions(trace)
     return [
-        _seconds("model_seconds", "Model time", sums.model_seconds, "clock around every model call, summed; warm-up excluded", where),
-        _seconds("method_seconds", "Method time", sums.method_seconds, "the method's own work between model calls; recording and drawing excluded", where),
-        Metric(
-            name="tokens_per_second",
-            label="Tokens per second",
-            value=ratio(sums.tokens, busy),
-            unit="per second",
-            kind="derived",
-            formula="tokens ÷ (model time + method time)",
-            conditions=where,
-        ),
-        _seconds("record_seconds", "Recording time", end.record_seconds, "time spent on writing down the steps, not part of model or method time", where),
-        Metric(
-            name="recording_overhead",
-            label="Recording overhead",
-            value=ratio(end.record_seconds, busy),
-            unit="share",
-            kind="derived",
-            formula="recording time ÷ (model time + method time)",
-            conditions=where,
-        ),
-        _seconds("warmup_seconds", "Warm-up", trace.header.warmup_seconds, "one untimed forward when a model runs for the first time", where),
-        _seconds("wall_seconds", "Wall time", end.wall_seconds, "from the first step's start to the end; recording and sending included", where),
+        _defined("model_seconds", sums.model_seconds, known, where),
+        _defined("method_seconds", sums.method_seconds, known, where),
+        _defined("tokens_per_second", ratio(sums.tokens, busy), known, where),
+        _defined("record_seconds", end.record_seconds, known, where),
+        _defined("recording_overhead", ratio(end.record_seconds, busy), known, where),
+        _defined("warmup_seconds", trace.header.warmup_seconds, known, where),
+        _defined("wall_seconds", end.wall_seconds, known, where),
     ]
 
 
@@ -143,25 +128,59 @@ def tree_metrics(trace: Trace) -> list[Metric]:
         return []
     accepted = [tree.why.count("accepted") for tree in trees]
     nodes = [len(tree.parents) - 1 for tree in trees]
+    n, taken, drafted = len(trees), sum(accepted), sum(nodes)
     about = "over the steps that verified a draft tree; the root row is no drafted node"
     target = next(iter(trace.totals.forwards_by_role), "")
     drafts = [sum(n for role, n in step.forwards.items() if role != target) for step in trace.steps if step.tree]
     sizes = {record.role: record.parameters for record in trace.header.models}
     size_ratio = ratio(sizes.get("draft", 0), sizes.get(target, 0)) or 0.0
     shown = [
-        _derived("block_efficiency", "Block efficiency τ", block_efficiency(accepted), "tokens", "mean of (accepted + 1) over verification steps", about),
         _derived(
-            "mean_accepted_excluding_bonus", "Accepted per step", mean_accepted(accepted), "tokens", "mean accepted nodes; the emitted token is not one", about
+            "block_efficiency",
+            "Block efficiency τ",
+            block_efficiency(accepted),
+            "tokens",
+            "mean of (accepted + 1) over verification steps",
+            about,
+            f"({taken} + {n}) ÷ {n}",
         ),
-        _derived("acceptance_rate_of_drafted", "Acceptance rate", acceptance_rate(accepted, nodes), "share", "Σ accepted ÷ Σ drafted nodes", about),
-        _derived("wasted_nodes", "Wasted nodes", wasted_nodes(accepted, nodes), "count", "Σ drafted nodes − Σ accepted nodes", about),
-        _derived("verified_rows_per_emitted_token", "Rows per token", rows_per_token(accepted, nodes), "ratio", "Σ drafted nodes ÷ Σ (accepted + 1)", about),
+        _derived(
+            "mean_accepted_excluding_bonus",
+            "Accepted per step",
+            mean_accepted(accepted),
+            "tokens",
+            "mean accepted nodes; the emitted token is not one",
+            about,
+            f"{taken} ÷ {n}",
+        ),
+        _derived(
+            "acceptance_rate_of_drafted",
+            "Acceptance rate",
+            acceptance_rate(accepted, nodes),
+            "share",
+            "Σ accepted ÷ Σ drafted nodes",
+            about,
+            f"{taken} ÷ {drafted}",
+        ),
+        _derived("wasted_nodes", "Wasted nodes", wasted_nodes(accepted, nodes), "count", "Σ drafted nodes − Σ accepted nodes", about, f"{drafted} − {taken}"),
+        _derived(
+            "verified_rows_per_emitted_token",
+            "Rows per token",
+            rows_per_token(accepted, nodes),
+            "ratio",
+            "Σ drafted nodes ÷ Σ (accepted + 1)",
+            about,
+            f"{drafted} ÷ ({taken} + {n})",
+        ),
     ]
     if size_ratio:
         bound = "a model of cost, not a time: only reading the weights counts"
         formula = "τ ÷ (1 + c · draft forwards per step), c = draft parameters ÷ target parameters"
         value = memory_bound_speedup(accepted, drafts, size_ratio)
-        shown.append(Metric(name="mbsu", label="Memory-bound speed-up", value=value, unit="times", kind="modelled", formula=formula, conditions=bound))
+        terms = f"({taken} + {n}) ÷ {n} ÷ (1 + {size_ratio:.3f} × {sum(drafts)} ÷ {n})"
+        shown.append(
+            Metric(name="mbsu", label="Memory-bound speed-up", value=value, unit="times", kind="modelled", formula=formula, conditions=bound, terms=terms)
+        )
     return shown
 
 
@@ -172,7 +191,15 @@ def choice_metrics(trace: Trace) -> list[Metric]:
         return []
     seen = Counter(choice.chosen for choice in choices)
     shown = [
-        _derived(f"share_{option}", f"Share of {option}", seen[option] / len(choices), "share", f"steps that chose '{option}' ÷ steps with a choice")
+        _derived(
+            f"share_{option}",
+            f"Share of {option}",
+            seen[option] / len(choices),
+            "share",
+            f"steps that chose '{option}' ÷ steps with a choice",
+            "",
+            f"{seen[option]} ÷ {len(choices)}",
+        )
         for option in dict.fromkeys(option for choice in choices for option in choice.options)
     ]
     shown.append(_count("switches", "Switches", sum(choice.switched for choice in choices), "steps at which the choice changed"))
@@ -198,7 +225,9 @@ def hindsight_metrics(trace: Trace) -> list[Metric]:
     return [
         _derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "forwards", f"mean of {since}", about),
         _derived("commit_delay_max", "Commit delay, longest", lens.max_delay, "count", f"largest number of {since}", about),
-        _derived("forwards_enough", "Forwards that were enough", ratio(lens.enough, lens.forwards), "share", formula, about),
+        _derived(
+            "forwards_enough", "Forwards that were enough", ratio(lens.enough, lens.forwards), "share", formula, about, f"{lens.enough} ÷ {lens.forwards}"
+        ),
     ]
 
 
@@ -264,12 +293,16 @@ def _count(name: str, label: str, value: int, formula: str) -> Metric:
     return Metric(name=name, label=label, value=value, unit="count", kind="measured", formula=formula)
 
 
-def _seconds(name: str, label: str, value: float, formula: str, where: str) -> Metric:
-    return Metric(name=name, label=label, value=value, unit="seconds", kind="measured", formula=formula, conditions=where)
+def _derived(name: str, label: str, value: float | None, unit: str, formula: str, about: str = "", terms: str = "") -> Metric:
+    return Metric(name=name, label=label, value=value, unit=unit, kind="derived", formula=formula, conditions=about, terms=terms)
 
 
-def _derived(name: str, label: str, value: float | None, unit: str, formula: str, about: str = "") -> Metric:
-    return Metric(name=name, label=label, value=value, unit=unit, kind="derived", formula=formula, conditions=about)
+def _defined(name: str, value: float | None, known: Mapping[str, float | str | None], where: str = "") -> Metric:
+    """A number of `DEFINITIONS`, its terms filled."""
+    it = DEFINITIONS[name]
+    return Metric(
+        name=name, label=it.label, value=value, unit=it.unit, kind=it.kind, formula=it.formula, conditions=it.note or where, terms=fill(it.terms, known)
+    )
 
 
 def growth(trace: Trace) -> list[tuple[int, float]]:

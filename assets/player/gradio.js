@@ -4,6 +4,7 @@ import { groupNamed } from "./clock.js";
 import { copy, query, restore } from "./link.js";
 import { mount, mountToolbar as toolbar } from "./player.js";
 import { openDesk } from "./views/fork.js";
+import { answerReceipts } from "./views/receipt.js";
 
 const panels = new Map(), waiting = new Map(), ids = new Map(); // by slot; an id names a kept or a recorded run in a link
 let view = null; // where a link points, until its players are there
@@ -91,6 +92,7 @@ function route(batch) {
     first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids": {slot: id} for what is shown already. A batch may
     carry the "id" of its run. */
 export function bus(element, props, watch) {
+  answerReceipts();
   const handle = () => {
     const message = props.value ? read(props.value) : {};
     if (message.clear) {

@@ -9,6 +9,7 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.bench import quality
+from explorer.definitions import KINDS
 from explorer.importers import FORMATS
 from explorer.page import curves, forks, learn, parallelbench, shelf, speed, tables
 from explorer.page.controls import Slot, build_slot
@@ -24,8 +25,8 @@ FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
 NUMBERS_HELP = """### How the numbers are obtained
-Each number is one of four things, and says which. **Measured**: counted or clocked while the model ran. **Derived**: computed from measured numbers by the
-formula shown beside it. **Modelled**: computed under an assumption that is stated. **Published**: taken from a paper, never mixed with ours.
+Each number is one of four things, and says which: {kinds}.
+Click a number in a player, in a race or in a table of results, or press Enter on it: its receipt opens.
 
 - Time is the model's time plus the method's time. Recording, sending and drawing are outside; warm-up is reported apart.
 - Tokens are ids emitted before the first end mark. They are never counted by splitting text again.
@@ -77,7 +78,7 @@ def build(desk: Handlers) -> gr.Blocks:
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, desk, tabs, outputs)
             with gr.Tab("About the numbers", id="about"):
-                gr.Markdown(NUMBERS_HELP)
+                gr.Markdown(NUMBERS_HELP.format(kinds="; ".join(f"**{kind}**, {text}" for kind, text in KINDS.items())))
         shelf.links(desk, outputs)
         demo.unload(desk.closed)
         gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")

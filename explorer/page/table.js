@@ -1,5 +1,6 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters}. A cell is text or {text, sub, href, mark: "right" | "wrong",
-// quiet, long, key}. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice (by `key` or text), and a search field.
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text or {text, sub, href,
+// mark: "right" | "wrong", quiet, long, key, receipt, run}. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice
+// (by `key` or text), and a search field. A number with a receipt asks the player to open it, with the facts of `runs[run]`.
 // Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
@@ -8,10 +9,15 @@ const make = (tag, attributes, ...children) => {
   return node;
 };
 const MARKS = { right: "✓ ", wrong: "✗ " };
-const cellOf = (cell) => {
-  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+const cellOf = (cell, runs) => {
+  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false, receipt = null, run = 0 } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   const shown = (MARKS[mark] ?? "") + text;
   const inner = href && /^https:\/\//.test(href) ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown) : document.createTextNode(shown);
+  if (receipt) {
+    const button = make("button", { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" }, shown);
+    button.onclick = () => document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...runs[run] } }));
+    return [[button], {}];
+  }
   const parts = sub ? [inner, make("small", {}, sub)] : [inner];
   return [parts, { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null }];
 };
@@ -42,12 +48,12 @@ const filterBar = (columns, rows, filters, body) => {
 const draw = () => {
   let data;
   try { data = JSON.parse(props.value || "{}"); } catch { data = {}; }
-  const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [] } = data;
+  const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [], runs = [] } = data;
   const root = element.querySelector(".facts");
   if (!rows.length) return root.replaceChildren(make("p", { class: "quiet" }, empty));
   const head = columns.length ? make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))) : "";
   const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
-    const [parts, attributes] = cellOf(cell);
+    const [parts, attributes] = cellOf(cell, runs);
     return i ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts) : make("th", { scope: "row", ...attributes }, ...parts);
   }))));
   root.replaceChildren(...(filters.length ? [filterBar(columns, rows, filters, body)] : []), make("table", {}, make("caption", {}, caption), head, body));

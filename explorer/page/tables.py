@@ -12,6 +12,7 @@ from explorer.bench import quality
 from explorer.compare import Tie, certificate, control_of, pace
 from explorer.metrics import Metric, measure
 from explorer.page.parts import fresh
+from explorer.receipts import facts, receipt
 from explorer.verdict import judge
 
 HEADLINE = ("tokens", "forwards", "tokens_fed", "tokens_per_forward", "model_seconds", "tokens_per_second")
@@ -22,15 +23,24 @@ ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (
 def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) -> str:
     """One row per player: its output, the task's mark where the prompt is one of ours, the headline numbers, and how it stands against its control
     where that is in a player too. ties: slot -> the logits at the place where a lossless run parts from its control."""
-    rows, columns, controls = [], ["Player", "Output", "Task check"], {slot: control_of(trace, traces) for slot, trace in traces.items()}
+    rows: list[list[Any]] = []
+    columns, controls = ["Player", "Output", "Task check"], {slot: control_of(trace, traces) for slot, trace in traces.items()}
     against = ["Against its control"] if any(controls.values()) else []
     for slot, trace in sorted(traces.items()):
         found = {metric.name: metric for metric in measure(trace)}
         columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE), *against]
         output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
         last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
-        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *(found[name].shown for name in HEADLINE), *last])
-    return fresh(caption="Outputs and headline numbers.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
+        figures = [_figure(found[name], len(rows)) for name in HEADLINE]
+        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *figures, *last])
+    runs = [facts(trace) for _, trace in sorted(traces.items())]
+    caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
+    return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
+
+
+def _figure(metric: Metric | None, run: int) -> dict[str, Any] | str:
+    """A cell whose number opens its receipt; run: the place of its run in the table's `runs`."""
+    return "–" if metric is None else {"text": metric.shown, "receipt": receipt(metric), "run": run}
 
 
 def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, Any]:
@@ -68,10 +78,11 @@ def numbers(traces: Mapping[int, Trace]) -> str:
         every |= {name: metric for name, metric in found.items() if name not in every}
     columns = ["Number", *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot), "Obtained", "Formula", "Conditions"]
     rows = [
-        [metric.label, *(found[name].shown if name in found else "–" for found in by_slot.values()), metric.kind, metric.formula, _conditions(name, by_slot)]
+        [metric.label, *(_figure(found.get(name), run) for run, found in enumerate(by_slot.values())), metric.kind, metric.formula, _conditions(name, by_slot)]
         for name, metric in every.items()
     ]
-    return fresh(caption="All numbers of the traces in the players.", columns=columns, rows=rows, empty="Nothing has been run or loaded yet.")
+    runs = [facts(trace) for _, trace in sorted(traces.items())]
+    return fresh(caption="All numbers of the traces in the players.", columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
 
 
 def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[str, Any]:

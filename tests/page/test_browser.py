@@ -33,6 +33,25 @@ def test_a_gallery_card_plays_at_once(visit, traces):
     expect(screen.player(1)).to_be_hidden()
 
 
+def test_a_number_of_the_results_opens_its_receipt(visit, traces):
+    screen = visit()
+    number = screen.page.locator("#results .number").nth(3)
+    number.focus()
+    number.press("Enter")
+    box = screen.page.get_by_role("dialog")
+    sums = traces[0].totals
+    expect(box).to_contain_text(f"{sums.tokens} ÷ {sums.forwards} = ")
+    expect(box).to_contain_text(f"✗ not counted; {sums.end_tokens} in this run")
+    expect(box).to_contain_text(traces[0].header.models[0].sha256)
+    screen.page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(number).to_be_focused()
+    screen.tab("All numbers")
+    screen.page.locator("#numbers .number").first.click()
+    expect(screen.page.get_by_role("dialog")).to_contain_text("turns of the decoding loop")
+    screen.page.keyboard.press("Escape")
+
+
 def test_gallery_compares_runs_on_one_prompt(visit, traces):
     screen = visit()
     screen.tab("Gallery")

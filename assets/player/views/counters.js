@@ -1,69 +1,47 @@
-// What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and how, on click.
+// What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and opens its receipt.
 
 import { number, seconds } from "../codec.js";
+import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
+import { growth } from "../race.js";
+import { lost, numbers, receipt } from "../receipt.js";
+import { openReceipt } from "./receipt.js";
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
-const NEEDS = { Steps: ["steps"], Tokens: ["tokens"], Forwards: ["forwards"], "Tokens / forward": ["tokens", "forwards"], "Tokens / s": ["tokens", "model_seconds", "method_seconds"],
-  "Model time": ["model_seconds"], "Method time": ["method_seconds"], "Tokens fed": ["tokens_fed"] };
-
 const FIGURES = [
-  ["Steps", "measured", (c) => `${c.t} / ${c.steps}`, () => "Turns of the method's loop up to the cursor, and in the whole run so far."],
-  ["Tokens", "measured", (c) => number(c.tokens), () => "Ids after the prompt and before the first end mark, as the method wrote them; masks are not counted and text is never re-encoded."],
-  ["Forwards", "measured", (c) => number(c.forwards), (c) => `Forward passes, counted at the model call${c.roles ? `: ${c.roles}` : ""}.`],
-  ["Tokens / forward", "derived", (c) => rate(c.tokens, c.forwards), (c) => `Tokens / forward passes of all roles = ${number(c.tokens)} / ${number(c.forwards)}. Bonus tokens are included.`],
-  ["Tokens / s", "derived", (c) => rate(c.tokens, c.model + c.method), (c) => `Tokens / (model time + method time) = ${number(c.tokens)} / (${seconds(c.model)} + ${seconds(c.method)}). Drawing and warm-up are not in it.`],
-  ["Model time", "measured", (c) => seconds(c.model), () => "Seconds inside model calls, summed over the steps so far."],
-  ["Method time", "measured", (c) => seconds(c.method), () => "Seconds of the method's own work between model calls; recording and drawing are excluded."],
-  ["Tokens fed", "measured", (c) => number(c.fed), () => "Rows times positions computed in those forward passes."],
+  ["steps", "Steps", (c) => `${c.t} / ${c.steps}`],
+  ["tokens", "Tokens", (c) => number(c.tokens)],
+  ["forwards", "Forwards", (c) => number(c.forwards)],
+  ["tokens_per_forward", "Tokens / forward", (c) => rate(c.tokens, c.forwards)],
+  ["tokens_per_second", "Tokens / s", (c) => rate(c.tokens, c.model + c.method)],
+  ["model_seconds", "Model time", (c) => seconds(c.model)],
+  ["method_seconds", "Method time", (c) => seconds(c.method)],
+  ["tokens_fed", "Tokens fed", (c) => number(c.fed)],
 ];
 
 export class Counters {
   load(run, dom) {
-    Object.assign(this, { run, open: null });
-    this.note = el("p", { class: "dx-formula", hidden: true });
-    this.items = FIGURES.map(([name, origin], i) => {
-      const value = el("strong", {}, "–");
-      const button = el("button", { type: "button", class: "dx-figure", "aria-expanded": "false", onclick: () => this.#toggle(i) },
-        el("span", { class: "dx-name" }, name), value, el("small", { "data-origin": origin }, origin));
+    this.run = run;
+    this.items = FIGURES.map(([name, label, figure]) => {
+      const value = el("strong", {}, "–"), { kind } = DEFINITIONS[name];
+      const open = (event) => openReceipt(event.currentTarget, receipt(name, figure(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`));
+      const button = el("button", { type: "button", class: "dx-figure", title: "How was this obtained?", "aria-haspopup": "dialog", onclick: open },
+        el("span", { class: "dx-name" }, label), value, el("small", { "data-origin": kind }, kind));
       return { button, value };
     });
     const { header } = run;
     const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${COMPACT.format(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", m.threads === 0 ? "" : `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
-    this.machine = el("p", { class: "dx-machine" }, [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · "));
-    dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), this.note, this.machine);
-  }
-
-  #toggle(i) {
-    this.open = this.open === i ? null : i;
-    this.items.forEach(({ button }, k) => button.setAttribute("aria-expanded", String(k === this.open)));
-    this.note.hidden = this.open === null;
-    this.#explain();
-  }
-
-  #explain() {
-    if (this.open === null) return;
-    const [name, origin, , formula] = FIGURES[this.open];
-    setText(this.note, this.#lost(name) ? `${name}: ${this.#lost(name)}` : `${name} (${origin}). ${formula(this.values)}`);
-  }
-
-  /** Why a figure cannot be told of this run; nothing if it can. */
-  #lost(name) {
-    const lost = (NEEDS[name] ?? []).filter((field) => this.run.missing.has(field));
-    return lost.length ? `not recorded. ${this.run.header.imported_from ?? "What is left of this run"} does not say: ${lost.join(", ").replaceAll("_", " ")}.` : "";
+    const machine = [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · ");
+    dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
   }
 
   show(t) {
-    const sums = this.run.sums[t], roles = Object.entries(sums.roles).map(([role, n]) => `${n} ${role}`).join(", ");
-    this.values = { ...sums, t, steps: this.run.length, roles, tokens: this.run.tokens(t) };
-    FIGURES.forEach(([name, origin, figure, formula], i) => {
-      const lost = this.#lost(name);
-      setText(this.items[i].value, lost ? "not recorded" : figure(this.values));
-      this.items[i].button.title = lost ? `${name}: ${lost}` : `${name} (${origin}). ${formula(this.values)}`;
-    });
-    this.#explain();
+    const { run } = this, tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+    this.t = t;
+    this.values = { ...run.sums[t], t, steps: run.length, tokens };
+    FIGURES.forEach(([name, , figure], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : figure(this.values)));
   }
 
   describe() {

@@ -4,11 +4,13 @@ import { number, seconds } from "../codec.js";
 import { UNITS } from "../clock.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { growth, SLACK, standing } from "../race.js";
+import { lost, racing, receipt } from "../receipt.js";
+import { figure } from "./receipt.js";
 
 const WORDS = { steps: "steps", forwards: "forward passes", seconds: "seconds" };
 const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Forwards", "Seconds"];
 const PAUSE = 250; // milliseconds between two tables while the runs play
-const told = (run, field, text) => (run.missing.has(field) ? "not recorded" : text);
+const NOT = "not recorded";
 const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2; // the run does not say where its steps lie on this clock
 const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Math.floor(x + SLACK)));
 
@@ -50,7 +52,7 @@ export class Race {
     runners.forEach(({ run, t }, i) => {
       const { hand, veil, count } = this.rows[i], over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
-      setText(count, untimed(run, unit) ? "not recorded" : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+      setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
     });
     if (document.activeElement !== this.budget) this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
     this.unit.value = unit;
@@ -114,14 +116,15 @@ export class Race {
 
   #tabulate() {
     if (!this.frozen) return;
-    const { unit, x } = this.group, cells = (tag, texts) => texts.map((text) => el(tag, tag === "th" ? { scope: "col" } : {}, text));
+    const { unit, x } = this.group, head = (scope) => (text) => el("th", { scope }, text);
     this.said = performance.now();
     setText(this.say, `What each run has at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
-    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...cells("th", HEAD))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
       const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
-      return el("tr", {}, el("th", { scope: "row" }, `${slot + 1} ${run.header.title || run.header.method}`),
-        ...cells("td", untimed(run, unit) ? HEAD.slice(1).map(() => "not recorded")
-          : [number(here.tokens), revisions(here), run.end ? `${here.missing}${stopped}` : "–", told(run, "forwards", number(here.forwards)), told(run, "model_seconds", seconds(here.seconds))]));
+      const at = `at ${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}: after step ${t} of ${run.length}`;
+      const cell = (name, text, value = text) => el("td", {}, untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)));
+      return el("tr", {}, head("row")(`${slot + 1} ${run.header.title || run.header.method}`), cell("tokens", number(here.tokens)), cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
+        cell("missing", run.end ? `${here.missing}${stopped}` : "–"), cell("forwards", number(here.forwards)), cell("busy_seconds", seconds(here.seconds)));
     })));
   }
 }

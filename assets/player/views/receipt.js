@@ -1,0 +1,34 @@
+// The box that a receipt stands in. A dialog of the browser: Escape closes it, and the focus goes back to the number.
+
+import { el } from "../dom.js";
+import { compose } from "../receipt.js";
+
+/** Opens the receipt of a number beside the element that shows it. */
+export function openReceipt(anchor, { title, kind, about, sections }) {
+  const list = (rows) => el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  const shut = el("button", { type: "button", "aria-label": "Close", onclick: () => box.close() }, "✕");
+  const box = el("dialog", { class: "dx dx-receipt", "aria-label": `Receipt. ${title}` }, el("header", {}, el("h2", {}, title), shut),
+    el("p", {}, el("strong", {}, kind), `: ${about}.`), ...sections.flatMap(([heading, rows]) => [el("h4", {}, heading), list(rows)]));
+  box.addEventListener("keydown", (event) => event.stopPropagation());
+  box.addEventListener("click", (event) => event.target === box && box.close());
+  box.addEventListener("close", () => {
+    box.remove();
+    anchor.focus();
+  });
+  (anchor.closest(".gradio-container") ?? document.body).append(box);
+  box.showModal();
+  const place = anchor.getBoundingClientRect(), { offsetWidth: w, offsetHeight: h } = box, below = place.bottom + 6;
+  box.style.left = `${Math.max(8, Math.min(place.left, innerWidth - w - 8))}px`;
+  box.style.top = `${below + h + 8 < innerHeight ? below : Math.max(8, Math.min(place.top - h - 6, innerHeight - h - 8))}px`;
+}
+
+/** Numbers outside the players ask for their receipts by an event: {anchor, receipt, numbers, header}. */
+export function answerReceipts() {
+  if (document.documentElement.dataset.receipts) return;
+  document.documentElement.dataset.receipts = "here";
+  document.addEventListener("dx-receipt", ({ detail }) => openReceipt(detail.anchor, compose(detail.receipt, detail.numbers, detail.header)));
+}
+
+/** A number that opens its receipt; `make` gives it when it is asked for. */
+export const figure = (text, make, more = {}) =>
+  el("button", { type: "button", class: "dx-number", title: "How was this obtained?", "aria-haspopup": "dialog", ...more, onclick: (event) => openReceipt(event.currentTarget, make()) }, text);

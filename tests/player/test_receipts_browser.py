@@ -1,0 +1,79 @@
+"""Receipts in the player: the same numbers as in Python, and a box that a keyboard reaches and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from handmade import drafting, masked, recorded
+from playwright.sync_api import expect
+
+from explorer import metrics
+from explorer.definitions import DEFINITIONS, PLAYED, fill
+
+Call = Callable[..., Any]
+
+
+@pytest.mark.parametrize("traces", [recorded, lambda: [masked(), drafting()]], ids=["recorded", "made"])
+def test_numbers_and_filled_formulas_are_those_of_python(js: Call, traces: Call) -> None:
+    terms = [DEFINITIONS[name].terms for name in PLAYED if name not in ("revised", "missing")]
+    for trace in traces():
+        code = "(() => { const run = modules['store.js'].Run.from(text), n = M.numbers(run, run.length); return [n, terms.map((t) => M.fill(t, n))]; })()"
+        found, filled = js("receipt.js", code, text=trace.to_json(), terms=terms)
+        here = metrics.numbers(trace)
+        assert found == {name: pytest.approx(value) if isinstance(value, float) else value for name, value in here.items()}
+        assert filled == [fill(one, here) for one in terms]
+
+
+def test_a_receipt_says_all_and_gives_the_focus_back(opened: Call) -> None:
+    trace = drafting()
+    trace.header.models[0].sha256, trace.header.versions = "ab" * 32, {"torch": "9.9.9"}
+    trace.header.warmup_seconds = 0.25
+    page = opened([trace])
+    page.page.evaluate("handles[0].seek(9)")
+    figure = page.page.get_by_role("button", name="Tokens / forward")
+    figure.focus()
+    page.page.keyboard.press("Enter")
+    box = page.page.get_by_role("dialog")
+    known = metrics.numbers(trace)
+    bonus = known["bonus"]
+    said = [
+        f"{known['tokens']} ÷ {known['forwards']} = ",
+        "derived: computed",
+        "✗ not counted; 12 so far",
+        f"✓ counted; {bonus} so far",
+        "0.250000 s, not counted",
+    ]
+    for part in (*said, "ab" * 32, "torch 9.9.9", "2 threads", "float32", "Test machine", "seed"):
+        expect(box).to_contain_text(part)
+    assert bonus > 0
+    page.page.keyboard.press("ArrowLeft")
+    assert page.page.evaluate("handles[0].debug().step") == 9, "keys of the clock do nothing behind the box"
+    page.page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(figure).to_be_focused()
+    figure.click()
+    page.page.mouse.click(5, 895)
+    expect(box).to_have_count(0)
+
+
+def test_a_number_of_the_race_opens_its_receipt(opened: Call) -> None:
+    page = opened([masked(24, 4)])
+    page.page.get_by_label("Freeze at").fill("2")
+    page.page.get_by_label("Freeze at").press("Enter")
+    page.page.locator(".dx-standing .dx-number").nth(2).press("Enter")
+    box = page.page.get_by_role("dialog")
+    expect(box).to_contain_text("Still missing: 4")
+    expect(box).to_contain_text("10 of the output − 6 in their place = 4")
+    page.page.keyboard.press("Escape")
+    expect(page.page.locator(".dx-standing .dx-number").nth(2)).to_be_focused()
+
+
+def test_a_receipt_fits_a_phone(opened: Call) -> None:
+    page = opened([masked(24, 4)], viewport={"width": 390, "height": 700})
+    page.page.get_by_role("button", name="Tokens / s").click()
+    box = page.page.get_by_role("dialog").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0 and box["y"] + box["height"] <= 700
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+    page.page.get_by_role("button", name="Close").click()
