@@ -15,6 +15,7 @@ import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
 import { Media } from "./views/media.js";
 import { Memory } from "./views/memory.js";
+import { Predict } from "./views/predict.js";
 import { Race } from "./views/race.js";
 import { Ribbon } from "./views/ribbon.js";
 import { Routing } from "./views/routing.js";
@@ -23,7 +24,7 @@ import { Tokens } from "./views/tokens.js";
 import { DraftTree } from "./views/tree.js";
 
 // A view is drawn if the run fills its `group` or it `wants` the run; one that names neither always is.
-const VIEWS = [Counters, Difference, Text, Tokens, DraftTree, Gantt, Memory, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing];
+const VIEWS = [Counters, Difference, Text, Tokens, Predict, DraftTree, Gantt, Memory, Ribbon, Lanes, Hindsight, Facts, Branches, Media, Routing];
 const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
 const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: "ready", playing: "playing", done: "done", stopped: "stopped", failed: "failed", error: "cannot show" };
 let ids = 0;
@@ -46,7 +47,7 @@ class Player {
     this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.#key(event) },
       el("header", {}, el("div", {}, this.name, this.sub, this.lineage, this.about), this.fork.button, this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);
-    this.context = { theme, slot, id: ids++, lane: null, peek: false, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
+    this.context = { theme, slot, id: ids++, lane: null, peek: false, pick: null, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
       peers: () => [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot), mark: (kind, marks) => this.#mark(kind, marks),
       setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
     this.sizes = new ResizeObserver(() => this.#resize());
@@ -110,7 +111,8 @@ class Player {
 
   clear() {
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
-    this.context.marks = {};
+    Object.assign(this.context, { marks: {}, pick: null });
+    this.root.removeAttribute("data-predict");
     this.about.hidden = this.lineage.hidden = true;
     this.body.replaceChildren();
     setText(this.say, "");

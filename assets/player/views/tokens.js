@@ -212,6 +212,7 @@ export class Tokens {
     board.addEventListener("pointerleave", () => !this.pinned && this.pick(-1));
     board.addEventListener("click", (event) => {
       const position = hit(event);
+      if (this.context.pick?.(position)) return;
       this.pinned = position >= 0 && !(this.pinned && position === this.picked);
       this.pick(this.pinned ? position : -1);
     });
@@ -221,6 +222,7 @@ export class Tokens {
       const last = (this.shown?.length ?? 0) - 1;
       if (event.key === "Escape") (this.pinned = false), this.pick(-1);
       else if (event.target !== board) return;
+      else if (event.key === "Enter" && this.context.pick?.(this.picked)) return event.preventDefault();
       else if (event.key === "Enter") this.pinned = this.picked >= 0 && !this.pinned;
       else if (event.key === "ArrowDown") this.pick(Math.min(this.picked + 1, last));
       else if (event.key === "ArrowUp") this.pick(Math.max(this.picked - 1, 0));

@@ -1,0 +1,134 @@
+"""Predict mode: what is asked and how an answer is scored, against the trace itself, and the mode as a person uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from handmade import drafting, masked, recorded
+from playwright.sync_api import expect
+
+from engines.core.events import Commits, Trace
+
+Call = Callable[..., Any]
+RUN = "const run = modules['store.js'].Run.from(text);"
+
+
+def asked(js: Call, trace: Trace, expression: str, **more: Any) -> Any:
+    return js("predict.js", f"(() => {{ {RUN} {expression} }})()", text=trace.to_json(), **more)
+
+
+def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:
+    masks = 0
+    for trace in recorded():
+        found = asked(
+            js,
+            trace,
+            "return run.steps.map((_, t) => { const q = M.question(run, t); return q && { ...q, answer: q.kind === 'drafts' ? q.answer : [...q.answer] }; });",
+        )
+        filled: set[int] = set()
+        for step, question in zip(trace.steps, found, strict=True):
+            if step.tree:
+                assert (question["kind"], question["answer"], question["nodes"]) == ("drafts", step.tree.why.count("accepted"), len(step.tree.parents) - 1)
+                assert question["answer"] <= question["most"] < len(step.tree.parents)
+            elif trace.header.canvas and question:
+                masks += 1
+                writes = [p for p, token in zip(step.commits.positions, step.commits.tokens, strict=True) if token >= 0] if step.commits else []
+                assert sorted(question["answer"]) == sorted(p for p in writes if p in question["open"])
+                assert not filled & set(question["open"])
+                filled |= set(writes)
+    assert masks > 20
+
+
+def test_positions_are_scored_against_the_surest_ones_and_chance(js: Call) -> None:
+    trace = masked(24, 4)
+    lane, step = trace.steps[0].scores[0].values.array(), trace.steps[1]
+    still = [p for p in range(12, 24) if p not in trace.steps[0].commits.positions]
+    answer = step.commits.positions
+    picks = [answer[0], next(p for p in still if p not in answer)]
+    sure = sorted(still, key=lambda p: -np.nan_to_num(lane[p], nan=-1))[:2]
+    found = asked(js, trace, "return M.scorePositions(run, 1, M.question(run, 1), picks);", picks=picks)
+    assert found == {
+        "tried": 2, "hits": 1, "misses": 1, "overlooked": answer[1:], "chance": pytest.approx(2 * len(answer) / len(still)), "baseline": len({*sure} & {*answer}),
+    }  # fmt: skip
+    first = asked(js, trace, "return M.scorePositions(run, 0, M.question(run, 0), [12]);")
+    assert first["baseline"] is None, "before the first step nothing has been seen"
+
+
+def test_a_position_hidden_again_or_withdrawn_is_no_answer(js: Call) -> None:
+    trace = masked(24, 4)
+    trace.steps[1].commits = Commits([12, 13], [0, -1], ["remasked", "withdrawn"])
+    assert asked(js, trace, "return [...M.question(run, 1).answer];") == []
+
+
+def test_drafts_are_scored_against_the_last_ones(js: Call) -> None:
+    trace = drafting()
+    got = asked(js, trace, "return [0, 1, 2, 3].map((t) => M.scoreDrafts(run, t, M.question(run, t), 1));")
+    assert [(g["hits"], g["off"], g["baseline"]) for g in got] == [(0, 1, None), (1, 0, 0), (0, 1, 0), (0, 2, 0)]
+    assert {g["chance"] for g in got} == {1 / 5}
+    sums = asked(js, trace, "return M.total([0, 1].map((t) => M.scoreDrafts(run, t, M.question(run, t), 1)));")
+    assert (sums["tried"], sums["hits"], sums["held"], sums["against"], sums["baseline"]) == (2, 1, 1, 1, 0)
+
+
+def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> None:
+    trace = masked(24, 4)
+    page = opened([trace])
+    view = page.page.locator("[data-view=Predict]")
+    board, cells = page.page.locator(".dx-board"), page.page.locator(".dx-cells .dx-cell")
+    view.get_by_role("button", name="Predict").click()
+    expect(page.page.locator("[data-view=Hindsight]")).to_be_hidden()
+    expect(view).to_contain_text("12 positions open")
+    right = trace.steps[0].commits.positions
+    wrong = next(p for p in range(12, 24) if p not in right)
+    cells.nth(right[0]).click()
+    cells.nth(wrong).click()
+    cells.nth(3).click()  # a token of the prompt is no answer
+    guesses = page.page.locator('.dx-marks [data-m="guess"]:visible')
+    expect(guesses).to_have_count(2)
+    cells.nth(wrong).click()
+    expect(guesses).to_have_count(1)
+    page.page.mouse.move(2, 2)
+    page.page.keyboard.press("Escape")
+    board.focus()
+    page.page.keyboard.press("Escape")
+    while "dx-picked" not in (cells.nth(wrong).get_attribute("class") or ""):
+        page.page.keyboard.press("ArrowDown")
+    page.page.keyboard.press("Enter")
+    expect(guesses).to_have_count(2)
+    view.get_by_role("button", name="Reveal (2 positions)").press("Enter")
+    assert page.page.evaluate("handles[0].debug().step") == 1
+    expect(page.page.locator('.dx-marks [data-m="hit"]:visible')).to_have_text("✓")
+    expect(page.page.locator('.dx-marks [data-m="miss"]:visible')).to_have_text("✗")
+    expect(page.page.locator('.dx-marks [data-m="overlooked"]:visible')).to_have_count(len(right) - 1)
+    expect(view.get_by_role("status")).to_contain_text(f"Step 1: 1 of 2 right, 1 not written, {len(right) - 1} position")
+    expect(view.get_by_role("status")).to_contain_text("So far 1 of 2 right (50 %)")
+    expect(view.get_by_role("status")).not_to_contain_text("Baseline")
+    for place in trace.steps[1].commits.positions:
+        cells.nth(place).click()
+    view.get_by_role("button", name="Reveal").click()
+    n = len(trace.steps[1].commits.positions)
+    expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right")
+    expect(view.get_by_role("status")).to_contain_text("surest of one step before")
+    page.page.evaluate("handles[0].seek(1)")
+    cells.nth(trace.steps[2].commits.positions[0]).click()
+    view.get_by_role("button", name="Reveal").click()
+    expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right"), "a step that was seen is not scored again"
+    view.get_by_role("button", name="Predict").click()
+    expect(page.page.locator(".dx-marks b:visible")).to_have_count(0)
+    expect(page.page.locator("[data-view=Hindsight]")).to_be_visible()
+
+
+def test_a_person_predicts_how_many_drafts_are_accepted(opened: Call) -> None:
+    page = opened([drafting()])
+    view = page.page.locator("[data-view=Predict]")
+    view.get_by_role("button", name="Predict").click()
+    expect(view).to_contain_text("A draft of 9 tokens, up to 4 deep")
+    view.get_by_role("button", name="2", exact=True).click()
+    expect(view.get_by_role("status")).to_contain_text("Step 1: off by 2 (you said 2)")
+    view.get_by_role("button", name="1", exact=True).press("Enter")
+    expect(view.get_by_role("status")).to_contain_text("Step 2: right (you said 1). So far 1 of 2 right (50 %). Blind chance: 0.400.")
+    expect(view.get_by_role("status")).to_contain_text("“as many as last time”: 0 of 1, where you have 1.")
+    page.page.evaluate("handles[0].seek(4)")
+    expect(view).to_contain_text("Nothing can be asked before this step")
