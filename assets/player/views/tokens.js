@@ -57,6 +57,7 @@ export class Tokens {
     if (large !== this.large) this.cells.replaceChildren();
     this.large = large;
     this.drawn = [];
+    this.stamps = new Map();
     if (large) this.#canvas();
     else this.#spans();
     const { rowHeight, columns, rows } = this.grid;
@@ -148,7 +149,20 @@ export class Tokens {
     const x = gutter + (position % columns) * (w + gap), y = Math.floor(position / columns) * rowHeight;
     pen.clearRect(x - 1, y - 1, w + 2, h + 2);
     if (!look) return;
-    const colours = this.context.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level];
+    if (look.kind !== "mark") return this.#draw(pen, x, y, look);
+    const key = `${look.state}${look.level}${look.text}`; // few looks, many cells: drawn once, then copied
+    if (!this.stamps.has(key)) {
+      const stamp = document.createElement("canvas"), own = sizeCanvas(stamp, w + 2, h + 2);
+      own.font = pen.font;
+      own.textBaseline = pen.textBaseline;
+      this.#draw(own, 1, 1, look);
+      this.stamps.set(key, stamp);
+    }
+    pen.drawImage(this.stamps.get(key), x - 1, y - 1, w + 2, h + 2);
+  }
+
+  #draw(pen, x, y, look) {
+    const { w, h } = this.grid, colours = this.context.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level];
     pen.fillStyle = heat?.fill ?? fill;
     pen.fillRect(x, y, w, h);
     pen.strokeStyle = line;
