@@ -33,7 +33,11 @@ def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], bro
         return sum(process["cpuTime"] for process in session.send("SystemInfo.getProcessInfo")["processInfo"])
 
     page = opened([masked(24, 4)] * players).page
-    painted = min(page.evaluate(LOAD, large) for _ in range(3))
+    loads = []
+    for _ in range(3):
+        before = spent()
+        loads.append((page.evaluate(LOAD, large), 1000 * (spent() - before)))
+    painted, opening = min(loads)[0], min(cost for _, cost in loads)
     page.wait_for_timeout(500)
     costs = []
     for _ in range(2):
@@ -41,6 +45,8 @@ def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], bro
         page.evaluate(SCRUB, STEPS)
         costs.append(1000 * (spent() - before) / STEPS)
     assert page.evaluate("handles.map((h) => h.debug().step)") == [100 + STEPS] * players
-    print(f"{players} players: painted {painted:.0f} ms after the data was there, {min(costs):.1f} ms of browser time for a step of all")
-    assert painted < 1500 * players and min(costs) < most
+    print(
+        f"{players} players: painted {painted:.0f} ms after the data was there, {opening:.0f} ms of browser time; {min(costs):.1f} ms of it for a step of all"
+    )
+    assert opening < 2000 * players and min(costs) < most
     session.detach()
