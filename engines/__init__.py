@@ -18,9 +18,10 @@ from engines.core.own import load_method_file
 from engines.core.params import Param
 from engines.core.probe import next_logits, row_costs
 from engines.core.reading import read_trace
-from engines.core.registry import broken_methods, code_version, get_method, list_methods
+from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.roles import assign_roles
 from engines.core.run import Run, run, stream
+from engines.core.version import code_version
 
 __all__ = [
     "Edit",

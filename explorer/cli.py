@@ -13,15 +13,11 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-import msgspec
-
 import engines
 from engines import MethodInfo, UserError
-from engines.tasks import TASKS
-from explorer import ASSETS, cli_bench, cli_fork, cli_parallelbench, cli_run, cli_trace
-from explorer.cli_io import Parser, check_target, own_methods, positive, print_json, print_table, printable, write
+from explorer import ASSETS, cli_bench, cli_fork, cli_parallelbench, cli_run, cli_sweep, cli_trace
+from explorer.cli_io import Parser, complain, own_methods, print_json, print_table, printable
 
-BAD_INPUT = 2
 TEMPLATES = ASSETS / "templates"
 
 
@@ -58,12 +54,6 @@ def load_own_methods(args: argparse.Namespace) -> None:
         Limits.from_env().check_methods(files)
     for file in files:
         engines.load_method_file(file)
-
-
-def complain(message: str) -> int:
-    """One line on standard error, whatever the message holds."""
-    print("decoding-explorer:", printable(" ".join(message.split())), file=sys.stderr)
-    return BAD_INPUT
 
 
 def parser() -> argparse.ArgumentParser:
@@ -105,12 +95,7 @@ def parser() -> argparse.ArgumentParser:
     cli_bench.add_arguments(bench, certify)
 
     sweep = commands.add_parser("sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method")
-    sweep.add_argument("--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model")
-    sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    sweep.add_argument("--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks")
-    sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
-    sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
-    sweep.set_defaults(command=sweep_command)
+    cli_sweep.add_arguments(sweep)
 
     parallel = commands.add_parser("parallelbench", help="ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory")
     cli_parallelbench.add_arguments(parallel)
@@ -220,44 +205,6 @@ def verify_command(args: argparse.Namespace) -> int:
     passed, open_ = sum(r.state == "passed" for r in reports), sum(r.state == "not covered" for r in reports)
     print(f"{passed} passed, {failed} failed, {open_} not covered; {sum(r.covered for r in reports)} of {sum(r.cases for r in reports)} cases were run")
     return int(failed > 0)
-
-
-def sweep_command(args: argparse.Namespace) -> int:
-    """Measure quality and forwards and print one line per point; the points that are whole stay when it is interrupted."""
-    from tqdm import tqdm
-
-    from explorer.bench import quality
-
-    check_target(args.json)
-    model = engines.load_model(args.model)
-    slugs = args.method or [i.slug for i in engines.list_methods() if i.kind == model.record.kind and len(i.needs) == 1]
-    points: list[quality.Point] = []
-    tasks = args.task or list(TASKS)
-    with tqdm(unit="run", disable=None, mininterval=1) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        code = cli_run.INTERRUPTED
-        try:
-            for point in quality.sweep(slugs, model, tasks, args.prompts, progress):
-                points.append(point)  # one by one: an interrupt or a refusal keeps those that are whole
-            code = 0
-        except KeyboardInterrupt:
-            pass
-        except UserError as error:
-            code = complain(str(error))
-    if not points:
-        return code
-    if args.json:
-        found = quality.Recorded(model.record, tasks, args.prompts, points)
-        write(args.json, msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
-    print(f"{model.record.name}, {args.prompts} held-out prompts of each of {len(tasks)} tasks")
-    rows = quality.rows(points)
-    print_table(list(rows[0]), [list(row.values()) for row in rows])
-    print(quality.LEGEND)
-    return code
 
 
 def template_command(args: argparse.Namespace) -> int:

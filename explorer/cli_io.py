@@ -19,6 +19,7 @@ from engines import Trace, TraceError, UserError
 
 MAX_FILE_BYTES = 65 * 2**20  # a little more than the largest trace that is read, so that the reader can say how large it is
 MAX_PROMPT_BYTES = 2**20
+BAD_INPUT = 2  # exit status
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -115,6 +116,12 @@ def _is_number(text: str) -> bool:
 def printable(text: str) -> str:
     """The text with control characters shown as escapes, so that a trace from elsewhere cannot drive the terminal."""
     return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def complain(message: str) -> int:
+    """One line on standard error, whatever the message holds. Returns the exit status of bad input."""
+    print("decoding-explorer:", printable(" ".join(message.split())), file=sys.stderr)
+    return BAD_INPUT
 
 
 def key_values(given: Sequence[str], option: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import pkgutil
 import traceback
@@ -81,11 +80,3 @@ def list_methods() -> list[MethodInfo]:
 def broken_methods() -> list[Broken]:
     """Method files that do not load, with the reason."""
     return list(registry().broken)
-
-
-@lru_cache(maxsize=1)
-def code_version() -> str:
-    """sha256 over all code here that decides what a run gives: everything under `engines` but the scripts that train."""
-    files = sorted(path for path in ENGINES.rglob("*.py") if "train" not in path.relative_to(ENGINES).parts)
-    sums = "".join(f"{path.relative_to(ENGINES).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files)
-    return hashlib.sha256(sums.encode()).hexdigest()

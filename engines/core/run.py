@@ -8,8 +8,6 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from importlib import metadata
 from typing import Any, Literal
 
 import msgspec
@@ -27,6 +25,7 @@ from engines.core.recorder import Recorder
 from engines.core.registry import get_method
 from engines.core.replay import Replay
 from engines.core.roles import assign_roles, roles_for
+from engines.core.version import versions
 
 MAX_STEPS = 4096
 Heir = tuple[Method, Mapping[str, Model], Params]
@@ -263,7 +262,7 @@ def _header(
         lossless=info.lossless,
         emits=sorted(info.emits),
         departures=info.departures,
-        versions=dict(_versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
+        versions=dict(versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         eos_ids=sorted(main.eos_ids),
@@ -322,14 +321,3 @@ def _inference() -> Any:
     from engines.core.lazy import torch
 
     return torch.inference_mode()
-
-
-@lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("decoding-explorer", "torch", "transformers", "numpy"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return {**found, "python": platform.python_version()}

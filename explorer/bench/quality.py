@@ -7,16 +7,16 @@ the curve of its model kind too (the method that declares `curve`), and says for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 import engines
-from engines.tasks import TASKS, check
+from engines.tasks import TASKS
 from explorer import ASSETS
 
 SEED = 3  # of the held-out prompts; the models' cards use others
@@ -51,6 +51,16 @@ class Point:
         """Prompts."""
         return sum(tried for _, tried in self.exact.values())
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the share."""
+        return wilson(sum(right for right, _ in self.exact.values()), self.tried)
+
+    @property
+    def label(self) -> str:
+        """As a list says it."""
+        return Setting(self.method, self.params).label
+
     def part(self, many: bool) -> float | None:
         """Share answered exactly on tasks with many right answers, or on the others; None where none was tried."""
         marks = [mark for task, mark in self.exact.items() if TASKS[task].many == many]
@@ -64,44 +74,62 @@ def wilson(right: int, tried: int) -> tuple[float, float]:
     return (middle - half) / (1 + z2), (middle + half) / (1 + z2)
 
 
-def plan(kind: str, slugs: Sequence[str]) -> list[tuple[str, dict[str, Any], bool, bool]]:
-    """(method, parameters, on the curve, control) of everything that a sweep of these methods runs; the control comes first.
+class Setting(NamedTuple):
+    """A method with the parameters that are not at their defaults; whether it belongs to the model's own curve, and whether it is the control."""
 
-    Raises UserError for a method of another kind of model.
+    method: str
+    params: dict[str, Any]
+    on_curve: bool = False
+    control: bool = False
+
+    @property
+    def label(self) -> str:
+        """As a list says it."""
+        return " ".join([self.method, *(f"{name}={value}" for name, value in self.params.items())])
+
+
+def plan(kind: str, slugs: Sequence[str], swept: tuple[str, Sequence[Any]] | None = None, fixed: Mapping[str, Any] | None = None) -> list[Setting]:
+    """Everything that a sweep of these methods runs: the control first, then the curve of the kind of model, then the methods.
+
+    swept: a parameter and its values, for the methods that declare it; the others run at their defaults. fixed: other values for those that declare them.
+    Without a curve the control is the baseline of the first method that has one. Raises UserError for a method of another kind of model, and for
+    parameters that none of the methods has.
     """
     infos = [engines.get_method(slug).info for slug in slugs]
-    if wrong := [info.slug for info in infos if info.kind != kind or len(info.needs) > 1]:
+    if wrong := [info.slug for info in infos if info.kind != kind]:
         raise engines.UserError(f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model.")
+    name, values = swept or ("", [])
+    _declared(infos, [*([name] if name else []), *(fixed or {})])
+    found = _curve(kind) or _control(infos)
+    for info in infos:
+        here = {one: p.check(fixed[one]) for one in fixed or {} for p in info.params if fixed and p.name == one}
+        p = next((p for p in info.params if p.name == name), None)
+        found += [Setting(info.slug, {**here, name: p.check(value)}) for value in values] if p else [Setting(info.slug, here)]
+    known: list[tuple[str, dict[str, Any]]] = [(one.method, {}) for one in found if one.on_curve or one.control]  # at its defaults the curve says it better
+    return [one for i, one in enumerate(found) if one.on_curve or one.control or (one[:2] not in known and one[:2] not in [f[:2] for f in found[:i]])]
+
+
+def _declared(infos: Sequence[engines.MethodInfo], names: Sequence[str]) -> None:
+    known = sorted({p.name for info in infos for p in info.params})
+    if unknown := [name for name in names if name not in known]:
+        raise engines.UserError(f"none of these methods has the parameter '{unknown[0][:60]}'; they have {', '.join(known) or 'none'}.")
+
+
+def _curve(kind: str) -> list[Setting]:
+    """The model kind's own sweep behind its control; nothing where no method declares one."""
     curve = next((info for info in engines.list_methods() if info.curve and info.kind == kind), None)
     if curve is None or curve.curve is None:
-        raise engines.UserError(f"no method of {kind} models has a curve to sweep.")
+        return []
     name, values = curve.curve
-    swept = [(curve.slug, {name: value}, True, False) for value in values]
-    swept[:0] = [(curve.baseline, {}, False, True)] if curve.baseline else [(*swept.pop(0)[:3], True)]  # else the safest value is the control
-    return swept + [(slug, {}, False, False) for slug in slugs if slug not in (curve.baseline, curve.slug)]
+    first = [Setting(curve.baseline, {}, False, True)] if curve.baseline else [Setting(curve.slug, {name: values[0]}, True, True)]  # the safest value
+    return first + [Setting(curve.slug, {name: value}, True) for value in (values if curve.baseline else values[1:])]
 
 
-def sweep(
-    slugs: Sequence[str], model: Any, tasks: Sequence[str], prompts: int, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Iterator[Point]:
-    """Run everything in `plan` at its defaults on the same held-out prompts; a point as soon as it is whole. Answers get the canvas of their task."""
-    runs = plan(model.record.kind, slugs)
-    examples = {task: list(islice(TASKS[task].generate("held-out", SEED), prompts)) for task in tasks}
-    total, done = len(runs) * prompts * len(tasks), 0
-    for slug, params, on_curve, control in runs:
-        exact, forwards, fed, tokens = {}, 0, 0, 0
-        info = engines.get_method(slug).info
-        for task, asked in examples.items():
-            right = 0
-            for example in asked:
-                trace = engines.run(slug, model, example.prompt, params=fitted(info, canvas(task, model)) | params, detail="none")
-                right += check(example, trace.text).correct
-                forwards, fed, tokens = forwards + trace.totals.forwards, fed + trace.totals.tokens_fed, tokens + trace.totals.tokens
-                done += 1
-                progress(done, total)
-            exact[task] = (right, len(asked))
-        n = prompts * len(tasks)
-        yield Point(slug, params, exact, forwards / n, fed / n, tokens / max(1, forwards), on_curve, control)
+def _control(infos: Sequence[engines.MethodInfo]) -> list[Setting]:
+    base = next((info.baseline for info in infos if info.baseline), infos[0].slug if infos else None)
+    if base is None:
+        raise engines.UserError("no method is chosen; give at least one.")
+    return [Setting(base, {}, False, True)]
 
 
 @cache
@@ -141,7 +169,7 @@ def rows(points: Sequence[Point]) -> list[dict[str, Any]]:
             "method": point.method,
             "parameters": " ".join(f"{k}={v}" for k, v in point.params.items()) or "default",
             "exact": _percent(point.share),
-            "95 %": "{:.0%}-{:.0%}".format(*wilson(round(point.share * point.tried), point.tried)),
+            "95 %": "{:.0%}-{:.0%}".format(*point.interval),
             "one answer": _percent(point.part(many=False)),
             "many answers": _percent(point.part(many=True)),
             "forwards": round(point.forwards, 1),
@@ -161,12 +189,20 @@ LEGEND = (
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A sweep in a file: the model that ran (with the sha256 of its weights), the tasks, the prompts of each, and every point with every task."""
+    """A sweep in a file: the model that ran (with the sha256 of its weights), the tasks, the prompts of each, and every point with every task.
+
+    seed: of every run. code: `engines.code_version()`. refused: settings that could not run, with the reason. left: runs that the budget did not reach;
+    points then count only the prompts that all settings have run on.
+    """
 
     model: engines.ModelRecord
     tasks: list[str]
     prompts_per_task: int
     points: list[Point]
+    seed: int = 0
+    code: str = ""
+    refused: dict[str, str] = {}
+    left: int = 0
 
 
 def recorded() -> list[Recorded]:

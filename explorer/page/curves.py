@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engines import Trace
-from explorer.bench.quality import Point, wilson
+from explorer.bench.quality import Point
 from explorer.metrics import confidence_by_step, growth
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
@@ -60,7 +60,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
         marker={"size": 5},
     )
     for i, point in enumerate(p for p in points if not (p.on_curve or p.control)):
-        low, high = wilson(round(point.share * point.tried), point.tried)
+        low, high = point.interval
         figure.add_scatter(
             x=[point.forwards / base.forwards],
             y=[point.share],

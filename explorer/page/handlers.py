@@ -159,8 +159,13 @@ class Handlers:
     def _next(session: Session) -> int:
         return next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
 
-    def run_again(self, decode: Callable[..., Trace], words: str, request: gr.Request) -> Iterator[Outputs]:
-        """Run `decode(max_steps=, max_seconds=)` now and play its trace, and nothing else. Yields before the model is touched."""
+    def run_again(
+        self, decode: Callable[..., Trace], words: str, request: gr.Request, at: Callable[[Trace], int | None] = lambda trace: None
+    ) -> Iterator[Outputs]:
+        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else. Yields before the model is touched.
+
+        at: the number of finished steps to show it at, still; None plays it from the start.
+        """
         yield gr.skip(), say(f"Running {words}."), gr.skip()
         try:
             with MODEL_LOCK:
@@ -169,7 +174,9 @@ class Handlers:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         found, _ = self.shelf.keep_all({0: trace}) if self.shelf.keep else ({}, "")
-        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.", found)
+        step = at(trace)
+        where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
+        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.{where}", found, step)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""
@@ -189,12 +196,12 @@ class Handlers:
         session.traces[slot] = trace
         return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
 
-    def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}) -> Outputs:
+    def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}, at: int | None = None) -> Outputs:
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
         session.traces = dict(traces)
-        shown = (whole(slot, trace, name=names.get(slot, "")) for slot, trace in traces.items())
-        return message(*shown, clear=True, play=True), say(text, "ok"), tables.results(traces)
+        shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
+        return message(*shown, clear=True, play=at is None), say(text, "ok"), tables.results(traces)
 
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
         """Compose a file from the shown traces: `kind` is json (one player), html or csv (one or all). Returns (download, status)."""

@@ -31,6 +31,16 @@ class Limits:
             public=public,
         )
 
+    @property
+    def sweep_runs(self) -> int:
+        """The most runs of one sweep."""
+        return 240 if self.public else 20_000
+
+    @property
+    def sweep_seconds(self) -> int:
+        """The longest that one sweep may take."""
+        return 60 if self.public else 4 * 3600
+
     def check_methods(self, files: Sequence[str]) -> None:
         """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public host."""
         if self.public and files:

@@ -8,7 +8,6 @@ from typing import Any
 
 import gradio as gr
 
-from engines import UserError
 from engines.tasks import TASKS
 from explorer.bench import parallelbench
 from explorer.bench.closed_forms import derived
@@ -17,6 +16,7 @@ from explorer.page.curves import NEUTRAL
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
 from explorer.page.parts import fresh, table
+from explorer.page.replays import Replay, opens, row_number
 from explorer.page.theme import colours
 
 EVERY = "all orders"
@@ -33,7 +33,7 @@ that: where a task couples its tokens, even a model that knows every true margin
 It speaks of the open dots of the oracle; argmax breaks ties always the same way and so fails earlier. The board is as long as the answer.
 Orders by margin and entropy run on a time grid, which does not write equally many tokens in every forward.
 
-**Choose a row below to run its prompt again** with the same seed, and watch it on the Explore tab.
+**Choose a row below to run its prompt again** with the same seed: a wrong answer opens on the Explore tab at the step that wrote its first wrong word.
 """
 CHOSEN = (
     "The oracle view: forwards of the best single argmax setting against those of the cheapest right setting chosen for every prompt in hindsight, over "
@@ -63,9 +63,13 @@ def section(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) 
     draw = partial(drawn, parts, points)
     for event in (tab.select, task.input, order.input):
         event(draw, [task, order], [*figures, frame, view], **shown)
-    play = {"concurrency_limit": 1, "concurrency_id": "model", "trigger_mode": "once", "api_visibility": "private", "show_progress": "minimal"}
-    played = frame.select(_player(desk, points), which, [*outputs, tabs], show_progress_on=[outputs[1]], **play)
-    played.then(None, js="() => window.scrollTo({ top: 0 })")  # the players stand at the top of their tab
+
+    def again(row: Any, which: Any, request: gr.Request) -> Replay:
+        point = point_of(row, points)
+        index = prompt_of(point, which)
+        return Replay(partial(parallelbench.trace_of, point, index), f"{point.setting.label}, {point.model}, prompt {index + 1} of {point.tried}")
+
+    opens(frame, again, which, desk, tabs, outputs)
 
 
 def _sources(parts: Sequence[Part]) -> str:
@@ -203,27 +207,9 @@ def _laid_out(figure: Any, points: Sequence[Point], title: str, y: str, span: li
 # --- playing a point
 
 
-def _player(desk: Handlers, points: Sequence[Point]) -> Any:
-    def play(which: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
-        explore = gr.Tabs(selected="explore")
-        try:
-            point = point_of(event.row_value, points)
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-        index = prompt_of(point, which)
-        words = f"{point.setting.label}, {point.model}, prompt {index + 1} of {point.tried}"
-        for shown in desk.run_again(partial(parallelbench.trace_of, point, index), words, request):
-            yield (*shown, explore)
-
-    return play
-
-
 def point_of(row: Any, points: Sequence[Point]) -> Point:
     """The point of a row of the list, by its number. Raises UserError for what is no row: anyone can send one."""
-    number = str(row[0]) if isinstance(row, (list, tuple)) and row else ""
-    if not number.isascii() or not number.isdigit() or int(number) >= len(points):
-        raise UserError(f"'{number[:20]}' is no point of the benchmark; choose a row of the list.")
-    return points[int(number)]
+    return points[row_number(row, len(points), "point of the benchmark")]
 
 
 def prompt_of(point: Point, which: Any) -> int:

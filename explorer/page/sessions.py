@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict, deque
+from typing import Any
 
 from engines import Trace
 
@@ -32,6 +33,8 @@ class Session:
         self.traces = dict(traces)
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
+        self.sweeping: Job | None = None
+        self.sweep: Any = None  # the latest one: what its dots open
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
@@ -39,6 +42,19 @@ class Session:
             self.job.stop.set()
         self.job = Job()
         return self.job
+
+    def begin_sweep(self) -> Job:
+        """A new job beside the players' own; a sweep that still runs is told to stop."""
+        if self.sweeping:
+            self.sweeping.stop.set()
+        self.sweeping = Job()
+        return self.sweeping
+
+    def end(self) -> None:
+        """Whatever runs is told to stop."""
+        for job in (self.job, self.sweeping):
+            if job:
+                job.stop.set()
 
     @property
     def running(self) -> Job | None:
@@ -61,13 +77,12 @@ class Sessions:
             self._all[key or ""] = session
             while len(self._all) > MAX_SESSIONS:
                 _, old = self._all.popitem(last=False)
-                if old.job:
-                    old.job.stop.set()
+                old.end()
             return session
 
     def drop(self, key: str | None) -> None:
         """Forget a page that was closed; its run stops."""
         with self._lock:
             session = self._all.pop(key or "", None)
-        if session and session.job:
-            session.job.stop.set()
+        if session:
+            session.end()

@@ -1,0 +1,190 @@
+"""Who runs the cells of a sweep: this process, local processes, or a Ray cluster. Outcomes always come in the order of the cells."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+import engines
+from engines import UserError
+from explorer.bench.cells import Cell, Outcome, decode
+
+LOOK_EVERY = 0.2  # seconds between two looks at the clock while workers are busy
+Stopped = Callable[[], bool]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a worker has to know: the model with its options, method files as (name, text), and its threads."""
+
+    model: str
+    options: dict[str, Any]
+    own: list[tuple[str, str]]
+    threads: int
+
+
+def task(model: str, options: dict[str, Any], threads: int) -> Task:
+    """With the method files that are loaded here."""
+    files = dict.fromkeys(info.file for info in engines.list_methods() if info.file)
+    return Task(model, options, [(Path(file).name, Path(file).read_text("utf-8")) for file in files], threads)
+
+
+def threads_each(workers: int) -> int:
+    """An equal share of this machine's cores."""
+    return max(1, len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) // workers)
+
+
+class Worker:
+    """One model in one process."""
+
+    def __init__(self, about: Task) -> None:
+        import torch
+
+        torch.set_num_threads(about.threads)
+        for name, text in about.own:
+            path = Path(tempfile.mkdtemp(prefix="decoding-explorer-")) / name
+            path.write_text(text, "utf-8")
+            engines.load_method_file(path)
+        self.model = engines.load_model(about.model, **about.options)
+
+    def run(self, cell: Cell) -> Outcome:
+        """Decode and mark one cell."""
+        outcome = decode(cell, self.model)
+        assert outcome is not None  # nothing stops it here
+        return outcome
+
+
+def in_turn(model: Any, found: Sequence[Cell], stopped: Stopped, **options: Any) -> Generator[Outcome, None, None]:
+    """Here, one after the other; `stopped` is asked before every step. options: as in `decode`."""
+    for cell in found:
+        outcome = None if stopped() else decode(cell, model, stopped=stopped, **options)
+        if outcome is None:
+            return
+        yield outcome
+
+
+def in_processes(about: Task, workers: int, found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+    """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises UserError if one cannot work."""
+    if not found:
+        return
+    spawn = multiprocessing.get_context("spawn")
+    crew: dict[Connection, Any] = {}
+    try:
+        for _ in range(min(workers, len(found))):
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=_serve, args=(theirs, about), daemon=True)
+            process.start()
+            theirs.close()
+            crew[ours] = process
+        yield from _in_order(crew, found, stopped)
+    finally:
+        for pipe, process in crew.items():
+            process.terminate()
+            process.join()
+            pipe.close()
+
+
+def _in_order(crew: dict[Connection, Any], found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+    given, done, sent = 0, 0, {}
+    waiting: dict[int, Outcome] = {}
+    for pipe in crew:
+        pipe.send(found[given])
+        sent[pipe] = given
+        given += 1
+    while done < len(found):
+        if stopped():
+            return
+        for ready in wait(list(sent), timeout=LOOK_EVERY):
+            ready = cast(Connection, ready)
+            waiting[sent.pop(ready)] = _received(ready, crew[ready])
+            if given < len(found):
+                ready.send(found[given])
+                sent[ready] = given
+                given += 1
+        while done in waiting:
+            yield waiting.pop(done)
+            done += 1
+
+
+def _received(pipe: Connection, process: Any) -> Outcome:
+    try:
+        answer = pipe.recv()
+    except (EOFError, ConnectionResetError):
+        process.join(1)
+        raise UserError(f"a worker ended with exit status {process.exitcode}; perhaps memory was short. Try fewer with --workers.") from None
+    if isinstance(answer, str):
+        raise UserError(answer)
+    outcome: Outcome = answer
+    return outcome
+
+
+def _serve(pipe: Connection, about: Task) -> None:
+    """A worker process: a cell in, its outcome out, until nobody is there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    try:
+        worker = Worker(about)
+        while True:
+            pipe.send(worker.run(pipe.recv()))
+    except EOFError:
+        return
+    except UserError as error:
+        pipe.send(str(error))
+    except Exception as error:
+        pipe.send(f"a worker failed: {type(error).__name__}: {error}")
+
+
+def on_ray(about: Task, workers: int, address: str, found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+    """On a Ray cluster, an actor per worker; address: 'local' starts one here, else as `ray.init` takes it. The program must be installed on its nodes.
+
+    Raises UserError where Ray is not installed or cannot be reached.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UserError('--ray needs the package ray, which is not installed; pip install "decoding-explorer[ray]", or use --workers.') from None
+    try:
+        ray.init(address=None if address == "local" else address, log_to_driver=False, include_dashboard=False if address == "local" else None)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UserError(f"no Ray cluster answers at '{address}': {error}; give its address, or local.") from None
+    try:
+        make = ray.remote(Worker).options(num_cpus=about.threads)
+        yield from _on_actors(ray, [make.remote(about) for _ in range(min(workers, len(found)))], found, stopped)
+    except ray.exceptions.RayError as error:
+        raise UserError(f"the Ray cluster gave up: {str(error).strip().splitlines()[-1][:300]}.") from None
+    finally:
+        ray.shutdown()
+
+
+def _on_actors(ray: Any, actors: Sequence[Any], found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+    given, done, busy = 0, 0, {}
+    waiting: dict[int, Outcome] = {}
+    idle = list(actors)
+    while done < len(found):
+        while idle and given < len(found):
+            actor = idle.pop()
+            busy[actor.run.remote(found[given])] = (given, actor)
+            given += 1
+        ready, _ = ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)
+        for one in ready:
+            number, actor = busy.pop(one)
+            waiting[number] = ray.get(one)
+            idle.append(actor)
+        if stopped():
+            return
+        while done in waiting:
+            yield waiting.pop(done)
+            done += 1
+
+
+def until(seconds: float | None) -> Stopped:
+    """True once that many seconds have passed from now; never for None."""
+    end = None if seconds is None else time.monotonic() + seconds
+    return lambda: end is not None and time.monotonic() > end
