@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+import msgspec
+
 import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS, cli_bench, cli_fork, cli_parallelbench, cli_run, cli_sweep, cli_trace

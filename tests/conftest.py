@@ -41,6 +41,17 @@ FLAGS = (
 )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sweeps keep their finished runs in a folder of the tests, not of the person who runs them."""
+    before = os.environ.get("EXPLORER_SWEEPS")
+    os.environ["EXPLORER_SWEEPS"] = str(tmp_path_factory.mktemp("sweeps"))
+    yield
+    os.environ.pop("EXPLORER_SWEEPS")
+    if before is not None:
+        os.environ["EXPLORER_SWEEPS"] = before
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests; CHROMIUM names another binary. Where there is none the tests skip, but fail under CI."""

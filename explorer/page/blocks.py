@@ -11,7 +11,7 @@ from engines import broken_methods, tasks
 from explorer.bench import quality
 from explorer.definitions import KINDS
 from explorer.importers import FORMATS
-from explorer.page import curves, forks, learn, parallelbench, shelf, speed, tables
+from explorer.page import curves, forks, learn, parallelbench, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
@@ -97,6 +97,8 @@ def _sweeps(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> N
                 figure = gr.Plot(show_label=False, min_width=320)
                 table(tables.sweep(one))
                 tab.select(partial(curves.sweep_figure, one.points, _title(one)), None, figure, **LIGHT)
+        with gr.Tab("Run a sweep", id="sweep-live", elem_id="sweep-live"):
+            sweep_section.section(desk, tabs, outputs)
         with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
             parallelbench.section(bench, desk, tabs, outputs)
         with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:

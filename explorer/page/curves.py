@@ -75,6 +75,43 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     return finished.update_layout(height=460)
 
 
+def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any:
+    """Share answered exactly against tokens per forward (or against forwards): the model's own curve behind, every other method with its 95 % intervals.
+
+    points: setting number -> point; the number is each dot's `customdata`.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    groups: dict[str, list[tuple[int, Point]]] = {}
+    for number, point in points.items():
+        groups.setdefault("" if point.on_curve or point.control else point.method, []).append((number, point))
+    for i, (method, group) in enumerate(sorted(groups.items())):
+        found = sorted(group, key=lambda one: one[1].tokens_per_forward)
+        own = [point for _, point in found]
+        intervals = [point.interval for point in own]
+        error = {"array": [high - p.share for p, (_, high) in zip(own, intervals, strict=True)]}
+        error["arrayminus"] = [p.share - low for p, (low, _) in zip(own, intervals, strict=True)]
+        colour = LINES[(i - 1) % 4] if method else NEUTRAL
+        figure.add_scatter(
+            x=[p.tokens_per_forward if by_tokens else p.forwards for p in own],
+            y=[p.share for p in own],
+            error_y={**error, "thickness": 1, "width": 3, "color": colour},
+            customdata=[number for number, _ in found],
+            text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in own],
+            hovertemplate="%{text}<br>%{x:.2f}<extra></extra>",
+            mode="lines+markers",
+            name=(f"{method}" if method else "the model's own control and curve").replace("<", "&lt;"),
+            line={"color": colour, "width": 1.5 if method else 2, "dash": "dot" if method else "solid"},
+            marker={"color": colour, "symbol": SYMBOLS[(i - 1) // 4 % 4] if method else "circle", "size": 9 if method else 6},
+        )
+    finished = drawn(figure, title, "tokens per forward" if by_tokens else "forwards per prompt, mean (logarithmic)", "answered exactly", 1.04)
+    if not by_tokens:  # the control lies far to the right of all others
+        ticks = [t for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256) if t <= 1.2 * max(p.forwards for p in points.values())]
+        finished.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
+    return finished.update_layout(height=420)
+
+
 def _at(points: Sequence[Point], base: Point) -> list[float]:
     return [p.forwards / base.forwards for p in points]
 

@@ -50,10 +50,10 @@ def table(value: str, **options: Any) -> gr.HTML:
     return gr.HTML(value, html_template='<div class="facts"></div>', js_on_load=_script("table.js"), apply_default_css=False, **options)
 
 
-def status(value: str) -> gr.HTML:
-    """The line that says what goes on."""
+def status(value: str, elem_id: str = "status") -> gr.HTML:
+    """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
-    return gr.HTML(value, html_template=template, js_on_load=_script("status.js"), apply_default_css=False, elem_id="status", min_height=24)
+    return gr.HTML(value, html_template=template, js_on_load=_script("status.js"), apply_default_css=False, elem_id=elem_id, min_height=24)
 
 
 def downloader() -> gr.HTML:
@@ -95,6 +95,11 @@ def share() -> gr.HTML:
 def runs_list() -> gr.HTML:
     """The list of kept runs; its value is what `Shelf.listing` says, and what it asks for when `submit` fires."""
     return gr.HTML("", html_template='<div class="runs"></div>', js_on_load=_script("runs.js"), apply_default_css=False, elem_id="runs")
+
+
+def dots(within: str) -> gr.HTML:
+    """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being its `customdata`."""
+    return gr.HTML("", html_template="<div></div>", js_on_load=_script("dots.js"), visible="hidden", within=within, elem_id=f"{within}-dots")
 
 
 def _script(name: str) -> str:

@@ -1,6 +1,7 @@
 """The sweep behind `decoding-explorer sweep`: what it runs, what it counts, and how it compares with the curve."""
 
 import json
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -11,6 +12,8 @@ from engines.tasks import TASKS, check
 from explorer import cli
 from explorer.bench import quality
 from explorer.bench.quality import Point
+from explorer.bench.sweep import Sweep
+from explorer.bench.workers import in_turn
 
 
 def point(forwards, right, tried=10, **more):
@@ -39,16 +42,22 @@ def test_every_sweep_has_one_control_in_front_and_the_curve_behind_it():
         assert len({(slug, str(params)) for slug, params, *_ in runs}) == len(runs)
     with pytest.raises(engines.UserError, match="greedy cannot be swept on this model, which is masked"):
         quality.plan("masked", ["greedy"])
-    with pytest.raises(engines.UserError, match="no method of causal models has a curve"):
-        quality.plan("causal", ["greedy"])
+    # where there is no curve, the baseline is the control
+    assert quality.plan("causal", ["prompt-lookup"]) == [
+        ("greedy", {}, False, True),
+        ("prompt-lookup", {}, False, False),
+    ]
+    with pytest.raises(engines.UserError, match="no method is chosen"):
+        quality.plan("causal", [])
 
 
 def test_points_count_what_the_engines_say():
     model = engines.load_model("tiny-dlm")
-    seen = []
-    points = list(quality.sweep(["threshold"], model, ["copy", "insert any"], 2, lambda done, total: seen.append((done, total))))
-    assert [p.params.get("threshold") for p in points] == [None, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5] and [p.control for p in points] == [True] + [False] * 6
-    assert seen == [(i + 1, 28) for i in range(28)]
+    sweep = Sweep(model, quality.plan("masked", ["threshold"]), ["copy", "insert any"], 2)
+    assert [one.params.get("threshold") for one in sweep.settings] == [None, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5] and sweep.total == 28
+    assert [i for i, _ in sweep.run(partial(in_turn, model, stopped=lambda: False), None)] == list(range(28))
+    points = list(sweep.points().values())
+    assert [p.control for p in points] == [True] + [False] * 6
     exact, forwards, fed, tokens = {}, 0, 0, 0
     for task in ("copy", "insert any"):
         examples = list(islice(TASKS[task].generate("held-out", quality.SEED), 2))
@@ -68,12 +77,12 @@ def test_points_count_what_the_engines_say():
 def test_the_command_prints_a_table_and_writes_every_task(tmp_path, capsys):
     out = tmp_path / "points.json"
     assert cli.main(["sweep", "--model", "tiny-blockdlm", "--task", "copy", "--prompts", "1", "--json", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert "tiny-blockdlm, 1 held-out prompts of each of 1 tasks" in printed and "threshold=0.5" in printed
+    said = capsys.readouterr()
+    assert "tiny-blockdlm, 1 held-out prompts of 1 tasks, seed 0" in said.out and "threshold=0.5" in said.out
+    assert "7 settings on 1 prompts of 1 tasks: 7 runs" in said.err and "7 runs made, 0 taken from before, 0 left" in said.err
     written = json.loads(out.read_text())
     assert len(written["points"]) == 7 and all(set(p["exact"]) == {"copy"} for p in written["points"]) and written["model"]["sha256"]
-    assert cli.main(["sweep", "--model", "tiny-ar-s"]) == 2
-    assert "no method of causal models has a curve" in capsys.readouterr().err
+    assert written["code"] == engines.code_version() and written["seed"] == written["left"] == 0
     assert cli.main(["sweep", "--model", "tiny-dlm", "--json", str(tmp_path / "none" / "points.json")]) == 2
     assert "there is no folder" in capsys.readouterr().err
 
@@ -92,8 +101,10 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
 def test_a_recorded_point_is_what_a_run_gives_again():
     """One task of the recorded control and of the curve, run again: the same marks."""
     one = quality.recorded()[0]
-    again = list(islice(quality.sweep([], engines.load_model(one.model.name), ["copy"], one.prompts_per_task), 2))
-    assert [p.exact["copy"] for p in again] == [p.exact["copy"] for p in one.points[:2]]
+    model = engines.load_model(one.model.name)
+    sweep = Sweep(model, quality.plan("masked", [])[:2], ["copy"], one.prompts_per_task)
+    list(sweep.run(partial(in_turn, model, stopped=lambda: False), None))
+    assert [p.exact["copy"] for p in sweep.points().values()] == [p.exact["copy"] for p in one.points[:2]]
 
 
 def test_a_fixed_number_of_steps_follows_the_canvas():
@@ -104,24 +115,3 @@ def test_a_fixed_number_of_steps_follows_the_canvas():
                 assert found["max_new_tokens"] == length
                 if method := engines.get_method(info.slug).check:
                     method(Params(**({p.name: p.default for p in info.params} | found)))  # what is declared together fits together
-
-
-def test_a_refused_method_keeps_what_is_whole(monkeypatch, capsys):
-    def one_point(*_):
-        yield point(16, 10, control=True)
-        raise engines.UserError("this one does not fit")
-
-    monkeypatch.setattr(quality, "sweep", one_point)
-    assert cli.main(["sweep", "--model", "tiny-dlm", "--task", "copy"]) == 2
-    said = capsys.readouterr()
-    assert "100.0%" in said.out and "this one does not fit" in said.err
-
-
-def test_an_interrupted_sweep_keeps_what_is_whole(monkeypatch, capsys):
-    def two_points(*_):
-        yield point(16, 10, control=True)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(quality, "sweep", two_points)
-    assert cli.main(["sweep", "--model", "tiny-dlm", "--task", "copy"]) == 130
-    assert "100.0%" in capsys.readouterr().out

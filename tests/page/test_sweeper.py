@@ -1,0 +1,167 @@
+"""*Run a sweep*: what it refuses without a browser, and in one a sweep that runs, is cancelled, goes on, and opens what failed."""
+
+from __future__ import annotations
+
+import gradio as gr
+import pytest
+from playwright.sync_api import expect
+
+from engines import UserError
+from explorer.bench import workers
+from explorer.bench.cells import Outcome
+from explorer.page import sweeper as page
+from explorer.page.controls import Catalogue
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.sweep_section import offer
+from explorer.store import Gallery
+
+MODEL = "tiny-dlm"
+OK = [MODEL, ["factor"], "factor", "0.5,1", ["sort"], 2, 0, 60, 100, True]
+
+
+def sweeper(tmp_path, public=False) -> page.Sweeper:
+    return page.Sweeper(Handlers(Gallery(tmp_path), Catalogue.read(public), Limits(1000, 100, 60, public)))
+
+
+def test_the_total_is_said_before_it_starts(tmp_path):
+    one = sweeper(tmp_path)
+    asked = one.read(OK)
+    assert asked.total == len(asked.settings) * 2 and [s.params for s in asked.settings[-2:]] == [{"factor": 0.5}, {"factor": 1.0}]
+    said = one.planned(*OK)
+    assert f"{len(asked.settings)} settings × 1 task × 2 prompts = {asked.total} runs" in said and "no estimate" in said and "60 s at the latest" in said
+    for s in asked.settings:
+        one._pace.note(MODEL, s.method, Outcome(True, 1, 1, 1, 0.5))
+    assert f"About {asked.total * 0.5:.0f} s, estimated from {len(asked.settings)} timed runs" in one.planned(*OK)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (0, "no-such", "unknown model 'no-such'"),
+        (0, {"a": 1}, "unknown model"),
+        (1, [], "no method is chosen"),
+        (1, "factor", "no method is chosen"),
+        (1, ["greedy"], "none of these methods has the parameter|cannot be swept"),
+        (1, [["x"]], "unknown method"),
+        (2, "wings", "none of these methods has the parameter 'wings'"),
+        (3, "0.1:9", "is not a number"),
+        (3, "", "there are no values for factor"),
+        (4, [], "no task is chosen"),
+        (4, ["fly"], "there is no task 'fly'"),
+        (5, 0, "prompts per task: 0 is not allowed"),
+        (5, None, "prompts per task: None is not allowed"),
+        (6, -1, "seed=-1 is not allowed"),
+        (7, float("nan"), "the most seconds: nan is not allowed"),
+        (8, 1e9, "the most runs: 1000000000.0 is not allowed"),
+    ],
+)
+def test_what_cannot_be_swept_is_a_sentence(tmp_path, place, value, sentence):
+    one = sweeper(tmp_path)
+    values = [value if i == place else v for i, v in enumerate(OK)]
+    with pytest.raises(UserError, match=sentence):
+        one.read(values)
+    assert '"error"' in one.planned(*values)
+
+
+def test_a_public_host_takes_little_and_keeps_it_in_memory(tmp_path):
+    one = sweeper(tmp_path, public=True)
+    assert isinstance(one.kept, page.Memory) and one.limits.sweep_runs <= 300 and one.limits.sweep_seconds <= 60
+    with pytest.raises(UserError, match="at most 240 are taken here"):
+        one.read([*OK[:5], 100, 0, 60, 200, True])
+    with pytest.raises(UserError, match="the most seconds: 600"):
+        one.read([*OK[:7], 600, 100, True])
+
+
+@pytest.mark.parametrize("row", [None, [], ["-1"], ["0"], ["x"], [None]])
+def test_rows_of_no_sweep_open_nothing(tmp_path, row):
+    one = sweeper(tmp_path)
+    with pytest.raises(UserError, match="is no run of this sweep"):
+        one.again(row, None, gr.Request())
+    for value in (row, '{"dot": 0}', '{"dot": "<img>"}', "[" * 100, "{}"):
+        with pytest.raises(gr.Error, match="is no point"):
+            one.dot(value, gr.Request())
+
+
+def test_controls_follow_the_model_and_the_methods(tmp_path):
+    one = sweeper(tmp_path)
+    for model in one.desk.catalogue.models:
+        if not one.methods(model.name):
+            continue
+        found = offer(one, model.name)
+        assert found["chosen"] and found["name"] in found["names"]
+        values = [model.name, found["chosen"], found["name"], found["text"], ["sort"], 1, 0, 60, 100, True]
+        assert one.read(values).total >= 1  # what is offered first can be run
+    causal = offer(one, "tiny-ar-l", ["greedy"])
+    assert causal["names"] == [page.DEFAULTS, "max_new_tokens"] and causal["name"] == page.DEFAULTS
+    assert offer(one, MODEL, ["llada"], "remasking")["text"] == "low_confidence,random"
+
+
+def test_a_failure_of_ours_ends_the_sweep_and_not_the_page(tmp_path, monkeypatch):
+    one = sweeper(tmp_path)
+    monkeypatch.setattr(workers, "in_turn", lambda *a, **k: 1 / 0)
+    shown = list(one.run(gr.Request(), *OK))
+    assert "Starting" in shown[0][0] and "error of ours" in shown[-1][0]
+    assert "No sweep is running" in one.stop(gr.Request())[0]
+
+
+# --- in a browser
+
+
+def begin(screen, prompts: int) -> None:
+    screen.tab("Sweeps")
+    screen.tab("Run a sweep")
+    screen.page.locator("#sweep-prompts input").fill(str(prompts))
+    screen.page.locator("#sweep-prompts input").press("Tab")
+    said(screen, f"× 2 tasks × {prompts} prompts = ")
+
+
+def said(screen, text: str, seconds: float = 120) -> None:
+    expect(screen.page.locator("#sweep-status .status")).to_contain_text(text, timeout=1000 * seconds)
+
+
+def test_a_sweep_is_cancelled_goes_on_and_opens_what_failed(visit, slowly, monkeypatch):
+    screen = visit()
+    begin(screen, 2)
+    screen.press("Start sweep")
+    said(screen, "runs; about")
+    screen.press("Cancel sweep")
+    said(screen, "Stopped with")
+    assert slowly.running == 0
+    monkeypatch.undo()  # no pauses any more
+    screen.press("Start sweep")
+    said(screen, "Done: ")
+    status = screen.page.locator("#sweep-status .status").text_content()
+    made, reused = (int(part.split()[0]) for part in status.removeprefix("Done: ").split(", "))
+    assert reused > 0 and made > 0 and made + reused == 44
+    expect(screen.page.locator("#sweep-figures .js-plotly-plot")).to_have_count(2)
+    dots = screen.page.locator("#sweep-figures .js-plotly-plot").first.locator(".scatterlayer .point")
+    expect(dots).to_have_count(11)
+    dots.last.scroll_into_view_if_needed()
+    box = dots.last.bounding_box()
+    screen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    screen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    about = screen.page.locator("#sweep-live").get_by_text("wrong. Choose a prompt")
+    expect(about).to_contain_text("1 of 4 wrong")
+    screen.page.locator("#sweep-cells").get_by_text("wrong from word").last.click()
+    screen.says("which wrote the first wrong word")
+    expect(screen.player(0).locator(".dx-mark")).to_contain_text("✗ wrong from word")
+    expect(screen.player(0).locator(".dx-first")).to_have_count(1)
+    expect(screen.player(1)).to_be_hidden()
+    screen.player(0).press("Home")
+    expect(screen.player(0).locator(".dx-mark")).to_be_hidden()
+
+
+def test_a_row_of_the_points_has_its_prompts(visit):
+    screen = visit()
+    begin(screen, 1)
+    screen.choose("sweep-param", page.DEFAULTS)
+    said(screen, "8 settings × 2 tasks × 1 prompts = 16 runs")
+    screen.press("Start sweep")
+    said(screen, "Done: ")
+    screen.page.locator("#sweep-points").get_by_text("control", exact=True).last.click()
+    expect(screen.page.locator("#sweep-cells")).to_contain_text("✓ right")
+    screen.page.locator("#sweep-cells").get_by_text("✓ right").last.click()
+    screen.says("Run again: ")
+    screen.wait(0, "done")
+    expect(screen.player(0).locator(".dx-mark")).to_have_text("✓ right, by the task's exact check")
