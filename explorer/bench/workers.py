@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -150,6 +152,7 @@ def on_ray(about: Task, workers: int, address: str, found: Sequence[Cell], stopp
         import ray
     except ImportError:
         raise UserError('--ray needs the package ray, which is not installed; pip install "decoding-explorer[ray]", or use --workers.') from None
+    _answers(address)
     try:
         ray.init(address=None if address == "local" else address, log_to_driver=False, include_dashboard=False if address == "local" else None)
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -161,6 +164,17 @@ def on_ray(about: Task, workers: int, address: str, found: Sequence[Cell], stopp
         raise UserError(f"the Ray cluster gave up: {str(error).strip().splitlines()[-1][:300]}.") from None
     finally:
         ray.shutdown()
+
+
+def _answers(address: str) -> None:
+    """Raises UserError where nobody listens at host:port; Ray itself would try for minutes."""
+    place = re.fullmatch(r"(?:ray://)?([^/:]+):(\d{1,5})", address)
+    if place is None:
+        return  # local, auto
+    try:
+        socket.create_connection((place[1], int(place[2])), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"no Ray cluster answers at '{address}': {error}; give the address of one that runs, or local.") from None
 
 
 def _on_actors(ray: Any, actors: Sequence[Any], found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:

@@ -11,7 +11,7 @@ from engines import broken_methods, tasks
 from explorer.bench import quality
 from explorer.definitions import KINDS
 from explorer.importers import FORMATS
-from explorer.page import curves, forks, learn, parallelbench, shelf, speed, sweep_section, tables
+from explorer.page import curves, forks, learn, own, parallelbench, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
@@ -73,6 +73,7 @@ def build(desk: Handlers) -> gr.Blocks:
             with gr.Tab("Methods", id="methods", elem_id="methods"):
                 table(tables.all_papers(), elem_id="papers")
                 table(tables.methods(desk.catalogue.methods))
+                own.section(desk)
                 table(tables.models(desk.catalogue.models))
                 table(tables.broken(broken_methods(), desk.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:

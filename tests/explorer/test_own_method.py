@@ -113,3 +113,10 @@ def test_a_missing_word_counts_at_the_end_mark():
 def test_without_commits_the_step_is_unknown():
     mark = judge(engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3}, detail="none"))
     assert not mark.right and mark.word is not None and mark.step is None
+
+
+def test_the_readme_shows_the_template():
+    text = (cli.ASSETS.parent / "README.md").read_text("utf-8")
+    shown = text.split("heart of the template for masked models:")[1].split("```python\n")[1].split("```")[0].splitlines()
+    lines = (cli.TEMPLATES / "masked.py").read_text().splitlines()
+    assert [line for line in shown if line not in lines] == [next(line for line in shown if "yield run.step(" in line)]  # shortened
