@@ -40,6 +40,7 @@ def test_the_template_runs_in_a_slot_and_its_mistakes_are_sentences(screen):
     one, path = screen
     one.page.locator("#count").get_by_text("1", exact=True).click()
     one.choose("method-0", "My masked method")
+    expect(one.page.locator(".method-about").first).to_contain_text("Writes every token whose probability reaches the threshold")
     expect(one.page.locator("#model-0 input")).to_have_value("tiny-dlm")
     one.prompt(PROMPT)
     one.press("Run")
