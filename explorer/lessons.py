@@ -90,6 +90,7 @@ class Lesson(Part):
     answer: str
     caveat: str
     terms: list[str]
+    view: str = ""  # the part of the player to look at, by the name of its class; the token board if none is named
 
 
 class Term(Part):

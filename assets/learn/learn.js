@@ -81,7 +81,7 @@ class Learn {
     const n = this.lessons.indexOf(lesson);
     const near = (i, label) => (this.lessons[i] ? el("button", { type: "button", onclick: () => this.show(this.lessons[i].method, true) }, `${label}: ${this.lessons[i].title}`) : el("span", {}));
     this.say = el("p", { class: "learn-say", "aria-live": "polite" });
-    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.player.seek(step) }, `Step ${step}`));
+    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`));
     const about = [lesson.family, lesson.lossless ? "lossless" : ""].filter(Boolean).join(" · ");
     const paper = lesson.address ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper) : null;
     this.text.replaceChildren(
@@ -132,6 +132,14 @@ class Learn {
     if (this.open !== lesson) return; // another one was opened meanwhile
     this.player.load(text);
     this.#follow();
+  }
+
+  /** Goes to a step and brings what the lesson is about into sight, where the player has a scroll bar of its own. */
+  #go(step) {
+    this.player.seek(step);
+    const view = this.stage.querySelector(`[data-view="${this.open?.view ?? "Tokens"}"]`);
+    if (view && this.side.scrollHeight > this.side.clientHeight + 1)
+      this.side.scrollTo({ top: this.side.scrollTop + view.getBoundingClientRect().top - this.bar.getBoundingClientRect().bottom - 12, behavior: "instant" });
   }
 
   /** The sentence of the last stop that was reached; the stop that one stands at is marked. */

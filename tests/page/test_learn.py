@@ -21,6 +21,13 @@ def test_the_payload_tells_every_lesson_and_no_claim():
     assert "<" not in all_papers()
 
 
+def test_lessons_look_at_views_that_the_player_has():
+    named = {lesson.view for lesson in lessons() if lesson.view}
+    code = (ASSETS / "player" / "player.js").read_text(encoding="utf-8")
+    listed = re.search(r"const VIEWS = \[(.*?)\]", code)
+    assert listed and named and named <= set(re.split(r"\W+", listed[1]))
+
+
 def test_its_modules_set_text_only_and_stay_on_this_server():
     folder = ASSETS / "learn"
     for path in sorted(folder.glob("*")):
@@ -48,6 +55,8 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
         expect(panel).to_have_attribute("data-step", str(stop.step))
         expect(learn.locator(".learn-say")).to_have_text(f"Step {stop.step}: {stop.say}")
         expect(learn.get_by_role("button", name=f"Step {stop.step}", exact=True)).to_have_attribute("aria-pressed", "true")
+    board = panel.locator("[data-view=Tokens]")
+    assert board.bounding_box()["y"] < 1000, "the board is in sight"
     answer = learn.locator(".learn-answer p")
     expect(answer).to_be_hidden()
     learn.locator(".learn-answer summary").press("Enter")
