@@ -19,7 +19,7 @@ function styles() {
 export function mountPanel(element, { slot = 0, theme, group = "main", title = "" }) {
   styles();
   panels.get(slot)?.destroy();
-  const panel = mount(element, { slot, group, title, theme: read(theme) });
+  const panel = mount(element, { slot, group, title, theme: read(theme), forks: true });
   panels.set(slot, panel);
   for (const batch of waiting.get(slot) ?? []) route(batch);
   waiting.delete(slot);

@@ -30,7 +30,7 @@ const WORDS = { empty: "no run yet", queued: "waiting", live: "running", ready: 
 let ids = 0;
 
 class Player {
-  constructor(element, { group = "main", slot = 0, theme, title = "" }) {
+  constructor(element, { group = "main", slot = 0, theme, title = "", forks = false }) {
     installTheme(theme);
     Object.assign(this, { element, slot, title, group: groupNamed(group), run: null, views: [], t: 0, last: null, message: "", spoken: 0 });
     this.name = el("h2", {});
@@ -43,7 +43,7 @@ class Player {
     this.note = el("p", { class: "dx-note" });
     this.body = el("div", { class: "dx-body", onclick: (event) => event.target.closest(".dx-board") && this.fork.pick() });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
-    this.fork = new Fork(this, () => this.views.find(({ View }) => View === Tokens));
+    this.fork = new Fork(this, forks, () => this.views.find(({ View }) => View === Tokens));
     this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.#key(event) },
       el("header", {}, el("div", {}, this.name, this.sub, this.lineage, this.about), this.fork.button, this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);

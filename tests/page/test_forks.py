@@ -37,7 +37,7 @@ def place(screen, slot: int, steps: int):
 def debug(screen, slot: int):
     return screen.page.evaluate(
         """async (slot) => {
-            const script = [...performance.getEntriesByType("resource")].map((r) => r.name).find((name) => name.includes("gradio.js"));
+            const script = performance.getEntriesByType("resource").map((r) => r.name).find((name) => name.includes("/gradio.js"));
             return (await import(script)).panel(slot).debug();
         }""",
         slot,
@@ -68,6 +68,29 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
             screen.player(2).press("ArrowRight")
         both = [[(c["position"], c["token"]) for c in debug(screen, slot)["board"]] for slot in (0, 2)]
         assert both[0] == both[1], f"the boards differ after step {step}"
+
+
+def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
+    """Lessons mount players of their own; a request from one of them would fork what stands in the page's player of that number."""
+    screen = visit()
+    shown = screen.page.evaluate(
+        """async (trace) => {
+            const scripts = performance.getEntriesByType("resource").map((r) => r.name);
+            const known = (await import(scripts.find((name) => name.includes("/gradio.js")))).panel(0);
+            const { mount } = await import(scripts.find((name) => name.endsWith("/player.js")));
+            const stage = document.body.appendChild(document.createElement("div"));
+            const other = mount(stage, { group: "lesson", slot: 0, theme: known.context.theme });
+            other.load(trace);
+            other.root.dispatchEvent(new KeyboardEvent("keydown", { key: "f" }));
+            const found = [...stage.querySelectorAll(".dx-forker:not([hidden]), .dx-fork")].length;
+            other.destroy();
+            stage.remove();
+            return found;
+        }""",
+        traces[0].to_json(),
+    )
+    assert shown == 0
+    expect(screen.player(0).locator(".dx-forker")).to_be_visible()
 
 
 def test_another_method_and_other_parameters_take_over(visit, traces):

@@ -40,16 +40,16 @@ function settings({ header }, t) {
 }
 
 export class Fork {
-  /** player: what is forked. board: gives {frame, view} of its token board. */
-  constructor(player, board) {
-    Object.assign(this, { player, board, rows: [], method: "", values: {}, target: null });
+  /** player: what is forked. known: whether the server knows what it shows. board: gives {frame, view} of its token board. */
+  constructor(player, known, board) {
+    Object.assign(this, { player, known, board, rows: [], method: "", values: {}, target: null });
     this.button = el("button", { type: "button", class: "dx-forker", hidden: true, "aria-expanded": "false", title: "Fork from here (f)", onclick: () => this.toggle() }, "Fork");
     this.root = el("form", { class: "dx-fork", hidden: true, novalidate: true, "aria-label": "Fork from here", onkeydown: (event) => this.#key(event), onsubmit: (event) => this.#send(event) });
     desk.panels.add(this);
   }
 
   get ready() {
-    return Boolean(desk.send && this.player.run && !["live", "queued", "error"].includes(this.player.base));
+    return Boolean(this.known && desk.send && this.player.run && !["live", "queued", "error"].includes(this.player.base));
   }
 
   /** The player moved, or shows another run. */
