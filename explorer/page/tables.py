@@ -32,7 +32,8 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
         last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
-        rows.append([f"{slot + 1} · {trace.header.title}", output, verdict(trace), *figures, *last])
+        name = f"{slot + 1} · {trace.header.title}"
+        rows.append([{"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name, output, verdict(trace), *figures, *last])
     runs = [facts(trace) for _, trace in sorted(traces.items())]
     caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")

@@ -160,7 +160,7 @@ export class Fork {
       el("div", { class: "dx-fork-line" }, choose, add),
       ...this.rows.map((row) => this.#row(row, places.find((place) => place.position === row.position), look)),
       el("div", { class: "dx-fork-line" }, method, into),
-      el("details", { open: opened }, el("summary", {}, this.method ? "Parameters of this method" : "Change parameters"), el("div", { class: "dx-fork-params" }, ...params.map((param) => this.#param(param, now.params)))),
+      params.length ? el("details", { open: opened }, el("summary", {}, this.method ? "Parameters of this method" : "Change parameters"), el("div", { class: "dx-fork-params" }, ...params.map((param) => this.#param(param, now.params)))) : "",
       el("div", { class: "dx-fork-line" }, el("button", { type: "submit", class: "dx-go" }, "Continue from here"), el("button", { type: "button", onclick: () => this.#open(false) }, "Close")),
     );
   }
@@ -170,7 +170,11 @@ export class Fork {
     if (!actions.some(([key]) => key === row.action)) row.action = actions[0]?.[0];
     const tokens = [...likely.map(({ token, probability }) => [token, `${look(token)}${Number.isNaN(probability) ? "" : `  ${share(probability)}`}`]), [FREE, FREE]];
     if (!tokens.some(([key]) => String(key) === String(row.token))) row.token = tokens[0][0];
-    const action = select(`Position ${row.position}`, actions, row.action, (value) => ((row.action = value), this.#draw()));
+    const action = select(`Position ${row.position}`, actions, row.action, (value) => {
+      row.action = value;
+      if (value !== "force" && row.token !== FREE) row.token = place.token ?? place.later?.token ?? row.token; // what is there, or would be
+      this.#draw();
+    });
     const token = select("token", tokens, row.token, (value) => ((row.token = value === FREE ? FREE : Number(value)), this.#draw()));
     const typed = el("input", { type: "text", maxlength: 400, "aria-label": `Text for position ${row.position}`, placeholder: "text, spaces count", oninput: () => (row.text = typed.value) });
     typed.value = row.text;
