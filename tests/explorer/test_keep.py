@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -187,11 +188,24 @@ def bare(trace: Trace) -> list[dict]:
     return [{k: v for k, v in msgspec.to_builtins(step).items() if "seconds" not in k and k != "lanes"} for step in trace.steps]
 
 
+@pytest.fixture(scope="module")
+def live(tmp_path_factory) -> Iterator[dict[str, tuple[Path, subprocess.Popen]]]:
+    """Two processes that decode and are in no hurry to end, with the folders of their stores; both start at once."""
+    started = {}
+    for kind in ("masked", "causal"):
+        folder = tmp_path_factory.mktemp("live") / "runs"
+        command = [sys.executable, "-c", LIVE, str(folder), methods_of(kind)[0], first_model(kind), LONG]
+        started[kind] = folder, subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    yield started
+    for _, process in started.values():
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("kind", ["masked", "causal"])
-def test_a_killed_process_leaves_the_prefix_of_its_run(tmp_path, kind):
+def test_a_killed_process_leaves_the_prefix_of_its_run(live, kind):
     slug, model = methods_of(kind)[0], first_model(kind)
-    folder = tmp_path / "runs"
-    process = subprocess.Popen([sys.executable, "-c", LIVE, str(folder), slug, model, LONG], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folder, process = live[kind]
     assert process.stdout
     for line in process.stdout:
         if int(line) == 4:
