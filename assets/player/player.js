@@ -194,6 +194,7 @@ class Player {
   }
 
   #mark(kind, marks) {
+    if (!marks.length && !this.context.marks[kind]?.length) return;
     this.context.marks[kind] = marks;
     for (const { view } of this.views) view.remark?.();
   }

@@ -8,6 +8,7 @@ import { details } from "./details.js";
 
 const DOM_LIMIT = 256;
 const NARROW = 480;
+const MOST_STAMPS = 600; // looks of a cell that are kept as pictures
 const LINES = ["solid", "dashed", "dotted", "double"];
 
 export class Tokens {
@@ -149,9 +150,9 @@ export class Tokens {
     const x = gutter + (position % columns) * (w + gap), y = Math.floor(position / columns) * rowHeight;
     pen.clearRect(x - 1, y - 1, w + 2, h + 2);
     if (!look) return;
-    if (look.kind !== "mark") return this.#draw(pen, x, y, look);
-    const key = `${look.state}${look.level}${look.text}`; // few looks, many cells: drawn once, then copied
+    const key = `${look.state}${look.level}${look.kind}${look.text}`; // few looks, many cells: drawn once, then copied
     if (!this.stamps.has(key)) {
+      if (this.stamps.size >= MOST_STAMPS) this.stamps.clear();
       const stamp = document.createElement("canvas"), own = sizeCanvas(stamp, w + 2, h + 2);
       own.font = pen.font;
       own.textBaseline = pen.textBaseline;
