@@ -114,7 +114,7 @@ def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name
         name = curve[0] if curve and curve[0] in declared else next((p.name for p in declared.values() if p.kind == "float"), DEFAULTS)
     p, text = declared.get(name), ""
     if p and curve and name == curve[0]:
-        text = f"{min(curve[1]):g}:{max(curve[1]):g}:4"
+        text = ",".join(f"{value:g}" for value in sorted(curve[1])[::2])  # where the curve has points too
     elif p:
         text = f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
     return {
