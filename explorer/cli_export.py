@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import UserError
-from explorer.cli_io import check_target, read_traces
+from explorer.cli_io import check_target, printable, read_traces
 
 FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
 VIEWS = ("board", "step", "tree", "curve")
@@ -71,6 +71,28 @@ def pictures_command(args: argparse.Namespace, kind: str) -> int:
     if target != "-":
         print(f"{target}: {report.frames} pictures of {report.size[0]} x {report.size[1]}, {len(data) / 1e6:.2f} MB; {own}, then a pause")
     return 0
+
+
+def add_site_arguments(site: argparse.ArgumentParser) -> None:
+    """Declare the options of `site`."""
+    site.add_argument("folder", metavar="OUT", help="an empty or new folder, or one that holds a site of ours, which is then replaced")
+    site.add_argument("--traces", metavar="FOLDER", help="show the traces of this folder (*.json, *.json.gz) instead of the gallery that ships")
+    site.set_defaults(command=site_command)
+
+
+def site_command(args: argparse.Namespace) -> int:
+    """Write the static site; exit 1 if a trace could not be read and was left out."""
+    from explorer.site import build
+    from explorer.store import Gallery
+
+    folder = Path(args.traces) if args.traces else None
+    if folder and not folder.is_dir():
+        raise UserError(f"there is no folder '{folder}' with traces.")
+    made = build(Path(args.folder), Gallery(folder) if folder else None)
+    for name, reason in made.broken.items():
+        print(printable(f"left out: {name}: {reason}"), file=sys.stderr)
+    print(f"{args.folder}: {made.pages} pages, {made.files} files, {made.size / 1e6:.1f} MB; open {Path(args.folder) / 'index.html'}")
+    return int(bool(made.broken))
 
 
 def _write(target: str, data: bytes) -> None:

@@ -17,7 +17,7 @@ from explorer.export.drawing import Drawing, svg
 from explorer.export.playback import CLOCKS, Clock, Playback
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.export.trees import tree_board, tree_words
-from explorer.export.views import SMALL, grid, heading, legend, overview, shared_scale, token_board, totals
+from explorer.export.views import SMALL, grid, heading, legend, names, overview, shared_scale, token_board, totals
 
 VIEWS = ("board", "step", "tree", "curve")
 COLUMN, PAGE = 3.3, 7.0  # inches: one column and the whole width of a page
@@ -118,12 +118,12 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
     columns = columns_for(runs, view, d.width)
     w = (d.width - 2 * MARGIN - GAP * (columns - 1)) / columns
     scale = shared_scale(runs, clock, w) if view == "board" else None
-    y, tallest, said = MARGIN, 0.0, []
+    y, tallest, said, called = MARGIN, 0.0, [], names(runs)
     for i, run in enumerate(runs):
         if i and i % columns == 0:
             y, tallest = y + tallest + 12, 0.0
         x, t = MARGIN + (i % columns) * (w + GAP), cursor_of(run, view, None if view == "board" else step)
-        top = y + heading(d, run, x, y, w)
+        top = y + heading(d, run, called[i], x, y, w)
         if scale:
             top += overview(d, run, t, x, top, w, scale)
         else:
@@ -156,11 +156,11 @@ def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, 
 
 
 def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
-    series = []
+    series, called = [], names(runs)
     for i, run in enumerate(runs):
         points = tuple((run.axes[clock][t], float(run.tokens(t))) for t in range(run.length + 1))
         cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
-        name = f"{run.header.title}: {run.tokens(run.length)} tokens, {cost}"
+        name = f"{called[i]}: {run.tokens(run.length)} tokens, {cost}"
         series.append(Series(name, points, i, "steps", markers=run.length <= 40))
     axes = Axes(AXIS[clock], "tokens", max(run.end(clock) for run in runs) or 1.0, max(1.0, *(y for one in series for _, y in one.points)))
     height = min(0.62 * d.width, 230.0)

@@ -20,7 +20,7 @@ from explorer.export.drawing import Drawing
 from explorer.export.figures import checked_clock, columns_for
 from explorer.export.playback import Clock, Playback
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words
-from explorer.export.views import SMALL, Scale, grid, heading, overview, shared_scale, span_kinds, token_board
+from explorer.export.views import SMALL, Scale, grid, heading, names, overview, shared_scale, span_kinds, token_board
 
 FILM_VIEWS = ("step", "board", "tree")
 RATES = {"steps": 6.0, "forwards": 6.0, "seconds": 1.0}  # units a second at speed 1, as the player has them
@@ -130,6 +130,7 @@ class Stage:
         if not 1 <= len(traces) <= 4:
             raise UserError(f"{len(traces)} traces do not make a film; give 1 to 4.")
         self.runs, self.view, self.clock, self.speed, self.caps = [Playback(trace) for trace in traces], view, clock, speed, caps
+        self.names = names(self.runs)
         if any(not run.length for run in self.runs):
             raise UserError("a trace has no steps; there is nothing to play.")
         if view == "tree" and not all(any(step.tree for step in trace.steps) for trace in traces):
@@ -170,7 +171,7 @@ class Stage:
         for i, run in enumerate(self.runs):
             row = i // self.columns
             deep = max(self.deep[row * self.columns : (row + 1) * self.columns])
-            self._run(d, run, x, MARGIN + (i % self.columns) * (self.panel + GAP), self.tops[row], deep)
+            self._run(d, run, self.names[i], x, MARGIN + (i % self.columns) * (self.panel + GAP), self.tops[row], deep)
         return d
 
     def picture(self, x: float, dpi: float, size: tuple[int, int]) -> Any:
@@ -192,9 +193,9 @@ class Stage:
             at = MARGIN + whole * run.end(self.clock) / end if end else MARGIN
             d.line([(at - 0.5, top - 2), (at - 0.5, top + 4.4)], look.surface("text"), 1)
 
-    def _run(self, d: Drawing, run: Playback, x: float, left: float, top: float, deep: float) -> None:
+    def _run(self, d: Drawing, run: Playback, name: str, x: float, left: float, top: float, deep: float) -> None:
         t, over = run.cursor(self.clock, x), x >= run.end(self.clock) - 1e-9
-        heading(d, run, left, top, self.panel - (62 if over else 0))
+        heading(d, run, name, left, top, self.panel - (62 if over else 0))
         if over:
             said = f"ended at {run.end('seconds'):.2f} s" if self.clock == "seconds" else f"ended at {run.end(self.clock):g}"
             d.box(left + self.panel - 58, top, 58, 10.5, look.surface("text"), radius=2)

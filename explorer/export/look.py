@@ -55,7 +55,8 @@ def bordered(name: str) -> bool:
 
 def series(number: int) -> tuple[str, tuple[float, ...], str]:
     """Colour, dash and marker of the n-th line of a figure; they differ in all three."""
-    return str(theme()["spans"]["light"][SERIES[number % len(SERIES)]]), DASHES[number % len(DASHES)], MARKS[number % len(MARKS)]
+    again = number + number // len(SERIES)  # a colour that comes again has another dash and marker
+    return str(theme()["spans"]["light"][SERIES[number % len(SERIES)]]), DASHES[again % len(DASHES)], MARKS[again % len(MARKS)]
 
 
 def span(kind: str) -> str:

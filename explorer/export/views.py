@@ -30,9 +30,20 @@ class Scale:
     cell: float
 
 
-def heading(d: Drawing, run: Playback, x: float, y: float, w: float) -> float:
+def names(runs: Sequence[Playback]) -> list[str]:
+    """The methods' names; where one comes twice, with the parameters or the seed that tell its runs apart."""
+    found = []
+    for run in runs:
+        same = [{**other.header.params, "seed": other.header.seed} for other in runs if other.header.title == run.header.title]
+        mine = {**run.header.params, "seed": run.header.seed}
+        apart = ", ".join(f"{name}={value}" for name, value in mine.items() if any(other.get(name) != value for other in same))
+        found.append(f"{run.header.title} ({apart})" if apart else run.header.title)
+    return found
+
+
+def heading(d: Drawing, run: Playback, name: str, x: float, y: float, w: float) -> float:
     """The method's name, the model and the prompt."""
-    d.text(x, y + 8, run.header.title, 8.4, look.surface("text"), "bold", room=w)
+    d.text(x, y + 8, name, 8.4, look.surface("text"), "bold", room=w)
     said = f"{run.models} · {run.header.prompt}"
     d.text(x, y + 17, said, SMALL, look.surface("muted"), room=w)
     return 22.0
@@ -163,7 +174,7 @@ def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, sc
         levels = run.levels(row)
         for cell in run.board(row)[run.start :]:
             place = left + (cell.position - run.start) * scale.cell
-            fills.setdefault(_small_fill(cell, levels), []).append((place, above, scale.cell - gap, high - gap))
+            fills.setdefault(small_fill(cell, levels), []).append((place, above, scale.cell - gap, high - gap))
             if cell.state in MARKED and min(high, scale.cell) > 3.4:
                 signs.append((place + (scale.cell - gap) / 2, above + (high - gap) / 2, min(high, scale.cell), cell.state))
     for fill in sorted(fills):
@@ -177,7 +188,8 @@ def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, sc
     return bottom - y + _written(d, run, t, left, bottom, x + w - left, scale)
 
 
-def _small_fill(cell: Cell, levels: dict[int, float]) -> str:
+def small_fill(cell: Cell, levels: dict[int, float]) -> str:
+    """The colour of a cell that is too small for a border: written tokens stand out of the heat of the open ones."""
     if cell.state == "masked":
         level = levels.get(cell.position)
         return look.state("unreached", "fill") if level is None else look.heat(level)[0]
@@ -283,7 +295,7 @@ def _sign(d: Drawing, runs: Sequence[Playback], kind: str, name: str, x: float, 
         tracks = span_kinds(next(run for run in runs if name in span_kinds(run)))
         d.line([(x, y - 2.2), (x + 10, y - 2.2)], look.span(name), 1, look.DASHES[tracks.index(name) % len(look.DASHES)] if view == "step" else ())
         return
-    fill = _small_fill(Cell(0, None, name, 0), {}) if view == "board" else look.state(name, "fill")
+    fill = small_fill(Cell(0, None, name, 0), {}) if view == "board" else look.state(name, "fill")
     d.box(x, y - 6, 9.5, 7, fill, look.state(name, "line") if look.bordered(name) and view != "board" else "", 0.6, 1.2, look.border(name))
     if view != "board" or name in MARKED:
         d.text(x + 4.75, y - 0.4, look.glyph(name), 5.6, look.state(name, "text"), anchor="middle")

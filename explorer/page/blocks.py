@@ -8,10 +8,10 @@ from typing import Any
 import gradio as gr
 
 from engines import broken_methods, tasks
+from explorer.about import KEYS, NUMBERS, SWEEPS
 from explorer.bench import quality
-from explorer.definitions import KINDS
 from explorer.importers import FORMATS
-from explorer.page import curves, forks, learn, own, parallelbench, shelf, speed, sweep_section, tables
+from explorer.page import curves, forks, learn, own, parallelbench, pictures, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
@@ -24,33 +24,15 @@ LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibil
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
-NUMBERS_HELP = """### How the numbers are obtained
-Each number is one of four things, and says which: {kinds}.
-Click a number in a player, in a race or in a table of results, or press Enter on it: its receipt opens.
-
-- Time is the model's time plus the method's time. Recording, sending and drawing are outside; warm-up is reported apart.
-- Tokens are ids emitted before the first end mark. They are never counted by splitting text again.
-- A baseline is a run, not a formula. Runs in several slots go one after the other, each with its own clock.
-- An output is marked right or wrong only where the prompt is one of the checkable tasks, by an exact comparison.
-- What a method here does differently from its paper stands in the table of methods and in the head of each player.
-
+NUMBERS_HELP = f"""{NUMBERS}
 The formulas and conditions of all numbers of the traces you are looking at stand under *Explore → All numbers*.
 
-### Keyboard
-In a player or its toolbar: **space** plays and pauses, **←** and **→** step, **Home** and **End** jump, **[** and **]** change the speed.
-**f** in a player opens *Fork from here*.
+{KEYS}**f** in a player opens *Fork from here*.
 
 ### Where things go
 Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported. At home each run is kept on this
 machine and listed under *My runs*; a shared server keeps none. A trace that you open is read by your browser and checked by this server, which forgets
 it when you close the page unless you keep it.
-"""
-
-
-SWEEPS_HELP = """### What a method adds to a plain threshold
-Most published speed-ups of parallel decoding are told against one token per forward, while committing everything above a fixed confidence already takes
-most of them. So each method stands before the sweep of that threshold on the same model and prompts: a dot above the line is better than any threshold
-at that cost, a dot on it is as good as one, a dot below it is worse. Bars are 95 % intervals (Wilson); answers are checked exactly; nothing is timed here.
 """
 
 
@@ -79,7 +61,7 @@ def build(desk: Handlers) -> gr.Blocks:
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, desk, tabs, outputs)
             with gr.Tab("About the numbers", id="about"):
-                gr.Markdown(NUMBERS_HELP.format(kinds="; ".join(f"**{kind}**, {text}" for kind, text in KINDS.items())))
+                gr.Markdown(NUMBERS_HELP)
         shelf.links(desk, outputs)
         demo.unload(desk.closed)
         gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
@@ -90,7 +72,7 @@ def _sweeps(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> N
     """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them never loads plotly."""
     with gr.Tabs(selected="methods-swept"):
         with gr.Tab("Methods against a threshold", id="methods-swept"):
-            gr.Markdown(SWEEPS_HELP)
+            gr.Markdown(SWEEPS)
             found = quality.recorded()
             if not found:
                 gr.Markdown("No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`.")
@@ -193,6 +175,7 @@ def _files(desk: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             chosen = picker()
             text = gr.Textbox(label="… or paste its JSON", lines=3, max_lines=6, max_length=MAX_TRACE_CHARACTERS, elem_id="paste")
             open_text = gr.Button("Open pasted trace")
+    pictures.section(desk, what, [save_file, outputs[1]])
     as_json.click(desk.save_json, what, [save_file, outputs[1]], **LIGHT)
     as_html.click(desk.save_html, what, [save_file, outputs[1]], **LIGHT)
     as_csv.click(desk.save_events, what, [save_file, outputs[1]], **LIGHT)

@@ -1,6 +1,7 @@
-// Saves files that the server composed: {files: [{name, type, text}]}. Nothing is kept on the server.
-const save = ({ name, type, text }) => {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+// Saves files that the server composed: {files: [{name, type, text or base64}]}. Nothing is kept on the server.
+const save = ({ name, type, text, base64 }) => {
+  const data = base64 === undefined ? text : Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+  const url = URL.createObjectURL(new Blob([data], { type }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

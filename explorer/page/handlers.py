@@ -203,12 +203,20 @@ class Handlers:
         shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
         return message(*shown, clear=True, play=at is None), say(text, "ok"), tables.results(traces)
 
+    def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
+        """The traces of one player or of "all". Raises UserError where there is none."""
+        traces = self.sessions.of(request.session_hash).traces
+        chosen = dict(traces) if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
+        if not chosen:
+            raise UserError("there is nothing to save in that player; run or open something first.")
+        return chosen
+
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
         """Compose a file from the shown traces: `kind` is json (one player), html or csv (one or all). Returns (download, status)."""
-        traces = self.sessions.of(request.session_hash).traces
-        chosen = traces if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
-        if not chosen:
-            return gr.skip(), say("There is nothing to save in that player; run or open something first.", "error")
+        try:
+            chosen = self.chosen(what, request)
+        except UserError as error:
+            return gr.skip(), say(str(error), "error")
         if kind == "json":
             files = [{"name": _file(slot, trace, "json"), "type": "application/json", "text": trace.to_json()} for slot, trace in chosen.items()]
         elif kind == "csv":
@@ -216,8 +224,13 @@ class Handlers:
         else:
             from explorer.export.html import export_html
 
-            name = _file(min(chosen), chosen[min(chosen)], "html") if len(chosen) == 1 else "decoding-comparison.html"
-            files = [{"name": name, "type": "text/html", "text": export_html(list(chosen.values()), " and ".join(t.header.title for t in chosen.values()))}]
+            files = [
+                {
+                    "name": named(chosen, "html"),
+                    "type": "text/html",
+                    "text": export_html(list(chosen.values()), " and ".join(t.header.title for t in chosen.values())),
+                }
+            ]
         return fresh(files=files), say("Saved " + ", ".join(file["name"] for file in files) + ".", "ok")
 
     def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
@@ -282,6 +295,11 @@ def _summary(job: Job, feeds: list[Feed]) -> str:
 def _joined(job: Job) -> str:
     """The last messages of a job as one; batches that the page has seen are ignored there by their number."""
     return message(*(batch for text in job.last for batch in json.loads(text)["batches"]))
+
+
+def named(chosen: Mapping[int, Trace], ending: str) -> str:
+    """The name of a file that holds one player or a comparison."""
+    return _file(min(chosen), chosen[min(chosen)], ending) if len(chosen) == 1 else f"decoding-comparison.{ending}"
 
 
 def _file(slot: int, trace: Trace, ending: str) -> str:

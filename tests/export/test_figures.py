@@ -236,6 +236,18 @@ def test_tokens_without_an_entry_are_named():
     assert any("token" in text for text in texts(figure(trace, view="step")))
 
 
+def test_runs_of_one_method_are_told_apart():
+    one, two, three = masked(), masked(), drafting()
+    two.header.params = {"threshold": 0.5}
+    one.header.params = {"threshold": 0.9}
+    drawn = texts(figure([one, two, three], view="curve"))
+    assert [text.split(":")[0] for text in drawn if "tokens," in text] == [
+        "Confidence threshold (threshold=0.9)",
+        "Confidence threshold (threshold=0.5)",
+        "Tree drafting",
+    ]
+
+
 def test_words_are_dataclasses_that_can_be_compared():
     one = Words(1, 2, "a", 7, "sans", "#000000")
     assert one == replace(one) and one != replace(one, text="b")

@@ -1,0 +1,155 @@
+"""The static site: gallery, lessons, methods, sweeps and the player as plain files that open from a folder and from any web server.
+
+report = build(Path("site"))
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engines import TraceError, UserError
+from explorer import ASSETS, papers
+from explorer.export.html import bundle
+from explorer.site import learning, runs, sweeps
+from explorer.site.markup import Html, h, join, link, page
+from explorer.store import Gallery, gallery
+
+LEAD = "Every position of every step, what the model would rather have said, and what it cost: decoding methods of many papers, run for real and recorded."
+MARKER = ".decoding-explorer-site"  # lists what we wrote, so that a later build may replace it
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written: pages, files, bytes, and recorded runs that cannot be read with the reason."""
+
+    pages: int
+    files: int
+    size: int
+    broken: dict[str, str]
+
+
+def build(out: Path, recorded: Gallery | None = None) -> Report:
+    """Write the site into a folder that is empty, new, or holds a site of ours. The same traces give the same bytes. Raises UserError otherwise."""
+    old = _claim(out)
+    shown = recorded or gallery()
+    files = compose(shown)
+    for name in old - set(files):
+        (out / name).unlink(missing_ok=True)
+    for name, text in files.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    (out / MARKER).write_text("\n".join(sorted(files)) + "\n", encoding="utf-8")
+    size = sum(len(text.encode("utf-8")) for text in files.values())
+    return Report(sum(name.endswith(".html") for name in files), len(files), size, dict(shown.broken))
+
+
+def _claim(out: Path) -> set[str]:
+    """The files of an earlier site in this folder. Raises UserError for a folder with anything else in it."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"'{out}' is a file; give the name of a folder.")
+    marker = out / MARKER
+    if marker.is_file():
+        root = out.resolve()
+        listed = marker.read_text(encoding="utf-8").split("\n")
+        return {name for name in listed if name and (out / name).resolve().is_relative_to(root) and (out / name).is_file()}
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"the folder '{out}' is not empty and was not written by this command; give another one, or empty it first.")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder '{out.parent}' to make '{out.name}' in; make it first.")
+    return set()
+
+
+def compose(recorded: Gallery) -> dict[str, str]:
+    """Path -> text of every file of the site. Raises UserError where there is no run to show."""
+    taken: set[str] = set()
+    shown = [runs.Run(card, recorded.get(card.id), runs.safe_name(card.id, taken)) for card in recorded.cards if _readable(recorded, card.id)]
+    if not shown:
+        raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
+    lessons = learning.told(shown)
+    by_method = {lesson.method: learning.lesson_path(lesson) for lesson, _ in lessons}
+    files = {"index.html": index_page(shown, recorded), "gallery.html": runs.gallery_page(shown), "methods.html": learning.methods_page(shown)}
+    files |= {"lessons.html": learning.lessons_page(shown), "glossary.html": learning.glossary_page(), "numbers.html": learning.numbers_page(shown)}
+    files["sweeps.html"], figures = sweeps.build()
+    files |= figures | runs.pictures(shown)
+    files |= {run.path: runs.run_page(run, by_method.get(run.card.method)) for run in shown}
+    files |= {f"compare/{name}.html": runs.compare_page(name, group) for name, group in runs.comparisons(shown)}
+    for i, (lesson, run) in enumerate(lessons):
+        before, behind = (lessons[k][0] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
+        files[learning.lesson_path(lesson)] = learning.lesson_page(lesson, run, before, behind)
+    files |= {run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n" for run in shown}
+    return files | {"player.js": _player(), "site.css": _css(), "site.js": _own("site.js"), "mode.js": _own("mode.js")}
+
+
+def _readable(recorded: Gallery, name: str) -> bool:
+    try:
+        return bool(recorded.get(name).steps)
+    except TraceError as error:
+        recorded.broken[name] = str(error)
+        return False
+
+
+def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
+    """What this is, and the opening comparison, playing."""
+    opening = recorded.opening()
+    first = [run for run in shown if run.card.id in opening] or shown[:1]
+    n = papers.counts()
+    doors = (
+        ("gallery.html", "Gallery", f"{len(shown)} recorded runs, each with its player, its figure and all its numbers."),
+        ("lessons.html", "Lessons", f"{len(learning.told(shown))} methods, told one at a time on a recorded run, with stops and a question."),
+        ("methods.html", "Methods", f"{sum(n.values())} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} planned."),
+        ("sweeps.html", "Measured", "Quality against cost on held-out prompts, with the plain threshold behind every method."),
+        ("glossary.html", "Glossary", "The words of the field as they are used here."),
+        ("numbers.html", "About the numbers", "Measured, derived, modelled or published: how each number was obtained."),
+    )
+    main = join(
+        h("h1", {}, "Watch language models decode, step by step"),
+        h(
+            "p",
+            {"class": "lead"},
+            LEAD,
+        ),
+        runs.stage(first, auto=True),
+        h("p", {"class": "facts"}, _doing(first)),
+        h("h2", {}, "Go on"),
+        h("ul", {"class": "cards"}, [h("li", {"class": "card"}, h("h3", {}, link(path, said)), h("p", {}, about)) for path, said, about in doors]),
+    )
+    return page(
+        "Decoding Explorer",
+        "Watch language models decode: recorded runs of decoding methods, played step by step.",
+        main,
+        here="index.html",
+        scripts=runs.scripts(first),
+    )
+
+
+def _doing(first: list[runs.Run]) -> Html:
+    return join("Above: ", *([("; " if i else ""), link(run.path, run.title), f", {runs.cost(run)}"] for i, run in enumerate(first)), ".")
+
+
+def _script(value: str) -> str:
+    """A text as a JavaScript literal that cannot end a script or a line."""
+    return json.dumps(value).replace("<", "\\u003c")
+
+
+def _player() -> str:
+    theme = json.dumps(json.loads((ASSETS / "theme.json").read_text(encoding="utf-8")), ensure_ascii=True, separators=(",", ":"))
+    return f"{bundle('player.js')}const dxTheme = {theme};\n"
+
+
+@lru_cache(maxsize=1)
+def _css() -> str:
+    surface: dict[str, Any] = json.loads((ASSETS / "theme.json").read_text(encoding="utf-8"))["surface"]
+    light, dark = (";".join(f"--{name}:{value}" for name, value in surface[mode].items()) for mode in ("light", "dark"))
+    wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{color-scheme:dark;{dark}}}}}"
+    modes = f":root{{color-scheme:light;{light}}}\n{wish}\n:root.dark{{color-scheme:dark;{dark}}}\n"
+    return modes + (ASSETS / "player" / "player.css").read_text(encoding="utf-8") + _own("site.css")
+
+
+def _own(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")

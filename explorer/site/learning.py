@@ -1,0 +1,188 @@
+"""Lessons, the table of all papers, the glossary, and what is said of the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import engines
+from explorer import papers
+from explorer.about import KEYS, NUMBERS
+from explorer.lessons import Lesson, Term, glossary, lessons
+from explorer.metrics import Metric, measure
+from explorer.site.markup import Html, h, join, link, page, prose, table
+from explorer.site.runs import Run, cost, scripts, stage
+
+MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
+
+
+def told(runs: Sequence[Run]) -> list[tuple[Lesson, Run]]:
+    """The lessons whose recorded run is here."""
+    by_id = {run.card.id: run for run in runs}
+    return [(lesson, by_id[lesson.trace]) for lesson in lessons() if lesson.trace in by_id]
+
+
+def lesson_path(lesson: Lesson) -> str:
+    """Its page."""
+    return f"lessons/{lesson.method}.html"
+
+
+def lessons_page(runs: Sequence[Run]) -> str:
+    """All lessons by family."""
+    families: dict[str, list[tuple[Lesson, Run]]] = {}
+    for lesson, run in told(runs):
+        families.setdefault(run.card.family, []).append((lesson, run))
+    parts = [
+        [h("h2", {}, family.replace("_", " ").capitalize()), h("ul", {"class": "cards"}, [_card(*one) for one in found])] for family, found in families.items()
+    ]
+    main = join(
+        h("h1", {}, "Lessons"),
+        h("p", {"class": "lead"}, "One method at a time, told on a run that was recorded. Every number that a lesson names is checked against its run."),
+        parts or h("p", {}, "No lesson belongs to the runs of this site."),
+    )
+    return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
+
+
+def _card(lesson: Lesson, run: Run) -> Html:
+    return h(
+        "li",
+        {"class": "card"},
+        h("h3", {}, link(lesson_path(lesson), run.card.title)),
+        h("p", {}, lesson.problem),
+        h("p", {"class": "more"}, f"{len(lesson.stops)} stops · {' + '.join(run.card.models)}"),
+    )
+
+
+def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson | None) -> str:
+    """Problem, idea, formula; a player with stops; a question with its answer; a caveat."""
+    root = "../"
+    stops = [
+        h(
+            "li",
+            {},
+            h("button", {"type": "button", "data-step": str(stop.step), "hidden": True}, f"Go to step {stop.step}"),
+            h("noscript", {}, h("b", {}, f"Step {stop.step}. ")),
+            stop.say,
+        )
+        for stop in lesson.stops
+    ]
+    terms = [h("li", {}, link(f"{root}glossary.html#{anchor(term)}", term)) for term in lesson.terms]
+    words = join(
+        h("h3", {}, "The problem"), h("p", {}, lesson.problem),
+        h("h3", {}, "The idea"), h("p", {}, lesson.idea), h("p", {"class": "formula"}, lesson.formula),
+        h("p", {"class": "watch"}, h("b", {}, "Watch:"), lesson.watch),
+        h("h3", {}, "Stops"), h("ol", {"class": "stops"}, stops),
+        h("h3", {}, "A question"), h("details", {}, h("summary", {}, lesson.question), h("p", {}, lesson.answer)),
+        h("h3", {}, "Mind"), h("p", {}, lesson.caveat), h("ul", {"class": "terms"}, terms),
+    )  # fmt: skip
+    pager = [link(f"{one.method}.html", said, " ", title_of(one)) if one else h("span", {}) for one, said in ((before, "←"), (behind, "→"))]
+    main = join(
+        h("p", {"class": "crumbs"}, link(root + "lessons.html", "Lessons"), " / ", run.card.title),
+        h("h1", {}, run.card.title),
+        h("p", {"class": "facts"}, f"{run.card.prompt} · {cost(run)} · ", link(root + run.path, "the run's own page")),
+        h("div", {"class": "lesson"}, h("div", {}, words), stage([run])),
+        h("nav", {"class": "pager", "aria-label": "Other lessons"}, pager),
+    )
+    return page(f"Lesson: {run.card.title}", lesson.idea, main, here=lesson_path(lesson), scripts=scripts([run]))
+
+
+def title_of(lesson: Lesson) -> str:
+    """The title of a lesson's method."""
+    return engines.get_method(lesson.method).info.title
+
+
+def anchor(term: str) -> str:
+    """The place of a term in the glossary."""
+    return "".join(c if c.isalnum() else "-" for c in term.lower())
+
+
+def methods_page(runs: Sequence[Run]) -> str:
+    """All papers with their state and, where there are any, their lessons and runs; then the bases."""
+    found, n, by_method = papers.read(), papers.counts(), _by_method(runs)
+    rows = [
+        [
+            [paper.name, h("small", {}, paper.title)],
+            h("span", {"class": "state"}, MARKS[paper.state]),
+            paper.family,
+            [link(paper.address, f"arXiv:{paper.arxiv}"), h("small", {}, str(paper.year))],
+            h("div", {"class": "wide"}, paper.idea),
+            h("div", {"class": "wide"}, _seen(paper.methods, by_method), [h("small", {}, f"as commands: {', '.join(paper.tools)}")] if paper.tools else None),
+            h(
+                "div",
+                {"class": "wide"},
+                f"Missing: {paper.missing} " if paper.missing else None,
+                f"Simplified: {paper.simplified()}" if paper.simplified() else None,
+            ),
+        ]
+        for paper in found.papers
+    ]
+    bases = [[title, h("code", {}, slug), why, _seen([slug], by_method)] for slug, why in found.bases.items() if (title := _title(slug))]
+    states = h(
+        "select",
+        {"data-filter": "papers", "aria-label": "State"},
+        h("option", {"value": ""}, "every state"),
+        [h("option", {"value": mark}, said) for said, mark in MARKS.items()],
+    )
+    main = join(
+        h("h1", {}, "Methods"),
+        h("p", {"class": "lead"}, f"{len(found.papers)} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} are planned and not in yet."),
+        h(
+            "div",
+            {"class": "filters", "hidden": True},
+            h("input", {"data-filter": "papers", "type": "search", "placeholder": "Find a paper, a word, a family", "aria-label": "Find"}),
+            states,
+            h("output", {"id": "papers-count", "aria-live": "polite"}),
+        ),
+        table(["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"], rows, id="papers"),
+        h("h2", {}, "Bases and controls"),
+        table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
+    )
+    return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
+
+
+def _title(slug: str) -> str:
+    return next((info.title for info in engines.list_methods() if info.slug == slug), "")
+
+
+def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
+    """Method -> (path, words) of its lesson and its runs."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for lesson, _ in told(runs):
+        found.setdefault(lesson.method, []).append((lesson_path(lesson), "Lesson"))
+    for run in runs:
+        found.setdefault(run.card.method, []).append((run.path, run.title))
+    return found
+
+
+def _seen(slugs: Sequence[str], by_method: Mapping[str, list[tuple[str, str]]]) -> Html:
+    links = [link(path, said) for slug in slugs for path, said in by_method.get(slug, ())]
+    return join(*(join(", ", one) if i else one for i, one in enumerate(links))) if links else Html("–")
+
+
+def glossary_page() -> str:
+    """All terms."""
+    known = {term.term for term in glossary()}
+    entries = [[h("dt", {"id": anchor(term.term)}, term.term), h("dd", {}, term.about, _see(term, known))] for term in glossary()]
+    main = join(h("h1", {}, "Glossary"), h("p", {"class": "lead"}, "The words of the field as they are used here."), h("dl", {}, entries))
+    return page("Glossary", "The words of decoding, explained.", main, here="glossary.html")
+
+
+def _see(term: Term, known: set[str]) -> Html | None:
+    links = [link(f"#{anchor(one)}", one) if one in known else join(one) for one in term.see]
+    return h("small", {"class": "muted"}, " See ", join(*(join(", ", one) if i else one for i, one in enumerate(links))), ".") if links else None
+
+
+def numbers_page(runs: Sequence[Run]) -> str:
+    """How numbers are obtained, and the formula of every one that occurs in these runs."""
+    every: dict[str, Metric] = {}
+    for run in runs:
+        for metric in measure(run.trace):
+            every.setdefault(metric.label, metric)
+    rows = [[metric.label, metric.kind, metric.formula] for metric in every.values()]
+    main = join(
+        h("h1", {}, "About the numbers"),
+        prose(NUMBERS),
+        h("h2", {}, "Every number and its formula"),
+        table(["Number", "Obtained", "Formula"], rows),
+        prose(KEYS),
+    )
+    return page("About the numbers", "How each displayed number is obtained.", main, here="numbers.html")

@@ -1,0 +1,232 @@
+"""Pages of recorded runs: one for each, one for each comparison, and the gallery that leads to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engines import Trace
+from explorer import papers
+from explorer.cli_trace import step_lines
+from explorer.export.drawing import Drawing, svg
+from explorer.export.figures import layout
+from explorer.export.playback import Playback
+from explorer.export.thumbs import thumbnail
+from explorer.metrics import measure
+from explorer.site.markup import Html, Node, h, join, link, page, table
+from explorer.store import Card
+
+MOST_TOGETHER = 4
+LONGEST_FIGURE = 200  # steps; a longer run gets the curve
+NO_SCRIPT = "The player needs JavaScript. Without it, the figure, the numbers and all steps as text tell the same run."
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded run of the site: its card, its trace, and the name of its files."""
+
+    card: Card
+    trace: Trace
+    name: str
+
+    @property
+    def title(self) -> str:
+        """What it is called in the gallery."""
+        return self.card.caption or self.card.title
+
+    @property
+    def path(self) -> str:
+        """Its page."""
+        return f"runs/{self.name}.html"
+
+    @property
+    def data(self) -> str:
+        """Its trace as a script."""
+        return f"data/{self.name}.js"
+
+
+def safe_name(name: str, taken: set[str]) -> str:
+    """A file name of letters, digits and dashes that is not taken yet; it is then."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "run"
+    found, n = plain, 2
+    while found in taken:
+        found, n = f"{plain}-{n}", n + 1
+    taken.add(found)
+    return found
+
+
+def comparisons(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
+    """(name, runs) for every prompt on which several methods ran."""
+    by_prompt: dict[str, list[Run]] = {}
+    for run in runs:
+        by_prompt.setdefault(run.card.prompt, []).append(run)
+    taken: set[str] = set()
+    return [(safe_name(prompt, taken), group) for prompt, group in by_prompt.items() if len({run.card.method for run in group}) > 1]
+
+
+def stage(runs: Sequence[Run], auto: bool = False) -> Html:
+    """The place of the players and their toolbar."""
+    play = " ".join(run.name for run in runs)
+    inside = [h("div", {"class": "toolbar"}), h("div", {"class": "panels"}), h("noscript", {}, h("p", {"class": "watch"}, NO_SCRIPT))]
+    return h("section", {"class": "stage", "aria-label": "Player", "data-play": play, "data-auto": auto}, inside)
+
+
+def scripts(runs: Sequence[Run]) -> list[str]:
+    """What a page with these players loads."""
+    return ["player.js", *(run.data for run in runs)]
+
+
+def cost(run: Run) -> str:
+    """The sums of a run in a line."""
+    sums = run.trace.totals
+    return f"{sums.tokens:,} tokens in {sums.forwards:,} forwards, {sums.model_seconds + sums.method_seconds:.3f} s (measured)"
+
+
+def card(run: Run, root: str = "") -> Html:
+    """A run as a card that leads to its page."""
+    return h(
+        "li",
+        {"class": "card"},
+        h("img", {"src": f"{root}thumbs/{run.name}.svg", "alt": "", "loading": "lazy"}),
+        h("h3", {}, link(root + run.path, run.title)),
+        h("p", {"class": "muted"}, f"{run.card.title} · {' + '.join(run.card.models)}"),
+        h("code", {}, run.card.prompt[:120]),
+        h("p", {}, run.card.watch),
+        h("p", {"class": "more"}, cost(run)),
+    )
+
+
+def gallery_page(runs: Sequence[Run]) -> str:
+    """All runs, and before them the comparisons."""
+    groups = [
+        h(
+            "li",
+            {"class": "card"},
+            h("h3", {}, link(f"compare/{name}.html", _methods(group))),
+            h("code", {}, group[0].card.prompt[:120]),
+            h("p", {"class": "more"}, f"{len(group)} runs, {min(len(group), MOST_TOGETHER)} at a time on one clock"),
+        )
+        for name, group in comparisons(runs)
+    ]
+    main = join(
+        h("h1", {}, "Gallery"),
+        h("p", {"class": "lead"}, "Recorded runs of real models. Each opens with a player; nothing is computed in your browser, what you see was measured."),
+        [h("h2", {}, "Compare on one prompt"), h("ul", {"class": "cards"}, groups)] if groups else None,
+        h("h2", {}, "Single runs"),
+        h("ul", {"class": "cards"}, [card(run) for run in runs]),
+    )
+    return page("Gallery", "Recorded runs of decoding methods, to be played step by step.", main, here="gallery.html")
+
+
+def _methods(group: Sequence[Run]) -> str:
+    names = list(dict.fromkeys(run.card.title for run in group))
+    more = len(names) - MOST_TOGETHER
+    return ", ".join(names[:MOST_TOGETHER]) + (f" and {more} more" if more > 0 else "")
+
+
+def run_page(run: Run, lesson: str | None) -> str:
+    """One run: what to watch, the player, the figure, all numbers, all steps as text."""
+    header = run.trace.header
+    root = "../"
+    drawn = figure_of(run)
+    main = join(
+        h("p", {"class": "crumbs"}, link(root + "gallery.html", "Gallery"), " / ", run.card.title),
+        h("h1", {}, run.title),
+        h(
+            "p",
+            {"class": "facts"},
+            header.title,
+            " on ",
+            " + ".join(run.card.models),
+            paper_of(header.method),
+            *([" · ", link(root + lesson, "lesson")] if lesson else []),
+        ),
+        h("p", {"class": "watch"}, h("b", {}, "Watch:"), run.card.watch) if run.card.watch else None,
+        stage([run]),
+        h("h2", {}, "The whole run in one figure"),
+        h(
+            "figure",
+            {},
+            h("img", {"src": f"{root}figures/{run.name}.svg", "alt": drawn.about, "loading": "lazy"}),
+            h("figcaption", {}, "Fit for a paper: ", link(f"{root}figures/{run.name}.svg", "open the SVG", download=f"{run.name}.svg"), "."),
+        ),
+        written(run),
+    )
+    return page(run.title, f"{header.title} on {run.card.prompt}: {cost(run)}", main, here=run.path, scripts=scripts([run]))
+
+
+def written(run: Run) -> Html:
+    """The run in words: prompt, output, numbers, steps."""
+    header = run.trace.header
+    numbers = [
+        [metric.label, metric.shown, metric.kind, [metric.formula, h("small", {}, metric.conditions) if metric.conditions else None]]
+        for metric in measure(run.trace)
+    ]
+    steps = [h("pre", {}, "\n".join(step_lines(run.trace, step))) for step in run.trace.steps]
+    return join(
+        h("h2", {}, "Prompt and output"),
+        h("pre", {}, header.prompt),
+        h("pre", {}, run.trace.text or "(no text)"),
+        h("p", {"class": "facts"}, f"{cost(run)}. {header.machine}. Seed {header.seed}."),
+        h("p", {"class": "facts"}, f"Departs from the paper in: {header.departures}") if header.departures else None,
+        h(
+            "details",
+            {},
+            h("summary", {}, "All numbers, with how each was obtained"),
+            table(["Number", "Value", "Obtained", "Formula and conditions"], numbers),
+        ),
+        h("details", {}, h("summary", {}, f"All {len(steps)} steps as text"), steps),
+    )
+
+
+def paper_of(method: str) -> Node:
+    """Links to the papers that a method stands for."""
+    found = [one for one in papers.read().papers if method in one.methods]
+    return [[" · ", link(one.address, f"arXiv:{one.arxiv}")] for one in found]
+
+
+def compare_page(name: str, group: Sequence[Run]) -> str:
+    """Runs on one prompt side by side, and their curves."""
+    first, rest = list(group[:MOST_TOGETHER]), list(group[MOST_TOGETHER:])
+    root = "../"
+    rows = [[link(root + run.path, run.title), run.card.title, " + ".join(run.card.models), run.card.text[:80], cost(run)] for run in group]
+    main = join(
+        h("p", {"class": "crumbs"}, link(root + "gallery.html", "Gallery"), " / comparison"),
+        h("h1", {}, ", ".join(dict.fromkeys(run.card.title for run in first))),
+        h("pre", {}, group[0].card.prompt),
+        h(
+            "p",
+            {"class": "watch"},
+            h("b", {}, "Watch:"),
+            "one clock for all. On steps and forwards it counts work, on seconds it runs as measured; the shorter run ends earlier and waits.",
+        ),
+        stage(first),
+        h("h2", {}, "Tokens over cost"),
+        h(
+            "figure",
+            {},
+            h("img", {"src": f"{root}figures/compare-{name}.svg", "alt": "Tokens against forward passes of these runs; the sums stand in the table below."}),
+        ),
+        table(["Run", "Method", "Model", "Output", "Cost"], rows),
+        h("p", {"class": "muted"}, f"The first {len(first)} play above; the others have pages of their own.") if rest else None,
+    )
+    return page(
+        f"Comparison on {group[0].card.prompt[:60]}", f"{len(group)} decoding runs on one prompt.", main, here=f"compare/{name}.html", scripts=scripts(first)
+    )
+
+
+def figure_of(run: Run) -> Drawing:
+    """The figure of a run's page: the board over steps, or for a very long run the curve."""
+    return layout([run.trace], view="board" if len(run.trace.steps) <= LONGEST_FIGURE else "curve")
+
+
+def pictures(runs: Sequence[Run]) -> dict[str, str]:
+    """Path -> SVG of every figure and thumbnail."""
+    made = {}
+    for run in runs:
+        made[f"figures/{run.name}.svg"] = svg(figure_of(run))
+        made[f"thumbs/{run.name}.svg"] = svg(thumbnail(Playback(run.trace), 240, 82), background="").replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
+    for name, group in comparisons(runs):
+        made[f"figures/compare-{name}.svg"] = svg(layout([run.trace for run in group[:8]], view="curve"))
+    return made
