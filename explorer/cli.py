@@ -53,7 +53,7 @@ def load_own_methods(args: argparse.Namespace) -> None:
     if files and args.command is serve_command:
         from explorer.page.limits import Limits
 
-        Limits.from_env().check_methods(files)
+        Limits.from_env(args.public).check_methods(files)
     for file in files:
         engines.load_method_file(file)
 
@@ -113,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", aliases=["page"], help="start the page")
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
+    serve.add_argument("--public", action="store_true", help="strangers come: only listed models, no files of this machine, tighter budgets")
     serve.set_defaults(command=serve_command)
     own_methods(methods, run, compare, replay, fork, bench, certify, sweep, serve)
     return top
@@ -221,7 +222,7 @@ def serve_command(args: argparse.Namespace) -> int:
     """Start the page and stay until Ctrl-C."""
     from explorer.page.server import serve
 
-    options = {"server_name": args.host, "server_port": args.port}
+    options = {"server_name": args.host, "server_port": args.port, "public": args.public or None}
     try:
         serve(**{name: value for name, value in options.items() if value is not None})
     except OSError as error:

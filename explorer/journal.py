@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from engines import Run, Step, Trace, TraceError, UserError, read_trace
+from engines import Step, Trace, TraceError, UserError, read_trace
 from explorer.keep import Keep
 
 if sys.platform != "win32":
@@ -28,7 +28,7 @@ _BYTES = re.compile(r"0x([0-9A-F]{2})")
 class Journal:
     """Writes the journal of a run. A disk that fails ends the journal, never the run: `failed` says why."""
 
-    def __init__(self, keep: Keep, run: Run) -> None:
+    def __init__(self, keep: Keep, run: Any) -> None:
         self.failed = ""
         self._run, self._pieces, self._edits = run, 0, 0
         self._path = keep.live / f"{os.getpid()}-{uuid.uuid4().hex[:12]}.journal"

@@ -142,18 +142,22 @@ def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
     return text
 
 
-def read_pasted(text: str) -> Trace:
-    """A trace, or a record of another program, that a visitor pasted or picked. Raises TraceError with a sentence that says what is wrong."""
+def read_pasted(text: str, limit: int | None = None) -> Trace:
+    """A trace, or a record of another program, of at most `limit` characters, that a visitor pasted or picked. Raises TraceError with a sentence
+    that says what is wrong."""
     from explorer.importers import import_trace
 
     if not isinstance(text, str) or not text.strip():
         raise TraceError("there is nothing to read; choose a trace file or paste its JSON.")
-    if len(text) > MAX_TRACE_CHARACTERS:
-        raise TraceError(f"the trace has {len(text):,} characters; at most {MAX_TRACE_CHARACTERS:,} are taken here.")
+    limit = limit or MAX_TRACE_CHARACTERS
+    if len(text) > limit:
+        raise TraceError(f"the trace has {len(text):,} characters; at most {limit:,} are taken here.")
     try:
         return import_trace(text)
     except TraceError:
         raise
+    except UnicodeError:
+        raise TraceError("the file holds half of a character (a lone surrogate), which no trace can hold.") from None
     except (RecursionError, OverflowError, MemoryError):
         raise TraceError("the file is nested too deeply or holds numbers that are too large to be a trace.") from None
 

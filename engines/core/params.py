@@ -32,6 +32,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     neutral: Any = None
     source: str = ""  # where the default comes from
+    file: bool = False  # the text names a file of this machine: not for strangers
 
     def check(self, value: Any) -> Any:
         """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is understood."""
@@ -86,9 +87,9 @@ def Choice(name: str, default: str, choices: Sequence[str], *, sees: str, symbol
     return Param(name=name, kind="choice", default=default, choices=tuple(choices), sees=sees, symbol=symbol, neutral=neutral, source=source)
 
 
-def Text(name: str, default: str, *, sees: str, source: str = "") -> Param:
-    """Free text."""
-    return Param(name=name, kind="text", default=default, sees=sees, source=source)
+def Text(name: str, default: str, *, sees: str, source: str = "", file: bool = False) -> Param:
+    """Free text; `file` if it names a file of this machine, which a page that strangers use does not offer."""
+    return Param(name=name, kind="text", default=default, sees=sees, source=source, file=file)
 
 
 def max_new_tokens(default: int = 48, high: int = 1024) -> Param:

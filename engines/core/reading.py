@@ -9,6 +9,7 @@ import msgspec
 from engines.core.events import SCHEMA_VERSION, Step, Trace, TraceError, step_tokens
 
 MAX_TRACE_BYTES = 64 * 2**20
+SAID = 300  # characters of a complaint: it quotes what was found, which may be long
 MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
 
 
@@ -23,7 +24,7 @@ def read_trace(text: str | bytes) -> Trace:
             raise TraceError(f"the trace has schema version {probe.header.schema}; this program reads version {SCHEMA_VERSION}")
         trace = msgspec.json.decode(text, type=Trace)
     except msgspec.ValidationError as error:
-        raise TraceError(f"not a valid trace: {error}") from None
+        raise TraceError(f"not a valid trace: {str(error)[:SAID]}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise TraceError(f"not JSON, or cut off: {error}") from None
     except RecursionError:
@@ -57,7 +58,7 @@ def check_consistency(trace: Trace) -> None:
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
         for lane in step.scores:
             if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
-                raise TraceError(f"{where}: lane '{lane.name}' does not fit the board")
+                raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")
         if step.media:
             step.media.codes.array()
         _require_known(step_tokens(step), known, where)

@@ -63,7 +63,7 @@ def check(p: Params) -> None:
         ),
         Bool("eotp", True, sees="Cut the board behind a proposed end mark: padding is never decoded, and never fed."),
         Float("eotp_min_conf", 0.0, 0.0, 1.01, sees="End marks less confident than this do not cut unless the filter accepts them; the code cuts at any."),
-        Text("filter", "", sees="A filter file of your own (safetensors); empty: the one that was trained for this model."),
+        Text("filter", "", sees="A filter file of your own (safetensors); empty: the one that was trained for this model.", file=True),
         Choice(
             "oracle",
             "off",

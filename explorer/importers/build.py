@@ -96,6 +96,8 @@ def convert(body: Any, kind: Any, what: str) -> Any:
     """A part of a record as a struct. Raises TraceError that names the part."""
     try:
         return msgspec.convert(body, kind)
+    except UnicodeError:
+        raise TraceError(f"{what} holds half of a character (a lone surrogate), which no trace can hold.") from None
     except msgspec.ValidationError as error:
         raise TraceError(f"{what} cannot be read: {error}") from None
 

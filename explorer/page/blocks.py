@@ -17,7 +17,7 @@ from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
 from explorer.page.limits import SLOTS
 from explorer.page.parts import bus, downloader, panel, picker, status, table, toolbar
-from explorer.store import MAX_TRACE_CHARACTERS, Card
+from explorer.store import Card
 
 TITLE = "Decoding Explorer"
 LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}  # handlers that touch no model
@@ -62,6 +62,7 @@ def build(desk: Handlers) -> gr.Blocks:
                 _sweeps(sweeps, desk, tabs, outputs)
             with gr.Tab("About the numbers", id="about"):
                 gr.Markdown(NUMBERS_HELP)
+                gr.Markdown(_limits(desk, "### Limits of this page"), elem_id="limits")
         shelf.links(desk, outputs)
         demo.unload(desk.closed)
         gr.api(desk.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
@@ -112,6 +113,8 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
                 count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", scale=5, min_width=200, elem_id="count")
                 seed = gr.Number(opening.header.seed if opening else 0, label="Seed", scale=2, min_width=70, elem_id="seed")
             slots = [build_slot(desk.catalogue, i, plan, shown=i < 2) for i, plan in enumerate(desk.catalogue.defaults(list(desk.opening.values())))]
+            if desk.limits.public:
+                gr.Markdown(_limits(desk, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             toolbar()
             shelf.sharing(desk)
@@ -162,7 +165,7 @@ def _results(desk: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) 
 def _files(desk: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
     with gr.Row():
         with gr.Column(min_width=280):
-            gr.Markdown("#### Save\nA trace file holds everything a player shows; a page plays offline in any browser.")
+            gr.Markdown("## Save\nA trace file holds everything a player shows; a page plays offline in any browser.")
             choices = [("all players", "all"), *((f"player {slot + 1}", str(slot)) for slot in range(SLOTS))]
             what = gr.Dropdown(choices, value="all", label="What", elem_id="save-what")
             with gr.Row():
@@ -171,9 +174,9 @@ def _files(desk: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
                 as_csv = gr.Button("Save events (CSV)", min_width=120)
                 keep = gr.Button("Keep in My runs", min_width=120)
         with gr.Column(min_width=280):
-            gr.Markdown(f"#### Open a trace\nIt is checked before anything is shown, and joins the players that are there. Records of {FORMATS} are read too.")
-            chosen = picker()
-            text = gr.Textbox(label="… or paste its JSON", lines=3, max_lines=6, max_length=MAX_TRACE_CHARACTERS, elem_id="paste")
+            gr.Markdown(f"## Open a trace\nIt is checked before anything is shown, and joins the players that are there. Records of {FORMATS} are read too.")
+            chosen = picker(desk.limits.trace_characters)
+            text = gr.Textbox(label="… or paste its JSON", lines=3, max_lines=6, max_length=desk.limits.trace_characters, elem_id="paste")
             open_text = gr.Button("Open pasted trace")
     pictures.section(desk, what, [save_file, outputs[1]])
     as_json.click(desk.save_json, what, [save_file, outputs[1]], **LIGHT)
@@ -226,6 +229,10 @@ def _examples() -> list[tuple[str, str]]:
         made = task.generate("held-out")
         found += [(f"{task.title}: {one.prompt}", one.prompt) for one in (next(made) for _ in range(EXAMPLES_PER_TASK))]
     return found
+
+
+def _limits(desk: Handlers, head: str) -> str:
+    return "\n".join([head, "", *(f"- {sentence}" for sentence in desk.limits.sentences())])
 
 
 def _welcome(desk: Handlers) -> str:

@@ -5,17 +5,19 @@ A slot owns a pool of controls (as many of each sort as the most demanding metho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+from msgspec.structs import replace
 
 import engines
 from engines import MethodInfo, Param, Trace, UserError
-from explorer.page.limits import SLOTS
+from explorer.page.limits import NEW_TOKENS, SLOTS
 
 SORTS = {"int": "number", "float": "number", "choice": "choice", "bool": "switch", "text": "text"}  # parameter kind -> control
+LENGTH = "max_new_tokens"  # the one parameter that every method has
 ORDER = ("number", "choice", "switch", "text")
 
 
@@ -34,12 +36,18 @@ class Catalogue:
 
     methods: dict[str, MethodInfo]
     models: tuple[Any, ...]
-    open: bool  # whether a model that is not listed may be named (hub id or folder)
+    open: bool  # whether a model that is not listed may be named (hub id or folder), and a file as a parameter
 
     @classmethod
-    def read(cls, public: bool) -> Catalogue:
-        """Ask `engines`; loads neither torch nor a model."""
-        return cls({info.slug: info for info in engines.list_methods()}, tuple(engines.list_models()), not public)
+    def read(cls, public: bool, allowed: Sequence[str] = (), new_tokens: int = NEW_TOKENS) -> Catalogue:
+        """Ask `engines`; loads neither torch nor a model. allowed: names of models, all if empty. new_tokens: the longest answer.
+
+        Raises UserError where a name of `allowed` is not listed."""
+        models = tuple(engines.list_models())
+        if unknown := sorted(set(allowed) - {model.name for model in models}):
+            raise UserError(f"EXPLORER_MODELS names '{unknown[0]}', which is not listed; choose from {', '.join(model.name for model in models)}.")
+        methods = {info.slug: _narrowed(info, new_tokens, files=not public) for info in engines.list_methods()}
+        return cls(methods, tuple(model for model in models if not allowed or model.name in allowed), not (public or allowed))
 
     @property
     def pool(self) -> list[str]:
@@ -79,15 +87,39 @@ class Catalogue:
     def read_slot(self, values: Sequence[Any]) -> Plan:
         """A slot's component values as a plan. Raises UserError; ranges are checked behind the boundary, by `engines`."""
         slug, model, *rest = values
-        if slug not in self.methods:
-            raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
+        info = self.known(slug)
         if not isinstance(model, str) or not model.strip():
-            fitting = ", ".join(name for _, name in self.model_choices(self.methods[slug].kind))
-            raise UserError(f"no model is chosen; '{slug}' needs a {self.methods[slug].kind} model: {fitting or 'none is installed here'}.")
+            fitting = ", ".join(name for _, name in self.model_choices(info.kind))
+            raise UserError(f"no model is chosen; '{slug}' needs a {info.kind} model: {fitting or 'none is installed here'}.")
+        placed = self.placed(info)
+        return self.plan(slug, model.strip(), {p.name: value for p, value in zip(placed, rest, strict=True) if p})
+
+    def known(self, slug: object) -> MethodInfo:
+        """The declaration of a method. Raises UserError for anything that is no slug of one."""
+        if not isinstance(slug, str) or slug not in self.methods:
+            raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
+        return self.methods[slug]
+
+    def plan(self, slug: str, model: str, params: Mapping[str, Any]) -> Plan:
+        """What may run here: a listed model where strangers come, no file of this machine, and an answer of a bounded length. Raises UserError;
+        all else is checked by `engines`."""
         if not self.open and model not in {m.name for m in self.models}:
             raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.models)}.")
-        placed = self.placed(self.methods[slug])
-        return Plan(slug, model.strip(), {p.name: value for p, value in zip(placed, rest, strict=True) if p})
+        info = self.known(slug)
+        length = {param.name: params.get(param.name, param.default) for param in info.params if param.name == LENGTH}
+        asked = {**params, **length}
+        self.check_params(info, asked)
+        return Plan(slug, model, asked)
+
+    def check_params(self, info: MethodInfo, params: Mapping[str, Any]) -> None:
+        """Also of a recorded run that is to go on here. Raises UserError for a file of this machine where strangers come, and for too long an answer."""
+        if not self.open:
+            for one in engines.list_methods():
+                if named := next((param.name for param in one.params if param.file and params.get(param.name)), None):
+                    raise UserError(f"{named} names a file of the machine that serves this page, which is not read for visitors; leave it out.")
+        for param in info.params:
+            if param.name == LENGTH and LENGTH in params:
+                param.check(params[LENGTH])
 
 
 @dataclass(frozen=True)
@@ -134,6 +166,16 @@ def slot_updates(catalogue: Catalogue, info: MethodInfo, model: str, params: dic
     return updates + [gr.update(**_look(sort, param, params or {})) for sort, param in zip(catalogue.pool, catalogue.placed(info), strict=True)]
 
 
+def _narrowed(info: MethodInfo, new_tokens: int, files: bool) -> MethodInfo:
+    """The declaration as it is offered here: a shorter answer, and no parameter that names a file where strangers come."""
+    params = [
+        replace(p, high=min(p.high or new_tokens, new_tokens), default=min(p.default, new_tokens)) if p.name == LENGTH else p
+        for p in info.params
+        if files or not p.file
+    ]
+    return replace(info, params=tuple(params))
+
+
 def _about(info: MethodInfo) -> str:
     return info.summary
 
@@ -149,6 +191,8 @@ def _look(sort: str, param: Param | None, params: dict[str, Any]) -> dict[str, A
         return {"visible": False}
     look = {"visible": True, "value": params.get(param.name, param.default), "label": _label(param), "info": param.sees}
     if sort == "number":
+        if param.high is not None and isinstance(look["value"], (int, float)):
+            look["value"] = min(look["value"], param.high)  # a recorded run may be longer than what may run here
         look |= {"minimum": param.low, "maximum": param.high, "step": param.step or (1 if param.kind == "int" else 0.01)}
     if sort == "choice":
         look |= {"choices": list(param.choices)}

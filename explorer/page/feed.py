@@ -17,6 +17,7 @@ from explorer.keep import Keep
 from explorer.page.controls import Plan
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
+from explorer.page.zerogpu import Remote, start
 from explorer.verdict import judge
 
 FLUSH_SECONDS = 0.08
@@ -55,7 +56,7 @@ class Feed:
         self.failure = ""
         self.begun = False
         self._seq = 0
-        self._run: engines.Run | None = None
+        self._run: engines.Run | Remote | None = None
         self._unsent: list[Step] = []
         self._pieces_sent = 0
 
@@ -66,12 +67,9 @@ class Feed:
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
         """Decode as planned; see `play`."""
 
-        def begin() -> engines.Run:
-            return engines.stream(plan.method, plan.model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds)
+        return self.play(lambda: start(plan, prompt, seed, limits), f"{plan.method} on {plan.model}")
 
-        return self.play(begin, f"{plan.method} on {plan.model}")
-
-    def play(self, begin: Callable[[], engines.Run], what: str, **more: Any) -> Iterator[str]:
+    def play(self, begin: Callable[[], engines.Run | Remote], what: str, **more: Any) -> Iterator[str]:
         """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence; details go to the server's log."""
         self.begun = True
         try:

@@ -105,6 +105,8 @@ class Forks:
                 raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")
         if len(header.prompt_ids) > limits.prompt_characters:
             raise UserError(f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken here.")
+        for params in (header.params, wish.params, *(one.edit.params for one in header.edits)):
+            self.desk.catalogue.check_params(self.desk.catalogue.methods[header.method], params)
         listed = {model.name for model in self.desk.catalogue.models} | ({*session.named} if self.desk.catalogue.open else set())
         if missing := [m.name for m in header.models if m.name not in listed]:
             raise UserError(f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it cannot go on here.")

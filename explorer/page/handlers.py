@@ -20,6 +20,7 @@ from explorer.page.limits import SLOTS, Limits, check_seed
 from explorer.page.parts import fresh
 from explorer.page.sessions import Job, Session, Sessions
 from explorer.page.shelf import Shelf, batches, script
+from explorer.page.zerogpu import start
 from explorer.store import Gallery, read_pasted
 
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
@@ -184,7 +185,7 @@ class Handlers:
         try:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
-            trace = read_pasted(text)
+            trace = read_pasted(text, self.limits.trace_characters)
             shown = tables.results({0: trace})  # a trace that passes validation but cannot be measured is refused as well
         except TraceError as error:
             return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
@@ -266,10 +267,19 @@ class Handlers:
         """Decode a prompt and return the finished trace as JSON."""
         try:
             prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
-            if not self.catalogue.open and model not in {m.name for m in self.catalogue.models}:
-                raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.catalogue.models)}.")
+            if not isinstance(params, Mapping):
+                raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
+            if not isinstance(model, str):
+                raise UserError("the model is not a text; give its name.")
+            plan = self.catalogue.plan(method, model, params)
             with MODEL_LOCK:
-                trace = engines.run(method, model, prompt, params=params, seed=seed, max_steps=self.limits.steps, max_seconds=self.limits.seconds)
+                run = start(plan, prompt, seed, self.limits)
+                try:
+                    for _ in run:
+                        pass
+                finally:
+                    run.close()
+                trace = run.trace()
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(trace.to_json())

@@ -1,4 +1,4 @@
-"""What a run may cost here. A public host sets the variables; at home the limits of `engines` hold."""
+"""What a run may cost here. A public page has its own limits (`--public`, EXPLORER_PUBLIC=1 or a Space); at home those of `engines` hold."""
 
 from __future__ import annotations
 
@@ -7,28 +7,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines import UserError
+from explorer.store import MAX_TRACE_CHARACTERS
 
 SLOTS = 4
+WAITING = 16
+NEW_TOKENS = 1024  # what the longest methods declare
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Budgets of one slot's run, and whether strangers use this server (then only listed models may be loaded)."""
+    """Budgets of one slot's run, and whether strangers use this server (then only listed models may be loaded).
+
+    models: the names that may run, all listed ones if empty. waiting: runs in the queue. device: where models are put, such as cpu or cuda.
+    """
 
     prompt_characters: int
     steps: int
     seconds: float
     public: bool
+    new_tokens: int = NEW_TOKENS
+    waiting: int = WAITING
+    trace_characters: int = MAX_TRACE_CHARACTERS
+    models: tuple[str, ...] = ()
+    device: str = "cpu"
 
     @classmethod
-    def from_env(cls) -> Limits:
-        """EXPLORER_PUBLIC=1 (or a Space), EXPLORER_MAX_PROMPT, EXPLORER_MAX_STEPS, EXPLORER_MAX_SECONDS."""
-        public = bool(os.environ.get("SPACE_ID")) or os.environ.get("EXPLORER_PUBLIC") == "1"
+    def from_env(cls, public: bool = False) -> Limits:
+        """EXPLORER_PUBLIC=1 (or a Space, or `public`), EXPLORER_MAX_PROMPT, _TOKENS, _STEPS, _SECONDS, _WAITING, _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE."""
+        public = public or bool(os.environ.get("SPACE_ID")) or os.environ.get("EXPLORER_PUBLIC") == "1"
         return cls(
             prompt_characters=int(_number("EXPLORER_MAX_PROMPT", 4000 if public else 20_000)),
             steps=int(_number("EXPLORER_MAX_STEPS", 512 if public else 4096)),
             seconds=_number("EXPLORER_MAX_SECONDS", 45 if public else 600),
             public=public,
+            new_tokens=int(_number("EXPLORER_MAX_TOKENS", 256 if public else NEW_TOKENS)),
+            waiting=int(_number("EXPLORER_MAX_WAITING", WAITING)),
+            trace_characters=min(int(_number("EXPLORER_MAX_TRACE", 2_000_000 if public else MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS),
+            models=tuple(name.strip() for name in os.environ.get("EXPLORER_MODELS", "").split(",") if name.strip()),
+            device=os.environ.get("EXPLORER_DEVICE", "").strip() or ("cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"),
         )
 
     @property
@@ -41,11 +57,26 @@ class Limits:
         """The longest that one sweep may take."""
         return 60 if self.public else 4 * 3600
 
+    def sentences(self) -> list[str]:
+        """Each limit as one sentence for the page."""
+        said = [
+            f"A prompt may have {self.prompt_characters:,} characters.",
+            f"An answer may have {self.new_tokens:,} new tokens.",
+            f"A run ends after {self.steps:,} steps or {self.seconds:g} seconds; what was decoded by then stays.",
+            f"One run goes at a time, {self.waiting} may wait, and the line under Run shows your place in the queue.",
+            f"A trace that you open may have {self.trace_characters:,} characters; files are read by your browser, and none is uploaded.",
+        ]
+        if self.public or self.models:
+            said.append(f"Only {'these' if self.models else 'the listed'} models run here{': ' + ', '.join(self.models) if self.models else ''}.")
+        if self.public:
+            said.append("No hub id, no folder and no file of this machine is read for a visitor.")
+        return said
+
     def check_methods(self, files: Sequence[str]) -> None:
         """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public host."""
         if self.public and files:
             raise UserError(
-                f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (EXPLORER_PUBLIC or SPACE_ID is set); "
+                f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (--public, EXPLORER_PUBLIC or SPACE_ID is set); "
                 "start the page without --method-file, or where only you can reach it."
             )
 
@@ -63,8 +94,15 @@ def check_seed(seed: object) -> int:
     if seed is None:
         raise UserError("the seed is empty; give a whole number from 0 to 9007199254740991.")
     if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**53 or seed != int(seed):
-        raise UserError(f"seed={str(seed)[:40]} is not allowed; give a whole number from 0 to 9007199254740991.")
+        raise UserError(f"seed={_short(seed)} is not allowed; give a whole number from 0 to 9007199254740991.")
     return int(seed)
+
+
+def _short(value: object) -> str:
+    try:
+        return str(value)[:40]
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list that is too deep
+        return f"a {type(value).__name__}"
 
 
 def _number(name: str, default: float) -> float:
@@ -73,6 +111,6 @@ def _number(name: str, default: float) -> float:
         value = float(text) if text else float(default)
     except ValueError:
         raise SystemExit(f"{name}={text[:40]} is not a number; leave it unset or give one such as {default:g}.") from None
-    if not value > 0:
-        raise SystemExit(f"{name}={text[:40]} must be above 0; leave it unset or give one such as {default:g}.")
+    if not 1 <= value < float("inf") and not (name == "EXPLORER_MAX_SECONDS" and value > 0):
+        raise SystemExit(f"{name}={text[:40]} must be at least 1; leave it unset or give one such as {default:g}.")
     return value

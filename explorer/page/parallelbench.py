@@ -24,7 +24,7 @@ FIRST = "shuffle"  # the task on view when the tab is opened
 WRONG, RIGHT = "first wrong prompt", "first right prompt"
 COLUMNS = ["#", "model", "setting", "exact", "95 %", "strict", "forwards", "tokens/forward", "C, nats", "derived"]
 TICKS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)
-HELP = """### ParallelBench: what no setting can know
+HELP = """## ParallelBench: what no setting can know
 Tokens that are committed in one forward are drawn independently of each other. *Copy* and *Shuffle* look alike to a decoder, but only one of them forgives
 that: where a task couples its tokens, even a model that knows every true marginal loses at least the conditional total correlation C (arXiv:2510.04767).
 

@@ -12,7 +12,6 @@ from typing import Any
 import gradio as gr
 
 from explorer import ASSETS
-from explorer.store import MAX_TRACE_CHARACTERS
 
 HERE = Path(__file__).resolve().parent
 PLAYER = ASSETS / "player"
@@ -61,13 +60,13 @@ def downloader() -> gr.HTML:
     return gr.HTML("", html_template="<div></div>", js_on_load=_script("download.js"), visible="hidden", elem_id="download")
 
 
-def picker() -> gr.HTML:
-    """A file field whose text arrives as the component's value with a `submit` event."""
+def picker(limit: int) -> gr.HTML:
+    """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
     template = (
         '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is read in your browser</label>'
         '<input id="trace-file" type="file" accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
-    return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=MAX_TRACE_CHARACTERS, elem_id="picker")
+    return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=limit, elem_id="picker")
 
 
 def module(path: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any) -> gr.HTML:

@@ -14,9 +14,10 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import learn
+from explorer.page import learn, zerogpu
 from explorer.page.blocks import build
 from explorer.page.controls import Catalogue
+from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
@@ -24,18 +25,18 @@ from explorer.page.parts import PLAYER
 from explorer.page.theme import css, theme
 from explorer.store import Gallery, gallery
 
-QUEUE = 16  # runs that may wait; the next one is refused
 HEAVY = ("torch", "transformers")
 
 
-def launch(*, block: bool = False, warm: bool = True, traces: Gallery | None = None, **options: Any) -> gr.Blocks:
+def launch(*, block: bool = False, warm: bool = True, public: bool = False, traces: Gallery | None = None, **options: Any) -> gr.Blocks:
     """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the server answers.
-    `traces` replaces the gallery that ships with the program."""
-    limits = Limits.from_env()
+    `traces` replaces the gallery that ships with the program; `public`: strangers come, so that the limits of a public page hold."""
+    limits = Limits.from_env(public)
+    zerogpu.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
-    desk = Handlers(traces or gallery(), Catalogue.read(limits.public), limits)
+    desk = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     demo = build(desk)
-    demo.queue(max_size=QUEUE)
+    demo.queue(max_size=limits.waiting)
     gr.set_static_paths([PLAYER, *learn.FOLDERS])
     demo.launch(
         prevent_thread_lock=True,
@@ -76,4 +77,5 @@ def _hosts(server_name: str | None) -> set[str]:
 
 def _warm() -> None:
     for module in HEAVY:
-        importlib.import_module(module)
+        with MODEL_LOCK:  # a run that begins meanwhile would meet a half-imported transformers
+            importlib.import_module(module)

@@ -13,7 +13,7 @@ from explorer.bench.classes import Bench
 from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, drawn
 from explorer.page.parts import fresh, table
 
-HELP = """### What lossless drafting is worth, by class of prompt
+HELP = """## What lossless drafting is worth, by class of prompt
 All methods here write the control's text (in float32; in bf16 near-ties may part, the table counts the same texts). What differs is the time: a verifying
 forward of n rows costs more than one row, drafting costs too, and both have to be earned by accepted tokens. Copy-heavy prompts are easy, chat is hard.
 Tokens per forward travel from machine to machine, speeds do not: **measure yours** with `decoding-explorer bench --by-class --model smollm2`.

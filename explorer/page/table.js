@@ -60,5 +60,12 @@ const draw = () => {
   root.toggleAttribute("data-stack", stack);
   root.dataset.rows = rows.length;
 };
+/** A table that is wider than its place is scrolled by keyboard too: then, and only then, it takes the focus and has a name. */
+const reachable = () => {
+  const root = element.querySelector(".facts"), wide = root.scrollWidth > root.clientWidth;
+  const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || "Table";
+  for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name.slice(0, 80)]]) wide ? root.setAttribute(key, value) : root.removeAttribute(key);
+};
 draw();
-watch("value", draw);
+watch("value", () => { draw(); reachable(); });
+new ResizeObserver(reachable).observe(element.querySelector(".facts"));
