@@ -38,17 +38,16 @@ export function fromBase64(text) {
   return bytes;
 }
 
-const PICTURES = { " ": "␠", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽", "\u2028": "⏎", "\u2029": "⏎", "\u007f": "␡" };
+const PICTURES = { " ": "␣", "\n": "↵", "\t": "→", "\u2028": "↵", "\u2029": "↵" }; // characters that the usual fonts of every system have
 
 // Characters that are invisible or turn the reading direction: shown by their number.
-const hidden = (c) => (c >= 0x80 && c < 0xa0) || c === 0xad || c === 0x61c || (c >= 0x200b && c <= 0x200f)
+const hidden = (c) => c < 32 || (c >= 0x7f && c <= 0xa0) || c === 0xad || c === 0x61c || (c >= 0x200b && c <= 0x200f)
   || (c >= 0x202a && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c === 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
 
 function visible(char, keepSpace) {
   if (keepSpace && (char === " " || char === "\n" || char === "\t")) return char;
   const code = char.codePointAt(0);
   if (PICTURES[char]) return PICTURES[char];
-  if (code < 32) return String.fromCharCode(0x2400 + code);
   if (code >= 0xd800 && code <= 0xdfff) return "\ufffd";
   return hidden(code) ? `‹${code.toString(16).toUpperCase()}›` : char;
 }

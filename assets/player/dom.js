@@ -14,6 +14,9 @@ function fill(node, attributes, children) {
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+/** A small drawing in the colour of the text: signs for media are missing from many fonts. */
+export const icon = (d) => svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, "aria-hidden": "true" }, svg("path", { d, fill: "currentColor", "fill-rule": "evenodd" }));
+
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

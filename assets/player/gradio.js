@@ -93,6 +93,7 @@ function route(batch) {
     carry the "id" of its run. */
 export function bus(element, props, watch) {
   answerReceipts();
+  document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {
     const message = props.value ? read(props.value) : {};
     if (message.clear) {

@@ -2,7 +2,7 @@
 
 import { number, seconds } from "./codec.js";
 import { groupNamed, SPEEDS, UNITS } from "./clock.js";
-import { el, select, setText } from "./dom.js";
+import { el, icon, select, set, setText } from "./dom.js";
 import { order, parseTrace, Run } from "./store.js";
 import { installTheme, modeOf } from "./theme.js";
 import { Branches } from "./views/branches.js";
@@ -15,7 +15,7 @@ import { Hindsight } from "./views/hindsight.js";
 import { Lanes } from "./views/lanes.js";
 import { Media } from "./views/media.js";
 import { Memory } from "./views/memory.js";
-import { Predict } from "./views/predict.js";
+import { Predict, stopPredicting } from "./views/predict.js";
 import { Race } from "./views/race.js";
 import { Ribbon } from "./views/ribbon.js";
 import { Routing } from "./views/routing.js";
@@ -43,13 +43,13 @@ class Player {
     this.note = el("p", { class: "dx-note" });
     this.body = el("div", { class: "dx-body", onclick: (event) => event.target.closest(".dx-board") && this.fork.pick() });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
-    this.fork = new Fork(this, forks, () => this.views.find(({ View }) => View === Tokens));
+    this.fork = new Fork(this, forks, () => this.views.find(({ View }) => View === Tokens), stopPredicting);
     this.root = el("section", { class: "dx dx-panel", tabindex: 0, "aria-label": title || `Player ${slot + 1}`, onkeydown: (event) => this.#key(event) },
       el("header", {}, el("div", {}, this.name, this.sub, this.lineage, this.about), this.fork.button, this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);
     this.context = { theme, slot, id: ids++, lane: null, peek: false, pick: null, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
       peers: () => [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot), mark: (kind, marks) => this.#mark(kind, marks),
-      setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
+      picking: () => this.fork.close(), setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
     this.sizes = new ResizeObserver(() => this.#resize());
     this.sizes.observe(this.body);
     this.modes = new MutationObserver(() => this.#recolour());
@@ -68,6 +68,7 @@ class Player {
       this.#state(this.run.end?.reason === "failed" ? "failed" : "ready", this.run.end?.message);
       if (at === "end" || Number.isInteger(at)) this.seek(at === "end" ? this.run.length : at);
       else this.group.seek(0);
+      this.reveal(this.t === this.run.length);
     });
   }
 
@@ -75,6 +76,7 @@ class Player {
     this.#guarded(() => {
       this.#open(Object.assign(new Run(header, pieces), { of }));
       this.group.follow = true;
+      this.reveal();
       this.#state("live");
     });
   }
@@ -111,6 +113,7 @@ class Player {
 
   clear() {
     Object.assign(this, { views: [], run: null, last: null, t: 0 });
+    this.reveal(false);
     Object.assign(this.context, { marks: {}, pick: null });
     this.root.removeAttribute("data-predict");
     this.about.hidden = this.lineage.hidden = true;
@@ -118,6 +121,15 @@ class Player {
     setText(this.say, "");
     this.#state("empty");
     this.group.grown();
+  }
+
+  /** What a loaded run says in the end is told once it was played to its end, or on request. The page listens. */
+  reveal(seen = true) {
+    if (seen === this.seen) return;
+    this.seen = seen;
+    this.root.toggleAttribute("data-seen", seen);
+    document.dispatchEvent(new CustomEvent("dx-seen"));
+    for (const member of this.group.members) member.met?.();
   }
 
   destroy() {
@@ -150,6 +162,7 @@ class Player {
     if (this.base === "ready" || this.base === "done") this.root.dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
     setText(this.pill, `${WORDS[this.root.dataset.state] ?? this.root.dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
     this.fork.show();
+    if (this.run?.end && t === this.run.length) this.reveal();
     if (!this.run || !moved) return;
     this.#show();
     const now = performance.now();
@@ -268,13 +281,13 @@ export function mount(element, options) {
 export function mountToolbar(element, { group: name = "main", theme } = {}) {
   if (theme) installTheme(theme);
   const group = groupNamed(name);
-  const button = (label, text, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
-  const play = button("Play", "▶", () => group.toggle()), slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
+  const button = (label, shape, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, icon(shape));
+  const play = button("Play", "M2 1V11L11 6Z", () => group.toggle()), slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
   const place = el("span", { class: "dx-place" });
   const units = Object.entries(UNITS).map(([unit, text]) => el("button", { type: "button", "data-unit": unit, onclick: () => group.setUnit(unit) }, text));
   const speed = select("Speed", SPEEDS.map((s) => [s, `${s}×`]), 1, (s) => group.setSpeed(Number(s)));
   const root = el("div", { class: "dx dx-toolbar", role: "toolbar", "aria-label": "Playback of all players", onkeydown: (event) => group.key(event) },
-    el("div", { class: "dx-buttons" }, button("Restart", "⏮", () => group.restart()), button("Step back", "◁", () => group.move(-1)), play, button("Step forward", "▷", () => group.move(1))),
+    el("div", { class: "dx-buttons" }, button("Restart", "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()), button("Step back", "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)), play, button("Step forward", "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1))),
     slider, place, el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units), speed);
   const race = new Race(group);
   root.append(race.root);
@@ -289,7 +302,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
     slider.value = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
     slider.setAttribute("aria-valuetext", `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}`);
     setText(place, `${say(x)} / ${say(end)}`);
-    setText(play, playing ? "⏸" : "▶");
+    set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
     play.setAttribute("aria-label", playing ? "Pause" : "Play");
     play.title = `${playing ? "Pause" : "Play"} (space)`;
     for (const node of units) node.setAttribute("aria-pressed", String(node.dataset.unit === unit));

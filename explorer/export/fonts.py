@@ -14,7 +14,7 @@ FAMILIES = {
     "bold": "'DejaVu Sans', Verdana, Arial, sans-serif",
     "mono": "'DejaVu Sans Mono', Menlo, Consolas, monospace",
 }
-PICTURES = {" ": "␣", "\n": "⏎", "\t": "⇥", "⏹": "▣"}  # the last: a glyph of our theme that the fonts lack
+PICTURES = {" ": "␣", "\n": "↵", "\t": "→"}
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
 LONGEST = 400  # characters of one text that are looked at
 _MEASURED = 64.0  # size at which widths are measured

@@ -109,6 +109,7 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
             line = status(say(_welcome(desk)))
+            shelf.sharing(desk)
             with gr.Row():
                 count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", scale=5, min_width=200, elem_id="count")
                 seed = gr.Number(opening.header.seed if opening else 0, label="Seed", scale=2, min_width=70, elem_id="seed")
@@ -117,7 +118,6 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
                 gr.Markdown(_limits(desk, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             toolbar()
-            shelf.sharing(desk)
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
                     panel(slot)
@@ -218,7 +218,8 @@ def _player(desk: Handlers, names: list[str]) -> Any:
 
 
 def _card(card: Card) -> str:
-    rows = [["Method", card.title], ["Model", " + ".join(card.models)], ["Prompt", card.prompt[:160]], ["Output", card.text[:160]]]
+    rows: list[list[Any]] = [["Method", card.title], ["Model", " + ".join(card.models)], ["Prompt", card.prompt[:160]]]
+    rows.append(["Output", {"text": card.text[:160], "fold": True}])
     rows.append(["Cost", f"{card.tokens:,} tokens in {card.forwards:,} forwards"])
     return tables.card(card.caption or card.title, rows + ([["Watch", card.watch]] if card.watch else []))
 

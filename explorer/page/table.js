@@ -1,5 +1,5 @@
 // A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text or {text, sub, href,
-// mark: "right" | "wrong", quiet, long, key, receipt, run}. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice
+// mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after}. `fold`: behind a "Show". `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice
 // (by `key` or text), and a search field. A number with a receipt asks the player to open it, with the facts of `runs[run]`.
 // Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
@@ -9,8 +9,17 @@ const make = (tag, attributes, ...children) => {
   return node;
 };
 const MARKS = { right: "✓ ", wrong: "✗ " };
+const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== null;
+const state = () => [0, 1, 2, 3].map(seen).join();
+let drawn = ""; // the state at the last drawing
 const cellOf = (cell, runs) => {
-  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false, receipt = null, run = 0 } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false, receipt = null, run = 0, fold = false, after = null } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+  if (after !== null && !seen(after)) {
+    const button = make("button", { type: "button", class: "show", "data-after": after, title: "Or play the run to its end", "aria-label": `Show the result of player ${after + 1}` }, "Show");
+    button.onclick = () => document.dispatchEvent(new CustomEvent("dx-show", { detail: after }));
+    return [[button], {}];
+  }
+  if (fold) return [[make("details", {}, make("summary", {}, "Show"), text)], { "data-long": "" }];
   const shown = (MARKS[mark] ?? "") + text;
   const inner = href && /^https:\/\//.test(href) ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown) : document.createTextNode(shown);
   if (receipt) {
@@ -47,6 +56,7 @@ const filterBar = (columns, rows, filters, body) => {
 };
 const draw = () => {
   let data;
+  drawn = state();
   try { data = JSON.parse(props.value || "{}"); } catch { data = {}; }
   const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [], runs = [] } = data;
   const root = element.querySelector(".facts");
@@ -69,3 +79,13 @@ const reachable = () => {
 draw();
 watch("value", () => { draw(); reachable(); });
 new ResizeObserver(reachable).observe(element.querySelector(".facts"));
+// A recorded run's cells wait until its player has been at its end, or a person asks: they are drawn again when that changes.
+document.addEventListener("dx-seen", () => {
+  if (drawn === state()) return;
+  const asked = element.contains(document.activeElement) && document.activeElement.closest("td");
+  const at = asked ? [asked.parentNode.rowIndex, asked.cellIndex] : null;
+  draw();
+  reachable();
+  const cell = at && element.querySelector("table")?.rows[at[0]]?.cells[at[1]];
+  if (cell) cell.tabIndex = -1, cell.focus({ preventScroll: true }); // the button that was pressed is gone
+});

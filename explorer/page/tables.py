@@ -33,7 +33,8 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name = f"{slot + 1} · {trace.header.title}"
-        rows.append([{"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name, output, verdict(trace), *figures, *last])
+        told = [{**cell, "after": slot} for cell in (output, verdict(trace), *last)]  # a recorded run is played before its end is told
+        rows.append([{"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name, *told[:2], *figures, *told[2:]])
     runs = [facts(trace) for _, trace in sorted(traces.items())]
     caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
@@ -168,7 +169,7 @@ def sweep(found: quality.Recorded) -> str:
     return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[[str(value) for value in line.values()] for line in lines])
 
 
-def card(title: str, rows: list[list[str]]) -> str:
+def card(title: str, rows: list[list[Any]]) -> str:
     """A gallery card."""
     return fresh(caption=title, columns=[], rows=rows, empty="")
 

@@ -136,7 +136,7 @@ def test_hostile_text_stays_text():
 
 def test_what_no_font_has_is_shown_by_its_number():
     assert fonts.legible("🙂中a", "mono", spaces=False) == ("‹1F642›‹4E2D›a", "mono")
-    assert fonts.legible(" a\n\u202e\x00", "mono", spaces=False)[0] == "␣a⏎‹202E›‹0›"
+    assert fonts.legible(" a\n\u202e\x00", "mono", spaces=False)[0] == "␣a↵‹202E›‹0›"
     assert fonts.legible("שלום", "mono")[1] == "sans" and fonts.legible("שלום", "mono")[0] == "שלום"
     assert len(fonts.legible("a" * 10_000)[0]) == fonts.LONGEST + 1
     for name in look.theme()["states"]:

@@ -33,6 +33,41 @@ def test_a_gallery_card_plays_at_once(visit, traces):
     expect(screen.player(1)).to_be_hidden()
 
 
+def test_the_end_of_a_recorded_run_is_told_after_it_was_played_or_asked_for(visit, traces):
+    screen = visit()
+    results = screen.page.locator("#results")
+    expect(results.locator(".show")).to_have_count(4)
+    for trace in traces[:2]:
+        expect(results).not_to_contain_text(trace.text)
+    results.get_by_role("button", name="Show the result of player 2").first.press("Enter")
+    expect(results.locator("td:focus")).to_have_text(traces[1].text)
+    expect(results.locator(".show")).to_have_count(2)
+    screen.player(0).press("End")
+    expect(results.locator(".show")).to_have_count(0)
+    screen.player(0).press("Home")
+    expect(results).to_contain_text(traces[0].text)
+    screen.tab("Gallery")
+    output = screen.page.locator("#cards details").first
+    expect(output).not_to_have_attribute("open", "")
+    output.locator("summary").press("Enter")
+    expect(output).to_have_text(f"Show{traces[0].text[:160]}")
+
+
+def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
+    screen = visit()
+    one, two = (screen.player(slot).get_by_role("button", name="Predict", exact=True) for slot in (0, 1))
+    one.click()
+    two.click()
+    expect(one).to_have_attribute("aria-pressed", "false")
+    expect(two).to_have_attribute("aria-pressed", "true")
+    fork = screen.player(1).get_by_role("button", name="Fork", exact=True)
+    fork.click()
+    expect(two).to_have_attribute("aria-pressed", "false")
+    two.click()
+    expect(fork).to_have_attribute("aria-expanded", "false")
+    expect(screen.player(1).locator(".dx-fork")).to_be_hidden()
+
+
 def test_a_number_of_the_results_opens_its_receipt(visit, traces):
     screen = visit()
     number = screen.page.locator("#results .number").nth(3)

@@ -169,7 +169,7 @@ def test_the_board_shows_states_by_attribute_text_and_glyph(opened: Open) -> Non
     expect(cell(page, 47)).to_have_text("▢")
     page.page.get_by_role("button", name="Peek at best guesses").click()
     expect(cell(page, 47)).to_have_attribute("data-k", "peek")
-    expect(cell(page, 1)).to_have_text("␠list")
+    expect(cell(page, 1)).to_have_text("␣list")
 
 
 def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> None:
@@ -428,7 +428,7 @@ def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: 
     assert [rows.nth(i).evaluate("row => row.classList.contains('dx-now')") for i in range(4)] == [True, True, False, False]
     table = {piece.id: piece.text for piece in everything_else().pieces}
     texts = rows.nth(1).locator("span > span").all_inner_texts()
-    assert [text.removeprefix("␠") for text in texts] == [table[17].strip(), table[16].strip()]
+    assert [text.removeprefix("␣") for text in texts] == [table[17].strip(), table[16].strip()]
     assert rows.nth(1).locator("span > span").first.get_attribute("title") == "0.750"
     assert "2-gram, drafted from, in step 3" in (rows.nth(1).get_attribute("title") or "")
     said = page.page.locator(".dx-readout", has_text="entries touched")

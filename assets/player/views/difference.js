@@ -27,22 +27,25 @@ export class Difference {
   /** Runs of the group came, grew or went. */
   met() {
     const { run, context } = this, on = context.peers().filter((peer) => peer.run.header.prompt && peer.run.header.prompt === run.header.prompt);
-    const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end]);
+    const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end, peer.seen]);
     if (this.known?.length === known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
     const first = on[0], rest = on.slice(1).map((peer) => peer.slot + 1), ready = on.length > 1 && first.run !== run && first.run.end && run.end;
     const found = ready ? difference(run, first.run) : null, same = found?.at === null || Boolean(found?.respelled);
     const lead = on.length < 2 ? "" : first.run === run ? `Player ${rest.join(", ")} on the same prompt: held against this one.` : "Held against player "
       + `${first.slot + 1} when both runs are over.`;
+    const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [], shown = found && (found.at === null || both.every((peer) => peer.seen));
     const certified = found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
-    const said = found ? tell(found, first.slot + 1) + certified : lead;
+    const said = shown ? tell(found, first.slot + 1) + certified : found ? `${same ? "Same text as" : "Differs from"} player ${first.slot + 1}. ` : lead;
     this.line.hidden = !said;
+    this.line.toggleAttribute("data-told", Boolean(shown && said.length > 60)); // then every player keeps a second line, so that boards stay level
     this.line.dataset.same = found ? String(same) : "";
     setText(this.line, said);
-    context.mark("difference", found?.position == null ? [] : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }]);
+    if (found && !shown) this.line.append(el("button", { type: "button", class: "dx-reveal", title: "Or play both to the end", onclick: () => both.forEach((peer) => peer.reveal()) }, "Show where"));
+    context.mark("difference", !shown || found.position == null ? [] : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }]);
   }
 
-  /** The line is about the finished outputs, wherever the cursor stands. */
+  /** The line is about the finished outputs; their words are not told before both players have shown them. */
   show() {}
 
   describe(t) {

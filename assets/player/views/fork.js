@@ -40,9 +40,9 @@ function settings({ header }, t) {
 }
 
 export class Fork {
-  /** player: what is forked. known: whether the server knows what it shows. board: gives {frame, view} of its token board. */
-  constructor(player, known, board) {
-    Object.assign(this, { player, known, board, rows: [], method: "", values: {}, target: null });
+  /** player: what is forked. known: whether the server knows what it shows. board: gives {frame, view} of its token board. alone: called when it opens. */
+  constructor(player, known, board, alone) {
+    Object.assign(this, { player, known, board, alone, rows: [], method: "", values: {}, target: null });
     this.button = el("button", { type: "button", class: "dx-forker", hidden: true, "aria-expanded": "false", title: "Fork from here (f)", onclick: () => this.toggle() }, "Fork");
     this.root = el("form", { class: "dx-fork", hidden: true, novalidate: true, "aria-label": "Fork from here", onkeydown: (event) => this.#key(event), onsubmit: (event) => this.#send(event) });
     desk.panels.add(this);
@@ -86,8 +86,13 @@ export class Fork {
     this.root.hidden = !open;
     this.button.setAttribute("aria-expanded", String(open));
     if (!open) return;
+    this.alone();
     this.board().frame.after(this.root); // below the board, which stays where it is while the panel grows
     this.#draw();
+  }
+
+  close() {
+    if (!this.root.hidden) this.#open(false);
   }
 
   #key(event) {

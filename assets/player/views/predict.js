@@ -8,6 +8,10 @@ const ASK = "Click the positions of the board that you think are written next (u
 const RULES = { positions: "picking the positions that the model was surest of one step before", drafts: "saying “as many as last time”" };
 const places = (n) => `${n} position${n === 1 ? "" : "s"}`;
 
+let asking = null; // players share a clock and boards take one kind of click: at most one asks
+
+export const stopPredicting = () => asking?.stop();
+
 export class Predict {
   static title = "Predict what comes next";
 
@@ -26,11 +30,17 @@ export class Predict {
     this.show(0);
   }
 
+  stop() {
+    this.#turn(false);
+  }
+
   #turn(on) {
+    if (on) stopPredicting(), this.context.picking();
+    asking = on ? this : null;
     this.on = on;
     this.picks = [];
     this.toggle.setAttribute("aria-pressed", String(on));
-    this.dom.closest(".dx-panel").toggleAttribute("data-predict", on); // what would give the answer away is put aside
+    this.dom.closest(".dx-panel")?.toggleAttribute("data-predict", on); // what would give the answer away is put aside
     this.context.pick = on ? (position) => this.#pick(position) : null;
     this.show(this.t);
   }

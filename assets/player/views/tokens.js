@@ -140,7 +140,7 @@ export class Tokens {
     const heat = this.ramp[look.level];
     node.style.background = heat?.fill ?? "";
     node.style.color = heat?.text ?? "";
-    const space = /^[␠⏎⇥]+(?=.)/.exec(look.text)?.[0];
+    const space = /^[␣↵→]+(?=.)/.exec(look.text)?.[0];
     if (space) node.replaceChildren(el("i", {}, space), look.text.slice(space.length));
     else setText(node, look.text);
   }
