@@ -81,7 +81,7 @@ watch("value", () => { draw(); reachable(); });
 new ResizeObserver(reachable).observe(element.querySelector(".facts"));
 // A recorded run's cells wait until its player has been at its end, or a person asks: they are drawn again when that changes.
 document.addEventListener("dx-seen", () => {
-  if (drawn === state()) return;
+  if (drawn === state() || !/"after":/.test(props.value ?? "")) return;
   const asked = element.contains(document.activeElement) && document.activeElement.closest("td");
   const at = asked ? [asked.parentNode.rowIndex, asked.cellIndex] : null;
   draw();
