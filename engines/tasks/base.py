@@ -56,6 +56,8 @@ class Task:
     make(rng, size) -> (text, answer). read(text) -> the answer by another way than `make`, or None if the text asks nothing of this kind.
     wrong(text, answer, output) -> None if the output is right, else the index of its first wrong word.
     dependent: later answer words depend on earlier ones, so that writing several at once can break the answer. many: more than one answer is right.
+    asked: sizes of held-out prompts where no size is asked for, if not all: what is beyond them the shipped models were trained on and do not master;
+    their cards say how they fare at every size.
     """
 
     slug: str
@@ -67,6 +69,7 @@ class Task:
     read: Callable[[str], str | None]
     dependent: bool = False
     many: bool = False
+    asked: tuple[int, int] | None = None
     wrong: Callable[[str, str, str], int | None] = lambda text, answer, output: first_difference(answer, output)
 
     def generate(self, split: Split, seed: int = 0, size: int | None = None) -> Iterator[Example]:
@@ -74,6 +77,8 @@ class Task:
         low, high = self.sizes
         if size is not None and not low <= size <= high:
             raise ValueError(f"size={size} is outside {low}..{high} ({self.size_meaning}) of the task '{self.slug}'.")
+        if split == "held-out" and self.asked and size is None:
+            low, high = self.asked
         rng = random.Random(f"{self.slug}/{split}/{seed}")
         misses = 0
         while misses < 20_000:  # of a split that gets 2 % of the prompts: there is none

@@ -123,6 +123,7 @@ LISTS = (
         _read_whole(list),
         dependent=True,
         many=True,
+        asked=(2, 5),
         wrong=_wrong_shuffle,
     ),
     Task(
@@ -145,11 +146,11 @@ LISTS = (
         _read_placed(REPLACE, len, lambda items, i, new: [*items[:i], new, *items[i + 1 :]]),
     ),
     *(
-        Task(f"{verb} any", title, "list", (2, high), "names", make, read, dependent=True, many=True, wrong=wrong)
-        for verb, title, high, (make, read, wrong) in (
-            ("insert", "Insert a name anywhere", 7, _anywhere(_inserted, True)),
-            ("remove", "Remove any one name", 8, _anywhere(_removed, False)),
-            ("replace", "Replace any one name", 8, _anywhere(_replaced, True)),
+        Task(f"{verb} any", title, "list", (2, high), "names", make, read, dependent=True, many=True, asked=asked, wrong=wrong)
+        for verb, title, high, asked, (make, read, wrong) in (
+            ("insert", "Insert a name anywhere", 7, None, _anywhere(_inserted, True)),
+            ("remove", "Remove any one name", 8, None, _anywhere(_removed, False)),
+            ("replace", "Replace any one name", 8, (2, 4), _anywhere(_replaced, True)),
         )
     ),
 )

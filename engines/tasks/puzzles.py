@@ -85,6 +85,18 @@ def _read_sudoku(text: str) -> str | None:
 
 
 PUZZLES = (
-    Task("latin", "Latin square (any valid one is right)", "puzzle", (3, 4), "symbols", _latin, _read_latin, dependent=True, many=True, wrong=_wrong_latin),
+    Task(
+        "latin",
+        "Latin square (any valid one is right)",
+        "puzzle",
+        (3, 4),
+        "symbols",
+        _latin,
+        _read_latin,
+        dependent=True,
+        many=True,
+        asked=(3, 3),
+        wrong=_wrong_latin,
+    ),
     Task("sudoku", "4x4 sudoku (0 is an empty cell)", "puzzle", (3, 8), "empty cells", _sudoku, _read_sudoku, dependent=True),
 )

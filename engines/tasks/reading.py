@@ -42,4 +42,4 @@ def _read(text: str) -> str | None:
     return answers[0] if len(answers) == 1 else None
 
 
-READING = (Task("read", "A question about a passage", "text", (1, 4), "people", _read_me, _read),)
+READING = (Task("read", "A question about a passage", "text", (1, 4), "people", _read_me, _read, asked=(1, 1)),)

@@ -21,6 +21,7 @@ from engines.models.train.tokenizer import load_tokenizer
 from engines.tasks import TASKS, Example
 
 PROMPTS = {"causal": 100, "seq2seq": 100, "masked": 50, "block": 50}  # held-out prompts per task; masked models are marked at five thresholds too
+PER_SIZE = 40  # held-out prompts of each size, for the tasks that are asked at some of their sizes only
 THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
@@ -74,12 +75,19 @@ def write_card(folder: Path, facts: dict[str, Any]) -> None:
         "decoding": DECODING[recipe.kind],
         "held_out_prompts": PROMPTS[recipe.kind],
         "held_out_exact_match": {task: mark(network, tokenizer, recipe, task, PROMPTS[recipe.kind]).exact for task in TASKS},
+        "exact_match_by_size": {task: by_size(network, tokenizer, recipe, task) for task in TASKS if TASKS[task].asked},
     }
     if recipe.kind in ("masked", "block"):
         card |= _parallel(network, tokenizer, recipe)
     if recipe.kind == "causal":
         card |= _causal(network, tokenizer, recipe, folder.parent)
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+
+
+def by_size(network: Network, tokenizer: Any, recipe: Recipe, task: str) -> dict[str, float]:
+    """Exact match at every size of a task, also at those that held-out prompts leave out. Sizes with too few different prompts repeat some."""
+    low, high = TASKS[task].sizes
+    return {str(size): mark(network, tokenizer, recipe, task, PER_SIZE, size=size).exact for size in range(low, high + 1)}
 
 
 def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any]:
@@ -109,6 +117,7 @@ Written by `python -m engines.models.train table` from the cards beside the weig
 ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn), were trained here on the tasks of `engines/tasks` and on short
 stories that SmolLM2-135M-Instruct wrote, and are Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check:
 how many prompts were tried per task stands in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points.
+Where a task has sizes that the models do not master, held-out prompts have the smaller ones (the table says which) and the next table shows every size.
 "(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong. A folder `NAME-filter` holds the small filter of parallel
 decoding that was trained for NAME (`python -m engines.models.train.filters NAME`); what it accepts and how often that is right stands in its card.
 A folder `NAME-accept-head` holds the head that says whether the target NAME will keep what its drafter writes
@@ -127,8 +136,9 @@ def write_table(models: Path) -> None:
     lines += _table(head, list(trainings.values()))
     lines += ["", "## Held-out exact match, one token per forward", ""]
     rows: list[list[Any]] = [["prompts per task", *(c["held_out_prompts"] for c in cards)]]
-    rows += [[task + (" (many)" if TASKS[task].many else ""), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
+    rows += [[_asked(task), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
     lines += _table(["task", *names], rows)
+    lines += ["", f"## The same at every size, {PER_SIZE} prompts each", "", *_sizes(cards)]
     for card in (c for c in cards if "thresholds" in c):
         lines += ["", f"## {card['name']}: exact match / mean forwards by threshold", ""]
         head = ["task", "one per forward", *("all at once" if t == 0 else f"p > {t}" for t in THRESHOLDS)]
@@ -147,6 +157,24 @@ def write_table(models: Path) -> None:
         lines += _table(["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows)
     lines += draft_section(models)
     (models / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _asked(task: str) -> str:
+    """The task's name with what a reader must know of its marks."""
+    low, high = TASKS[task].asked or (0, 0)
+    span = f"{low}" if low == high else f"{low} to {high}"
+    return task + (" (many)" if TASKS[task].many else "") + (f", {span} of up to {TASKS[task].sizes[1]} {TASKS[task].size_meaning}" if high else "")
+
+
+def _sizes(cards: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for task in (task for task in TASKS if TASKS[task].asked):
+        low, high = TASKS[task].sizes
+        rows += [
+            [f"{task}, {size} {TASKS[task].size_meaning}", *(f"{c['exact_match_by_size'][task][str(size)]:.0%}" for c in cards)]
+            for size in range(low, high + 1)
+        ]
+    return _table(["task and size", *(c["name"] for c in cards)], rows)
 
 
 def _made(leg: dict[str, Any], card: dict[str, Any]) -> list[Any]:

@@ -32,9 +32,9 @@ class Mark:
     sure_right: int = 0
 
 
-def held_out(task: str, n: int, split: Split = "held-out") -> list[Example]:
-    """The first n prompts of a split."""
-    return list(islice(TASKS[task].generate(split, seed=1), n))
+def held_out(task: str, n: int, split: Split = "held-out", size: int | None = None) -> list[Example]:
+    """The first n prompts of a split, of one size if it is given."""
+    return list(islice(TASKS[task].generate(split, seed=1, size=size), n))
 
 
 @cache
@@ -50,10 +50,12 @@ def exact_match(network: Network, tokenizer: Any, recipe: Recipe, task: str, n: 
 
 
 @torch.inference_mode()
-def mark(network: Network, tokenizer: Any, recipe: Recipe, task: str, n: int, split: Split = "held-out", threshold: float | None = None) -> Mark:
+def mark(
+    network: Network, tokenizer: Any, recipe: Recipe, task: str, n: int, split: Split = "held-out", threshold: float | None = None, size: int | None = None
+) -> Mark:
     """Decode n prompts of a task. threshold: commit every position above it in each forward (0: all at once); None: one token per forward."""
     network.eval()
-    examples = held_out(task, n, split)
+    examples = held_out(task, n, split, size)
     pairs = encode(tokenizer, examples)
     order = sorted(range(n), key=lambda i: len(pairs[i][0]))
     right = forwards = sure = sure_right = 0

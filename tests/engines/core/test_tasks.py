@@ -60,6 +60,17 @@ def test_every_size_gives_an_example_or_says_that_there_is_none(slug):
             next(TASKS[slug].generate("train", size=size))
 
 
+def test_held_out_prompts_have_the_sizes_that_are_asked_and_training_has_all():
+    """Sizes that the models do not master stay in training, can be asked for by number, and are left out where none is given."""
+    names = lambda example: len(example.prompt.split(":")[1].replace(",", " ").split())  # noqa: E731
+    assert TASKS["shuffle"].asked == (2, 5)
+    assert {names(e) for e in islice(TASKS["shuffle"].generate("held-out"), 60)} == {2, 3, 4, 5}
+    assert {names(e) for e in islice(TASKS["shuffle"].generate("train"), 200)} == set(range(2, 9))
+    assert names(next(TASKS["shuffle"].generate("held-out", size=8))) == 8
+    for task in (task for task in TASKS.values() if task.asked):
+        assert task.sizes[0] <= task.asked[0] <= task.asked[1] < task.sizes[1], task.slug
+
+
 def test_lists_by_an_independent_reading():
     for slug in ("copy", "reverse", "sort", "shuffle"):
         for example in islice(TASKS[slug].generate("train", seed=1), 50):

@@ -294,6 +294,8 @@ def test_every_recipe_ships_with_a_whole_card():
     for name, recipe in shipped.items():
         found = json.loads((FOLDER.parent / name / "card.json").read_text())
         assert found["name"] == name and found["kind"] == recipe.kind and set(found["held_out_exact_match"]) == set(TASKS)
+        sizes = {task: {str(n) for n in range(TASKS[task].sizes[0], TASKS[task].sizes[1] + 1)} for task in TASKS if TASKS[task].asked}
+        assert {task: set(by) for task, by in found["exact_match_by_size"].items()} == sizes
         assert found["sha256"] and found["licence"].startswith("Apache-2.0") and found["minutes"] > 0 and found["tokens"] > 0 and found["seed"] == recipe.seed
     total = sum(path.stat().st_size for path in FOLDER.parent.rglob("*") if path.is_file())
     assert total < 80e6
