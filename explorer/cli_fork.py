@@ -8,7 +8,7 @@ import sys
 import engines
 from engines import UserError
 from explorer.cli_io import check_target, key_values, printable, read_traces, write
-from explorer.cli_run import INTERRUPTED, split_role
+from explorer.cli_run import INTERRUPTED, budget, split_role
 from explorer.compare import answer_ids, first_difference
 from explorer.forking import Word, make_edit, sentence
 
@@ -38,12 +38,10 @@ def fork_command(args: argparse.Namespace) -> int:
     given = {role or info.role: name for role, name in (split_role(one, [info]) for one in args.model)}
     models = {role: engines.load_model(name) for role, name in given.items()} if given else engines.models_of(trace.header)
     models = engines.assign_roles(info, models)
+    limits = budget(args)
     places = {option: [place(one, option) for one in getattr(args, option)] for option in ("force", "forbid")}
     edit = make_edit(models[info.role], places["force"], places["forbid"], args.remask)
-    budget = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
-    if any(value <= 0 for value in budget.values()):
-        raise UserError("--max-steps and --max-seconds must be above 0.")
-    run = engines.stream_fork(trace, args.step, edit=edit, method=args.method, params=key_values(args.param, "--param"), model=models, **budget)
+    run = engines.stream_fork(trace, args.step, edit=edit, method=args.method, params=key_values(args.param, "--param"), model=models, **limits)
     code = 0
     try:
         for _ in run:

@@ -91,12 +91,18 @@ def compare_command(args: argparse.Namespace) -> int:
     return 0
 
 
+def budget(args: argparse.Namespace) -> dict[str, Any]:
+    """--max-steps and --max-seconds, as far as they were given. Raises UserError."""
+    found = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
+    for name, value in found.items():
+        if not value > 0:
+            raise UserError(f"--{name.replace('_', '-')} {value:g} is not allowed; give a number above 0.")
+    return found
+
+
 def decode(info: MethodInfo, roles: Models, prompt: str | list[int], args: argparse.Namespace, params: Mapping[str, str], detail: Any) -> tuple[Trace, int]:
     """The trace and the exit status; Ctrl-C keeps what was decoded so far."""
-    budget = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
-    if any(value <= 0 for value in budget.values()):
-        raise UserError("--max-steps and --max-seconds must be above 0.")
-    run = engines.stream(info.slug, roles, prompt, params=params, seed=args.seed, detail=detail, **budget)
+    run = engines.stream(info.slug, roles, prompt, params=params, seed=args.seed, detail=detail, **budget(args))
     try:
         for _ in run:
             pass

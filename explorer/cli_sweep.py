@@ -43,8 +43,8 @@ def sweep_command(args: argparse.Namespace) -> int:
     from explorer.bench import cells, workers
 
     check_target(args.json)
-    if args.seconds is not None and args.seconds <= 0:
-        raise UserError("--seconds must be above 0.")
+    if args.seconds is not None and not args.seconds > 0:
+        raise UserError(f"--seconds {args.seconds:g} is not allowed; give a number above 0.")
     options = {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
     stopped = workers.until(args.seconds)
     sweep = _asked(args, engines.load_model(args.model, **options))

@@ -179,8 +179,13 @@ class Folder:
         path = self._path(key)
         path.parent.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            file.write(msgspec.json.encode(outcome))
-        Path(file.name).replace(path)
+            part = Path(file.name)
+        try:
+            part.write_bytes(msgspec.json.encode(outcome))
+            part.replace(path)
+        except BaseException:  # a full disk, Ctrl-C: no half of a file stays
+            part.unlink(missing_ok=True)
+            raise
 
 
 class Pace:

@@ -20,7 +20,7 @@ from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, grid, heading, legend, names, overview, shared_scale, token_board, totals
 
 VIEWS = ("board", "step", "tree", "curve")
-COLUMN, PAGE = 3.3, 7.0  # inches: one column and the whole width of a page
+PAGE = 7.0  # inches: the whole width of a page; one column is about 3.3
 MAX_RUNS = 8
 MAX_HEIGHT = 2000.0  # points
 MARGIN, GAP = 4.0, 16.0

@@ -54,13 +54,12 @@ class Shot:
 
 @dataclass(frozen=True)
 class Report:
-    """What was made: pictures, seconds of film before the pause, each run's own seconds of film, pixels, and the shortest stand of a picture."""
+    """What was made: pictures, seconds of film before the pause, each run's own seconds of film, and pixels."""
 
     frames: int
     seconds: float
     runs: tuple[float, ...]
     size: tuple[int, int]
-    grain: float
 
 
 def animation(
@@ -89,7 +88,7 @@ def animation(
     data = (write_gif if format == "gif" else write_mp4)(pictures, shots, size, caps, progress)
     rate = RATES[stage.clock] * stage.speed
     ends = tuple(run.end(stage.clock) / rate for run in stage.runs)
-    return data, Report(len(shots), max(ends), ends, size, min((shot.stand for shot in shots), default=0.0))
+    return data, Report(len(shots), max(ends), ends, size)
 
 
 def checked_speed(speed: float) -> float:

@@ -317,7 +317,7 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys):
         (["--param", "threshold=0.5,0.6", "--param", "block_length=8,16"], "one parameter is swept at a time"),
         (["--param", "wings=1"], "none of these methods has the parameter 'wings'"),
         (["--param", "threshold=0.5:9:3"], "threshold=9.0 is out of range"),
-        (["--seconds", "0"], "--seconds must be above 0"),
+        (["--seconds", "0"], "--seconds 0 is not allowed; give a number above 0"),
         (["--workers", "0"], "is not a whole number above 0"),
         (["--method", "greedy"], "greedy cannot be swept on this model, which is masked"),
         (["--json", "/nowhere/points.json"], "there is no folder '/nowhere'"),
