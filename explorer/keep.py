@@ -102,7 +102,11 @@ class Keep:
     def get(self, name: str) -> Trace:
         """The trace of an id. Raises TraceError if there is none, or if its file is damaged."""
         self._check(name)
-        text = read_bytes(self._path(name))
+        try:
+            text = read_bytes(self._path(name))
+        except TraceError:
+            self._check(name)  # another process may have deleted it meanwhile
+            raise
         if not hashlib.sha256(text).hexdigest().startswith(name):
             raise TraceError(f"the file of run {name} is not what was kept; delete it, and open the trace from another copy if there is one.")
         return read_trace(text)
@@ -191,10 +195,12 @@ class Keep:
                     raise TraceError("its content is not what was kept")
                 card = card_of(read_trace(text), name, digest, size, self._path(name).stat().st_mtime)
                 write_whole(self._card_path(name), msgspec.json.encode(card))
-        except FileNotFoundError:  # another process deleted it meanwhile
-            return None
+                if not self._path(name).exists():  # another process deleted the run meanwhile
+                    self._card_path(name).unlink(missing_ok=True)
+                    return None
         except (TraceError, OSError) as error:
-            self.broken[name] = str(error)
+            if self._path(name).exists():
+                self.broken[name] = str(error)
             return None
         self._cards[name] = (stamp, card)
         return card

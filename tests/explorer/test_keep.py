@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import engines
 from engines import Trace, TraceError, UserError
 from explorer.journal import Journal, read_journal, recover
 from explorer.keep import Keep
+from explorer.store import read_bytes
 from tests.page.conftest import PROMPT, first_model, methods_of
 
 LONG = "copy: Mia, Leo, Ada, Tom, Kim, Eva, Ben"  # six steps and more by any method
@@ -125,7 +127,7 @@ def test_damaged_files_are_named_and_the_rest_works(keep, run_):
     names = [keep.save(variant(run_, seed)) for seed in range(4)]
     path = [keep.folder / f"{name}.json.gz" for name in names]
     path[0].write_bytes(path[0].read_bytes()[:50])
-    path[1].write_bytes(path[2].read_bytes())  # a whole trace under the wrong name
+    path[1].write_bytes(gzip.compress(read_bytes(path[2]), compresslevel=1))  # a whole trace under the wrong name, and never of its size
     (keep.folder / f"{names[2]}.card.json").write_text("{")
     (keep.folder / f"{names[3]}.card.json").unlink()
     fresh = Keep(keep.folder)
@@ -155,6 +157,31 @@ for seed in range(12):
             assert "there is no run" in str(error), error
 assert not keep.broken, keep.broken
 """
+
+
+def test_a_run_that_another_process_deletes_while_it_is_read_is_gone_and_not_broken(keep, run_, monkeypatch):
+    name = keep.save(run_)
+    packed = (keep.folder / f"{name}.json.gz").read_bytes()
+
+    def deleted_first(path):
+        path.unlink(missing_ok=True)
+        return read_bytes(path)
+
+    monkeypatch.setattr("explorer.keep.read_bytes", deleted_first)
+    with pytest.raises(TraceError, match="there is no run"):
+        keep.get(name)
+    (keep.folder / f"{name}.json.gz").write_bytes(packed)
+    (keep.folder / f"{name}.card.json").unlink()
+    assert keep.cards() == [] and keep.broken == {}
+
+    def deleted_behind(path, data):
+        (keep.folder / f"{name}.json.gz").unlink()
+        path.write_bytes(data)
+
+    monkeypatch.undo()
+    (keep.folder / f"{name}.json.gz").write_bytes(packed)
+    monkeypatch.setattr("explorer.keep.write_whole", deleted_behind)
+    assert keep.cards() == [] and keep.broken == {} and keep.used() == 0
 
 
 def test_processes_share_a_folder(tmp_path, run_):
