@@ -11,7 +11,7 @@ from engines import broken_methods, tasks
 from explorer.about import KEYS, NUMBERS, SWEEPS
 from explorer.bench import quality
 from explorer.importers import FORMATS
-from explorer.page import curves, forks, learn, own, parallelbench, pictures, shelf, speed, sweep_section, tables
+from explorer.page import curves, forks, learn, own, parallelbench, pictures, settings, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers, say
@@ -132,7 +132,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
     running = gr.on(
         [start.click, prompt.submit],
         desk.run,
-        [*inputs, *(one for slot in slots for one in slot.inputs)],
+        [*inputs, *(one for slot in slots for one in slot.inputs), *(slot.about for slot in slots)],
         outputs,
         show_progress="minimal",
         show_progress_on=[outputs[1]],  # the place in the queue shows on the status line
@@ -141,6 +141,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
         trigger_mode="once",
         api_visibility="private",
     )
+    settings.wire(desk, outputs[2], inputs, slots)
     stop.click(desk.stop, None, outputs, cancels=[running, forks.wire(desk, outputs)], **LIGHT)
 
 

@@ -71,13 +71,18 @@ class Catalogue:
 
     def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
         """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline) first, then the rest."""
-        known = {model.name for model in self.models}
-        plans = [Plan(t.header.method, t.header.models[0].name, t.header.params) for t in opening if t.header.method in self.methods]
-        plans = [plan for plan in plans if plan.model in known]
+        plans = [plan for trace in opening if (plan := self.repeat(trace))]
         used = {plan.method for plan in plans}
         rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
         plans += [Plan(info.slug, self.first_model(info), {}) for info in rest if info.slug not in used]
         return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
+
+    def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Plan | None:
+        """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what loads it."""
+        header = trace.header
+        model = named.get(header.models[0].name, header.models[0].name) if header.models else ""
+        known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
+        return Plan(header.method, model, header.params) if header.method in self.methods and model in known else None
 
     def first_model(self, info: MethodInfo) -> str:
         """The name of the first model that fits, or nothing."""
@@ -85,14 +90,21 @@ class Catalogue:
         return fitting[0][1] if fitting else ""
 
     def read_slot(self, values: Sequence[Any]) -> Plan:
-        """A slot's component values as a plan. Raises UserError; ranges are checked behind the boundary, by `engines`."""
+        """A slot's component values as a plan. Raises UserError for whatever can be refused before a model is loaded."""
         slug, model, *rest = values
         info = self.known(slug)
         if not isinstance(model, str) or not model.strip():
             fitting = ", ".join(name for _, name in self.model_choices(info.kind))
             raise UserError(f"no model is chosen; '{slug}' needs a {info.kind} model: {fitting or 'none is installed here'}.")
-        placed = self.placed(info)
-        return self.plan(slug, model.strip(), {p.name: value for p, value in zip(placed, rest, strict=True) if p})
+        kind = next((one.kind for one in self.models if one.name == model.strip()), info.kind)
+        if kind != info.kind:
+            fitting = ", ".join(name for _, name in self.model_choices(info.kind))
+            raise UserError(f"'{slug}' needs a {info.kind} model, {model.strip()} is {kind}; choose one of {fitting}.")
+        given = {p: value for p, value in zip(self.placed(info), rest, strict=True) if p}
+        plan = self.plan(slug, model.strip(), {param.name: value for param, value in given.items()})
+        for param, value in given.items():
+            param.check(value)
+        return plan
 
     def known(self, slug: object) -> MethodInfo:
         """The declaration of a method. Raises UserError for anything that is no slug of one."""

@@ -57,7 +57,11 @@ class Handlers:
         feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title, self.shelf.keep) for slot, plan in enumerate(plans)]
         try:
             session.traces = {}
-            yield message(*(feed.queued() for feed in feeds), clear=True), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
+            yield (
+                message(*(feed.queued() for feed in feeds), clear=True),
+                say(f"Running {_runs(len(plans))}. The first run of a model loads it."),
+                tables.results({}),
+            )
             for feed, plan in zip(feeds, plans, strict=True):
                 if job.stop.is_set():
                     break
@@ -89,9 +93,19 @@ class Handlers:
     def _plans(self, count: Any, values: tuple[Any, ...]) -> list[Plan]:
         width = 2 + len(self.catalogue.pool)
         slots = int(count) if str(count).isdigit() else 0
-        if not 1 <= slots <= SLOTS or len(values) != SLOTS * width:
+        abouts = values[SLOTS * width :]  # the sentences that the page shows of the methods: they change together with the controls of a slot
+        if not 1 <= slots <= SLOTS or len(values) < SLOTS * width or len(abouts) not in (0, SLOTS):
             raise UserError(f"{str(count)[:20]} slots cannot be run; choose 1 to {SLOTS}.")
-        return [self.catalogue.read_slot(values[slot * width : (slot + 1) * width]) for slot in range(slots)]
+        return [self._plan(slot, values[slot * width : (slot + 1) * width], abouts[slot] if abouts else None) for slot in range(slots)]
+
+    def _plan(self, slot: int, values: tuple[Any, ...], about: Any) -> Plan:
+        """One slot. Raises UserError, with the slot's number, before anything that is shown is put away."""
+        try:
+            if about is not None and about != self.catalogue.known(values[0]).summary:
+                raise UserError("the controls were still changing to another method; look at them and press Run again.")
+            return self.catalogue.read_slot(values)
+        except UserError as error:
+            raise UserError(f"slot {slot + 1}: {error}") from None
 
     @staticmethod
     def _idle(job: Job, feeds: list[Feed]) -> str:
@@ -129,6 +143,7 @@ class Handlers:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.sessions.of(request.session_hash)
         session.traces = {slot: trace for slot, (_, trace) in found.items()}
+        session.opened = dict(session.traces)
         text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok")
         return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
 
@@ -145,6 +160,7 @@ class Handlers:
             return self._show(session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}), session.running is None
         slot = self._next(session)
         session.traces[slot] = trace
+        session.opened = {slot: trace}
         return (message(whole(slot, trace, name=name)), say(f"Added in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)), True
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
@@ -195,12 +211,13 @@ class Handlers:
         del shown
         slot = self._next(session)
         session.traces[slot] = trace
+        session.opened = {slot: trace}
         return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
 
     def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}, at: int | None = None) -> Outputs:
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
-        session.traces = dict(traces)
+        session.traces, session.opened = dict(traces), dict(traces)
         shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
         return message(*shown, clear=True, play=at is None), say(text, "ok"), tables.results(traces)
 

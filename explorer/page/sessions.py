@@ -31,6 +31,7 @@ class Session:
 
     def __init__(self, traces: dict[int, Trace]) -> None:
         self.traces = dict(traces)
+        self.opened: dict[int, Trace] = {}  # by slot: runs that a person opened and whose settings the controls have not taken yet
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
         self.sweeping: Job | None = None

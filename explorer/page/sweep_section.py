@@ -56,7 +56,7 @@ def section(desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
         seed = gr.Number(0, label="Seed", elem_id="sweep-seed", min_width=80, precision=0)
         seconds = gr.Number(min(300, sweeper.limits.sweep_seconds), label="At most seconds", elem_id="sweep-seconds", min_width=110)
         runs = gr.Number(min(1000, sweeper.limits.sweep_runs), label="At most new runs", elem_id="sweep-runs", min_width=110, precision=0)
-        reuse = gr.Checkbox(True, label="Reuse finished runs", elem_id="sweep-reuse", min_width=140)
+        reuse = gr.Checkbox(True, label="Reuse finished runs", elem_id="sweep-reuse", min_width=190)
     with gr.Row():
         start = gr.Button("Start sweep", variant="primary", elem_id="sweep-start", min_width=120)
         cancel = gr.Button("Cancel sweep", variant="stop", elem_id="sweep-cancel", min_width=120)

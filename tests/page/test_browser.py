@@ -53,6 +53,28 @@ def test_the_end_of_a_recorded_run_is_told_after_it_was_played_or_asked_for(visi
     expect(output).to_have_text(f"Show{traces[0].text[:160]}")
 
 
+def test_what_is_opened_fills_the_controls_and_a_refused_slot_puts_nothing_away(visit, traces):
+    screen = visit()
+    info = engines.get_method(methods_of("causal")[0]).info
+    screen.prompt("copy: something else")
+    screen.page.locator("#seed input").fill("7")
+    screen.choose("method-0", info.title)
+    screen.tab("Gallery")
+    screen.page.locator(".compare").first.click()
+    screen.wait(2, "done")
+    expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
+    expect(screen.page.locator("#seed input")).to_have_value("0")
+    for slot, trace in enumerate(traces):
+        expect(screen.page.locator(f"#method-{slot} input")).to_have_value(re.compile(rf"^{re.escape(trace.header.title)} · "))
+        expect(screen.page.locator(f"#model-{slot} input")).to_have_value(trace.header.models[0].name)
+    screen.choose("model-1", first_model("causal"))
+    screen.press("Run")
+    screen.says("Slot 2: ")
+    screen.says(f"needs a masked model, {first_model('causal')} is causal")
+    for slot, trace in enumerate(traces):
+        expect(screen.player(slot).locator("h2")).to_have_text(trace.header.title)
+
+
 def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
     screen = visit()
     one, two = (screen.player(slot).get_by_role("button", name="Predict", exact=True) for slot in (0, 1))
@@ -346,6 +368,7 @@ def test_curves_are_drawn_only_when_asked_for(visit):
 
 def test_a_task_example_fills_the_prompt_and_its_answer_is_marked(visit):
     screen = visit()
+    screen.player(0).press("End")
     expect(screen.page.locator("#results [data-mark]")).to_have_count(2)
     screen.page.locator("#example input").click()
     screen.page.get_by_role("listbox").get_by_text("Copy a list").first.click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import engines
 from engines import TraceError, UserError
 from explorer import store
-from explorer.page import tables
+from explorer.page import settings, tables
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import Feed, message
 from explorer.page.limits import Limits, check_seed
@@ -40,6 +41,36 @@ def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
     plans = catalogue.defaults(traces[:2])
     assert [(p.method, p.params) for p in plans[:2]] == [(t.header.method, t.header.params) for t in traces[:2]]
     assert len(plans) == 4 and len({p.method for p in catalogue.defaults([])}) == 4
+
+
+def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
+    info = next(info for info in catalogue.methods.values() if info.kind == "masked" and any(p.kind == "float" for p in info.params))
+    other = next(model.name for model in catalogue.models if model.kind != info.kind)
+    values = [p.default if p else None for p in catalogue.placed(info)]
+    with pytest.raises(UserError, match=f"needs a masked model, {other} is"):
+        catalogue.read_slot([info.slug, other, *values])
+    place, param = next((i, p) for i, p in enumerate(catalogue.placed(info)) if p and p.kind == "float")
+    with pytest.raises(UserError, match=f"{param.name}=.* is out of range"):
+        catalogue.read_slot([info.slug, catalogue.first_model(info), *values[:place], param.high + 1, *values[place + 1 :]])
+
+
+def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
+    width = 4 + len(catalogue.pool)
+    plan = catalogue.repeat(traces[0])
+    assert plan == Plan(traces[0].header.method, traces[0].header.models[0].name, traces[0].header.params)
+    alone = settings.updates(catalogue, {0: traces[0]}, 1, {})
+    assert alone[:3] == [traces[0].header.prompt, traces[0].header.seed, "1"] and alone[4] == plan.method and len(alone) == 3 + 4 * width
+    given = {look["label"].split(" (")[0]: look["value"] for look in alone[7 : 3 + width] if look.get("visible")}
+    assert given == traces[0].header.params
+    beside = settings.updates(catalogue, {1: traces[1]}, 2, {})
+    assert beside[2] == "2" and beside[3 + width + 1] == traces[1].header.method
+    assert all(one.get("__type__") == "update" and set(one) == {"__type__"} for one in (*beside[:2], *beside[4 : 3 + width]))
+    foreign = copy.deepcopy(traces[0])
+    foreign.header.method = "of another tool"
+    assert catalogue.repeat(foreign) is None
+    foreign = copy.deepcopy(traces[0])
+    foreign.header.models[0].name = "unheard-of"
+    assert catalogue.repeat(foreign) is None and catalogue.repeat(foreign, {"unheard-of": "/a/folder"}).model == "/a/folder"
 
 
 def test_a_public_page_runs_listed_models_only():
