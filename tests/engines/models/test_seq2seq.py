@@ -181,7 +181,7 @@ def test_a_run_with_an_edit() -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """What `tiny-encdec` will be: stock T5, loaded by `load_model`, and a clear word where an option does not fit."""
+    """What `tiny-encdec` is: stock T5, loaded by `load_model`, and a clear word where an option does not fit."""
     network().save_pretrained(tmp_path / "t5")
     model = load_model(tmp_path / "t5", kind="seq2seq")
     assert (type(model).__name__, model.record.kind, model.eos_ids, model.start_id) == ("HFSeq2SeqLM", "seq2seq", {2}, 0)
