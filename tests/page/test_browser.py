@@ -321,15 +321,17 @@ def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
     screen.says("give a whole number")
 
 
-def test_a_model_that_does_not_fit_is_refused_in_its_slot_only(visit):
+def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
     screen = visit()
+    before = [screen.player(slot).locator("h2").inner_text() for slot in (0, 1)]
     screen.choose("model-0", first_model("causal"))
     screen.press("Run")
-    screen.wait(0, "failed")
-    expect(screen.player(0)).to_contain_text("needs a masked model")
-    expect(screen.player(0)).to_contain_text("choose one of")
-    screen.wait(1, "done")
     screen.says("Slot 1")
+    screen.says("needs a masked model")
+    screen.says("choose one of")
+    for slot in (0, 1):
+        screen.wait(slot, "ready")
+        expect(screen.player(slot).locator("h2")).to_have_text(before[slot])
 
 
 def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):
