@@ -27,6 +27,7 @@ from typing import Literal
 import msgspec
 
 from engines import Step, Trace
+from explorer.boards import boards
 
 CAVEAT = "in hindsight of this run, not a promise: writing earlier would have changed the later guesses"
 NOTHING = "nothing to show: no candidates were recorded for a position before the step that wrote it"
@@ -91,9 +92,10 @@ def hindsight(trace: Trace) -> Hindsight:
             delay = used[committed] - used[since]
             found.append(Position(position=position, token=token, committed=committed, known="since", since=since, delay=delay, earlier=earlier))
     header, at = trace.header, {one.position for one in found}
+    *_, board = boards(trace)
     return Hindsight(
         positions=found,
-        never_committed=sum(p not in at for p in range(len(header.prompt_ids), width(trace))) if header.canvas is not None else 0,
+        never_committed=sum(p not in at for p in range(len(header.prompt_ids), len(board))) if header.canvas is not None else 0,
         forwards=used[-1] if used else 0,
         enough=max((used[one.committed if one.since is None else one.since] for one in found), default=None) if looked_ahead else None,
         looked_ahead=looked_ahead,
@@ -120,15 +122,6 @@ def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
                 writes.setdefault(at, []).append((number, token))
             end = min(end, position) if gone else max(end, position + 1)
     return writes
-
-
-def width(trace: Trace) -> int:
-    """Positions of the board at the end of the run."""
-    end = trace.header.canvas or len(trace.header.prompt_ids)
-    for step in trace.steps:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            end = min(end, position) if token < 0 else max(end, position + 1)
-    return end
 
 
 def hidden(trace: Trace, token: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from engines import Step, Trace, TraceError, UserError, read_trace
+from explorer.boards import boards
 from explorer.keep import Keep
 
 if sys.platform != "win32":
@@ -100,26 +101,12 @@ def read_journal(data: bytes) -> Trace | None:
     end = {"reason": "stopped", "output_ids": [], "text": "", "wall_seconds": 0.0, "record_seconds": 0.0}
     body = {"header": header | ({"edits": edits} if edits else {}), "steps": steps, "pieces": pieces, "end": end}
     trace = read_trace(msgspec.json.encode(body))
-    ids = board(trace)
+    *_, left = boards(trace)
+    hole = trace.header.mask_id or 0
+    ids = [hole if token is None else token for token in left[len(trace.header.prompt_ids) :]]
     words = f"the process that ran this ended without a word after {len(steps)} steps; recovered from its journal, at most the step under way is lost"
     trace.end = msgspec.structs.replace(trace.end, output_ids=ids, text=plain_text(trace, ids), message=words)
     return read_trace(trace.to_json())
-
-
-def board(trace: Trace) -> list[int]:
-    """The ids after the prompt as the steps left them; masks where nothing was written."""
-    header = trace.header
-    cells = list(header.prompt_ids)
-    if header.canvas is not None and header.mask_id is not None:
-        cells += [header.mask_id] * (header.canvas - len(cells))
-    for step in trace.steps:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            if token < 0:
-                del cells[position:]
-            else:
-                cells += [header.mask_id or 0] * (position + 1 - len(cells))
-                cells[position] = token
-    return cells[len(header.prompt_ids) :]
 
 
 def plain_text(trace: Trace, ids: list[int]) -> str:

@@ -229,14 +229,14 @@ class Keep:
                 f"the run needs {needed / MEGABYTE:.1f} MB and {fixed / MEGABYTE:.1f} MB of {self.limit / MEGABYTE:.0f} MB are pinned; "
                 "unpin or delete runs, or set EXPLORER_STORE_MB higher."
             )
-        for path in self.trash.glob("*") if self.used() + needed > self.limit else ():
-            path.unlink(missing_ok=True)
-        for card in reversed(cards):
-            if self.used() + needed <= self.limit:
+        over = self.used() + needed - self.limit
+        deleted = list(self.trash.glob("*"))
+        for paths in (deleted, *([self._path(card.id), self._card_path(card.id)] for card in reversed(cards) if not card.pinned)):
+            if over <= 0:
                 return
-            if not card.pinned:
-                self._path(card.id).unlink(missing_ok=True)
-                self._card_path(card.id).unlink(missing_ok=True)
+            for path in paths:
+                over -= _size(path)
+                path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

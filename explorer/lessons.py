@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from engines import Step, Trace
 from explorer import ASSETS
+from explorer.boards import boards, gained
 
 LESSONS, GLOSSARY = ASSETS / "lessons", ASSETS / "glossary.json"
 CLOSE = 0.01  # a fact of a lesson is written with two decimals
@@ -130,9 +132,9 @@ def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
     """(what, claimed, found) for everything that the stop's check names."""
     check, step, offset = stop.check, trace.steps[stop.step - 1], len(trace.header.prompt_ids)
     pieces = {piece.id: piece.text for piece in trace.pieces}
-    board = answer(trace, stop.step)
+    board = next(islice(boards(trace), stop.step, None))[offset:]
     commits = step.commits
-    yield from _counts(trace, stop, step)
+    yield from _counts(trace, stop, step, gained(trace, board))
     if check.causes:
         yield "causes", check.causes, dict(Counter(commits.causes)) if commits else {}
     for place, piece in check.wrote.items():
@@ -156,13 +158,13 @@ def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
         yield from _choice(step, check.choice)
 
 
-def _counts(trace: Trace, stop: Stop, step: Step) -> Iterator[tuple[str, Any, Any]]:
+def _counts(trace: Trace, stop: Stop, step: Step, tokens: int) -> Iterator[tuple[str, Any, Any]]:
     check, tree, done = stop.check, step.tree, trace.steps[: stop.step]
     found: dict[str, Any] = {
         "commits": sum(token >= 0 for token in step.commits.tokens) if step.commits else 0,
         "drafted": len(tree.parents) - 1 if tree else None,
         "accepted": sum(tree.accepted) - 1 if tree else None,
-        "tokens": _tokens(trace, stop.step),
+        "tokens": tokens,
         "fed": step.tokens_fed,
         "forwards": sum(sum(one.forwards.values()) for one in done),
         "steps": len(trace.steps),
@@ -194,26 +196,3 @@ def _choice(step: Step, claim: ChoiceClaim) -> Iterator[tuple[str, Any, Any]]:
         yield f"deciding value of {value:.3f} above {claim.above}", True, value > claim.above
     if claim.below is not None:
         yield f"deciding value of {value:.3f} below {claim.below}", True, value < claim.below
-
-
-def answer(trace: Trace, steps: int) -> list[int | None]:
-    """The places behind the prompt after so many steps: token ids, None where nothing stands. A token of -1 ends the board."""
-    offset = len(trace.header.prompt_ids)
-    board: dict[int, int | None] = {}
-    for step in trace.steps[:steps]:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            if token < 0:
-                board = {place: held for place, held in board.items() if place < position}
-            else:
-                board[position] = None if token == trace.header.mask_id else token
-    return [board.get(place) for place in range(offset, max(board, default=offset - 1) + 1)]
-
-
-def _tokens(trace: Trace, steps: int) -> int:
-    """Tokens before the first end mark after so many steps, as the player counts them."""
-    ends, n = set(trace.header.eos_ids), 0
-    for token in answer(trace, steps):
-        if token in ends:
-            break
-        n += token is not None
-    return n

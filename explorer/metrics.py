@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import msgspec
 
 from engines import Trace
+from explorer.boards import boards, gained
 from explorer.definitions import DEFINITIONS, LOST, Kind, fill, needs
 from explorer.hindsight import CAVEAT, coverage, hindsight
 
@@ -306,27 +308,16 @@ def _defined(name: str, value: float | None, known: Mapping[str, float | str | N
 
 
 def growth(trace: Trace) -> list[tuple[int, float]]:
-    """(forwards so far, tokens so far) after each step, tokens counted as in `Totals`: filled places before the first end mark. None without forwards."""
+    """(forwards so far, tokens so far) before the first step and after each one; empty where forwards were not recorded."""
     if "forwards" in trace.header.missing:
         return []
-    header = trace.header
-    first, ends, mask = len(header.prompt_ids), set(header.eos_ids), header.mask_id
-    board: dict[int, int] = {}
-    points, forwards = [(0, 0.0)], 0
-    for step in trace.steps:
-        forwards += sum(step.forwards.values())
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            if token < 0:
-                board = {at: one for at, one in board.items() if at < position}
-            else:
-                board[position] = token
-        end = min((at for at, token in board.items() if token in ends and at >= first), default=None)
-        points.append((forwards, float(sum(token != mask and at >= first and (end is None or at < end) for at, token in board.items()))))
-    return points
+    start = len(trace.header.prompt_ids)
+    spent = accumulate((sum(step.forwards.values()) for step in trace.steps), initial=0)
+    return [(forwards, float(gained(trace, board[start:]))) for forwards, board in zip(spent, boards(trace), strict=True)]
 
 
 def confidence_by_step(trace: Trace) -> list[tuple[int, float]]:
-    """(forwards so far, mean probability of the tokens written) for each step that recorded probabilities. None without forwards."""
+    """(forwards so far, mean probability of the tokens written) for each step that recorded probabilities; empty where forwards were not."""
     if "forwards" in trace.header.missing:
         return []
     points, forwards = [], 0

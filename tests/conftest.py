@@ -65,3 +65,14 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=binary, args=FLAGS.split())
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def registry_unchanged() -> Iterator[None]:
+    """Methods that a test loads from files of its own are forgotten afterwards."""
+    from engines.core.registry import registry
+
+    before = dict(registry().methods)
+    yield
+    registry().methods.clear()
+    registry().methods.update(before)

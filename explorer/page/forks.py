@@ -16,6 +16,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.page import tables
+from explorer.page.controls import LENGTH
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs, say
 from explorer.page.limits import SLOTS
@@ -23,7 +24,6 @@ from explorer.page.parts import forker
 from explorer.page.sessions import Session
 
 MAX_REQUEST = 40_000  # characters of a request
-FIXED = "max_new_tokens"  # no edit may change it, so it has no control
 
 Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
 Place = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -135,14 +135,14 @@ def _summary(feed: Feed, where: str, stopped: bool) -> str:
 
 
 def offered(methods: Mapping[str, MethodInfo]) -> str:
-    """The methods with their parameters, for the controls of the panel, as JSON."""
+    """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may change."""
     names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol")
     found = [
         {
             "slug": info.slug,
             "title": info.title,
             "kind": info.kind,
-            "params": [{name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())} for p in info.params if p.name != FIXED],
+            "params": [{name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())} for p in info.params if p.name != LENGTH],
         }
         for info in methods.values()
     ]

@@ -163,17 +163,17 @@ def section(tab: gr.Tab, desk: Any, tabs: gr.Tabs, outputs: list[Any]) -> None:
     """The list of kept runs in its tab; it is read when the tab is opened."""
     gr.Markdown("Your runs, newest first. Open one, or add it beside what the players show.", elem_classes=["lead"])
     shown = runs_list()
-    shown.submit(_answer(desk), shown, [shown, *outputs, tabs], **LIGHT)
+    shown.submit(_answer(desk, len(outputs) + 1), shown, [shown, *outputs, tabs], **LIGHT)
     tab.select(lambda: desk.shelf.listing(), None, shown, **LIGHT)
 
 
-def _answer(desk: Any) -> Callable[..., tuple[Any, ...]]:
-    """What the list asks for: to show a run, or to change one."""
+def _answer(desk: Any, others: int) -> Callable[..., tuple[Any, ...]]:
+    """What the list asks for: to show a run, or to change one. others: outputs beside the list itself."""
 
     def answer(text: Any, request: gr.Request) -> tuple[Any, ...]:
         asked = _asked(text)
         if asked.get("act") not in ("open", "add"):
-            return (desk.shelf.act(asked), *[gr.skip()] * (len(("bus", "status", "results")) + 1))
+            return (desk.shelf.act(asked), *[gr.skip()] * others)
         shown, moved = desk.open_kept(str(asked.get("id", ""))[:64], asked["act"] == "add", request)
         return (
             desk.shelf.listing(asked.get("page", 0) if isinstance(asked.get("page"), int) else 0),

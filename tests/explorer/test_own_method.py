@@ -7,18 +7,10 @@ import json
 import pytest
 
 import engines
-from engines.core.registry import registry
 from explorer import cli
 from explorer.verdict import judge
 
-
-@pytest.fixture(autouse=True)
-def unchanged():
-    """Nothing that a test loads stays in the registry."""
-    before = dict(registry().methods)
-    yield
-    registry().methods.clear()
-    registry().methods.update(before)
+pytestmark = pytest.mark.usefixtures("registry_unchanged")
 
 
 @pytest.fixture

@@ -80,13 +80,13 @@ def test_a_stopped_sweep_goes_on_and_a_changed_grid_reuses(model, tmp_path):
 
 
 def test_the_key_is_of_all_that_decides(model, monkeypatch):
-    cell = Cell(0, "threshold", {"max_new_tokens": 16, "threshold": 0.9}, "sort", 0, "sort: Mia, Leo", 0)
+    cell = Cell(0, "threshold", {"max_new_tokens": 16, "threshold": 0.9}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
     (key,) = cells.keys([cell], model)
     others = [
-        Cell(0, "factor", cell.params, cell.task, 0, cell.prompt, 0),
-        Cell(0, cell.method, {**cell.params, "threshold": 0.8}, cell.task, 0, cell.prompt, 0),
-        Cell(0, cell.method, cell.params, cell.task, 0, "sort: Mia, Ada", 0),
-        Cell(0, cell.method, cell.params, cell.task, 0, cell.prompt, 1),
+        Cell(0, "factor", cell.params, cell.task, 0, cell.prompt, cell.answer, 0),
+        Cell(0, cell.method, {**cell.params, "threshold": 0.8}, cell.task, 0, cell.prompt, cell.answer, 0),
+        Cell(0, cell.method, cell.params, cell.task, 0, "sort: Mia, Ada", "Ada Mia", 0),
+        Cell(0, cell.method, cell.params, cell.task, 0, cell.prompt, cell.answer, 1),
     ]
     made = cells.keys(others, model) + cells.keys([cell], engines.load_model("oracle")) + cells.keys([cell], engines.load_model(MODEL, dtype="bfloat16"))
     assert len({key, *made}) == 7 and None not in made
@@ -104,20 +104,16 @@ def test_weights_that_cannot_be_told_apart_are_never_reused(model, monkeypatch):
     assert sweep.fresh == 1 and not kept._all
 
 
+@pytest.mark.usefixtures("registry_unchanged")
 def test_an_own_method_is_known_by_its_text(model, tmp_path):
-    before = dict(registry().methods)
-    try:
-        path = tmp_path / "my.py"
-        path.write_text((cli.TEMPLATES / "masked.py").read_text())
-        engines.load_method_file(path)
-        cell = Cell(0, "my-masked", {}, "sort", 0, "sort: Mia, Leo", 0)
-        first = cells.keys([cell], model)
-        path.write_text(path.read_text() + "# changed\n")
-        engines.load_method_file(path)
-        assert cells.keys([cell], model) != first
-    finally:
-        registry().methods.clear()
-        registry().methods.update(before)
+    path = tmp_path / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    engines.load_method_file(path)
+    cell = Cell(0, "my-masked", {}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
+    first = cells.keys([cell], model)
+    path.write_text(path.read_text() + "# changed\n")
+    engines.load_method_file(path)
+    assert cells.keys([cell], model) != first
 
 
 def test_places_for_cells_forget_the_oldest_and_survive_damage(tmp_path):
@@ -233,7 +229,7 @@ def test_workers_stop_at_once(model):
 
 
 def test_a_worker_that_fails_is_a_sentence():
-    cell = Cell(0, "no-such-method", {}, "sort", 0, "sort: Mia", 0)
+    cell = Cell(0, "no-such-method", {}, "sort", 0, "sort: Mia", "Mia", 0)
     run = workers.in_processes(workers.task(MODEL, {}, 1), 1, [cell, None], lambda: False)
     assert "unknown method" in next(run).refused  # a refusal is an outcome ...
     with pytest.raises(engines.UserError, match="a worker failed: AttributeError"):  # ... and a failure is not

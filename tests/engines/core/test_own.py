@@ -18,13 +18,7 @@ PROMPT = "sort: Mia, Leo, Ada"
 MASKED = (TEMPLATES[0].parent / "masked.py").read_text()
 
 
-@pytest.fixture(autouse=True)
-def unchanged():
-    """Nothing that a test loads stays in the registry."""
-    before = dict(registry().methods)
-    yield
-    registry().methods.clear()
-    registry().methods.update(before)
+pytestmark = pytest.mark.usefixtures("registry_unchanged")
 
 
 def own(path: Path) -> engines.MethodInfo:
