@@ -11,8 +11,9 @@ from engines import UserError
 from explorer.cli_io import check_target, printable, read_traces
 
 FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
-VIEWS = ("board", "step", "tree", "curve")
+VIEWS = ("board", "step", "tree", "curve", "work")
 CLOCKS = ("steps", "forwards", "seconds")
+SEEN = "board: all steps (default of a figure); step: the tokens after one (default of a film); tree; curve; work: when each model computed, in seconds"
 SAID = {
     "svg": "a figure of one trace or several, fit for a paper",
     "png": "the same as pixels",
@@ -25,7 +26,7 @@ def add_arguments(export: argparse.ArgumentParser, kind: Any) -> None:
     """Declare the options of `export` that make pictures; `kind` is its group of targets."""
     for name, said in SAID.items():
         kind.add_argument(f"--{name}", metavar="FILE", help=f"{said}; - is standard output")
-    export.add_argument("--view", choices=VIEWS, help="board: all steps (default of a figure); step: the tokens after one (default of a film); tree; curve")
+    export.add_argument("--view", choices=VIEWS, help=SEEN)
     export.add_argument("--step", type=int, metavar="N", help="of a figure with --view step or tree: the step as `replay` numbers it")
     export.add_argument("--clock", choices=CLOCKS, help="what runs from top to bottom, from left to right, or in a film (default there: seconds)")
     export.add_argument("--speed", type=float, metavar="X", help="of a film: 0.5 is half as fast as measured (default 1)")

@@ -78,7 +78,7 @@ DEFINITIONS: dict[str, Definition] = {
         "end marks and padding do not count as tokens, although a masked model spends forwards on them",
     ),
     "model_seconds": Definition(
-        "Model time", "seconds", "measured", "clock around every model call, summed; warm-up excluded", "summed over {forwards} forwards", ["time"]
+        "Model time", "seconds", "measured", "time in which a model call ran; warm-up excluded", "summed over {forwards} forwards", ["time"]
     ),
     "method_seconds": Definition(
         "Method time",

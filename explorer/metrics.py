@@ -17,6 +17,7 @@ from engines import Trace
 from explorer.boards import boards, gained
 from explorer.definitions import DEFINITIONS, LOST, Kind, fill, needs
 from explorer.hindsight import CAVEAT, coverage, hindsight
+from explorer.work import work
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ def _number(value: float, unit: str) -> str:
 
 def measure(trace: Trace) -> list[Metric]:
     """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
-    found = [*counts(trace), *times(trace), *tree_metrics(trace), *choice_metrics(trace), *hindsight_metrics(trace)]
+    found = [*counts(trace), *times(trace), *work_metrics(trace), *tree_metrics(trace), *choice_metrics(trace), *hindsight_metrics(trace)]
     return [without(metric, trace) for metric in found]
 
 
@@ -121,6 +122,24 @@ def times(trace: Trace) -> list[Metric]:
         _defined("warmup_seconds", trace.header.warmup_seconds, known, where),
         _defined("wall_seconds", end.wall_seconds, known, where),
     ]
+
+
+def work_metrics(trace: Trace) -> list[Metric]:
+    """How long each model computed and how long two of them did at once; empty for a run of one model."""
+    done, where = work(trace), conditions(trace)
+    if len(done.rows) < 2:
+        return []
+    busy = {lane: done.busy(lane) for lane in done.rows}
+    said = [(f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran") for lane, seconds in busy.items()]
+    terms = f"{' + '.join(f'{s:.6f} s' for s in busy.values())} − {done.any:.6f} s" if len(busy) == 2 else ""
+    return [
+        *(Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where) for n, label, v, f in said),
+        _derived("shared_seconds", "Computing at once", done.shared, "seconds", "time in which two models computed: the sum of both − any", where, terms),
+        _derived(
+            "shared_share", "Share at once", ratio(done.shared, done.any), "share", "computing at once ÷ time in which any model computed", where,
+            f"{done.shared:.6f} s ÷ {done.any:.6f} s",
+        ),
+    ]  # fmt: skip
 
 
 def tree_metrics(trace: Trace) -> list[Metric]:

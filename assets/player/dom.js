@@ -58,6 +58,9 @@ export function select(label, options, value, choose) {
   return el("label", { class: "dx-select" }, el("span", {}, label), box);
 }
 
+/** A curve over steps that breaks off where there is no value. */
+export const curve = (values, y) => values.map((v, i) => (v == null ? "" : `${values[i - 1] == null ? "M" : "L"}${i + 0.5},${y(v).toFixed(2)}h0.01`)).join("");
+
 /** A state of the board as the legends show it. */
 export const legend = ({ states }, state, text = states[state].label) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
 

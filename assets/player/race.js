@@ -46,6 +46,20 @@ export function standing(run, t) {
   return { steps: t, forwards, seconds: model + method, ...found, missing };
 }
 
+/** Lane -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/work.py. */
+export function work(run) {
+  const rows = new Map(), once = [];
+  run.steps.forEach(({ lanes = [] }, t) => {
+    const calls = lanes.filter((call) => call.measured !== false), shift = run.axes.seconds[t] - Math.min(...calls.map((call) => call.start));
+    calls.forEach(({ lane, start, end }, i) => {
+      if (!rows.has(lane)) rows.set(lane, []);
+      rows.get(lane).push([start + shift, end + shift]);
+      for (const b of calls.slice(i)) if (b.lane !== lane && b.start < end && start < b.end) once.push([Math.max(start, b.start) + shift, Math.min(end, b.end) + shift]);
+    });
+  });
+  return rows.size > 1 ? rows.set("at once", once) : new Map();
+}
+
 const answer = (run, ids = run.end.output_ids) => ids.slice(0, endOf(run, ids));
 const asked = (run) => run.header.params?.max_new_tokens;
 

@@ -46,10 +46,10 @@ export function receipt(name, value, run, known, at) {
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 
-function modelRow({ role, name, parameters, dtype, device = "cpu", threads = 1, sha256, revision }) {
-  const facts = [name, parameters && `${COMPACT.format(parameters)} parameters`, dtype, device, threads && `${threads} thread${threads > 1 ? "s" : ""}`, revision && `revision ${revision}`];
-  return [`model (${role})`, `${facts.filter(Boolean).join(", ")}; weights sha256 ${sha256 || "not recorded"}`];
-}
+export const ofModel = ({ name, parameters, dtype, device = "cpu", threads = 1 }) =>
+  [name, parameters && `${COMPACT.format(parameters)} parameters`, dtype, device, threads && `${threads} thread${threads > 1 ? "s" : ""}`].filter(Boolean).join(", ");
+
+const modelRow = (m) => [`model (${m.role})`, `${ofModel(m)}${m.revision ? `, revision ${m.revision}` : ""}; weights sha256 ${m.sha256 || "not recorded"}`];
 
 /** {title, kind, about, sections: [[heading, rows of [name, text]]]} from the facts of a number, the numbers of its run and the run's header. */
 export function compose({ label, kind, value, formula, terms = "", counts = [], note = "", at = "" }, known, header) {

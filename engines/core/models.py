@@ -216,7 +216,8 @@ KINDS: dict[str, type] = {"causal": CausalLM, "masked": MaskedLM, "block": Block
 class Meter:
     """What the model calls since the last step cost.
 
-    Two models may be called from two threads at once: each call is booked whole, and `seconds` is the sum over the calls, those that overlapped included.
+    Two models may be called from two threads at once: each call is booked whole, and `seconds` is the time in which any call ran, so that what two of
+    them share counts once.
     """
 
     forwards: dict[str, int] = field(default_factory=dict)
@@ -225,6 +226,8 @@ class Meter:
     calls: list[tuple[str, float, float, int]] = field(default_factory=list)  # role, began, ended (on time.perf_counter), tokens fed
     forbidden: dict[int, set[int]] = field(default_factory=dict)  # position -> tokens, from edits; lives as long as the run
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+    _running: int = field(default=0, repr=False, compare=False)
+    _since: float = field(default=0.0, repr=False, compare=False)  # when the first of the calls that run now began
 
     def reset(self) -> None:
         """Start a new step."""
@@ -233,12 +236,19 @@ class Meter:
     def call(self, role: str, device: str, fed: int, work: Any) -> Any:
         """Run `work()` on the clock and book it under `role`."""
         synchronise(device)
-        began = time.perf_counter()
-        result = work()
-        synchronise(device)
-        ended = time.perf_counter()
         with self.lock:
-            self.seconds += ended - began
+            began = time.perf_counter()
+            self._since = self._since if self._running else began
+            self._running += 1
+        try:
+            result = work()
+            synchronise(device)
+        finally:
+            with self.lock:
+                ended = time.perf_counter()
+                self._running -= 1
+                self.seconds += 0.0 if self._running else ended - self._since
+        with self.lock:
             self.calls.append((role, began, ended, fed))
             self.forwards[role] = self.forwards.get(role, 0) + 1
             self.tokens_fed += fed

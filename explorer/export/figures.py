@@ -5,6 +5,7 @@ figure([a, b], view="board", clock="seconds")        # two runs on one scale
 figure(trace, view="step", step=7, format="png")     # the tokens after a step
 figure(trace, view="tree", step=3)                   # what was drafted and accepted in it
 figure([a, b, c], view="curve", clock="forwards")    # tokens over cost
+figure([a, b], view="work")                          # when draft and target computed, in measured seconds
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from explorer.export import fonts, look, raster
 from explorer.export.drawing import Drawing, svg
 from explorer.export.playback import CLOCKS, Clock, Playback
 from explorer.export.plot import Axes, Series, plot, plot_legend
+from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, grid, heading, legend, names, overview, shared_scale, token_board, totals
 
-VIEWS = ("board", "step", "tree", "curve")
+VIEWS = ("board", "step", "tree", "curve", "work")
 PAGE = 7.0  # inches: the whole width of a page; one column is about 3.3
 MAX_RUNS = 8
 MAX_HEIGHT = 2000.0  # points
@@ -39,7 +41,8 @@ def figure(
 ) -> str | bytes:
     """A figure of one trace or several. Raises UserError where it cannot be drawn.
 
-    view: board (all steps), step (tokens after one), tree (draft tree of one), curve (tokens over the clock). step: its number as `replay` shows it; the
+    view: board (all steps), step (tokens after one), tree (draft tree of one), curve (tokens over the clock), work
+    (when each model computed, always in seconds). step: its number as `replay` shows it; the
     last one that fits the view if not given. clock: steps, forwards or seconds. width: inches, 3.3 is a column and 7 a page. dpi: of a PNG.
     """
     several = [traces] if isinstance(traces, Trace) else list(traces)
@@ -53,7 +56,9 @@ def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = N
     """The figure as a drawing, for either writer. Raises UserError."""
     if view not in VIEWS:
         raise UserError(f"view={str(view)[:20]} is not allowed; choose {', '.join(VIEWS)}.")
-    unit = checked_clock(clock or ("forwards" if view == "curve" else "steps"))
+    unit = checked_clock(clock or {"curve": "forwards", "work": "seconds"}.get(view, "steps"))
+    if view == "work" and unit != "seconds":
+        raise UserError(f"view=work has measured times only, no clock={unit}; choose seconds.")
     if not 1 <= len(traces) <= MAX_RUNS:
         raise UserError(f"{len(traces)} traces do not make a figure; give 1 to {MAX_RUNS}.")
     if not isinstance(width, (int, float)) or not 2 <= width <= 20:
@@ -64,6 +69,8 @@ def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = N
     drawing = Drawing(72 * width, 0, _title(runs, view))
     if view == "curve":
         _curve(drawing, runs, unit)
+    elif view == "work":
+        drawing.height = MARGIN + timeline(drawing, runs, MARGIN, MARGIN, drawing.width - 2 * MARGIN)
     else:
         _panels(drawing, runs, view, step, unit)
     if drawing.height > MAX_HEIGHT:
@@ -86,7 +93,7 @@ def _checked_dpi(dpi: int) -> int:
 
 
 def _title(runs: Sequence[Playback], view: str) -> str:
-    what = {"board": "Token board over steps", "step": "Token board", "tree": "Draft tree", "curve": "Tokens over cost"}[view]
+    what = {"board": "Token board over steps", "step": "Token board", "tree": "Draft tree", "curve": "Tokens over cost", "work": "Work over time"}[view]
     return f"{what}: {' and '.join(run.header.title for run in runs)}"
 
 

@@ -12,7 +12,13 @@ from engines import Trace, UserError
 from explorer.page.handlers import Handlers, named, say
 from explorer.page.parts import fresh
 
-VIEWS = [("Board over all steps", "board"), ("Tokens after a step", "step"), ("Draft tree of a step", "tree"), ("Tokens over cost (no film)", "curve")]
+VIEWS = [
+    ("Board over all steps", "board"),
+    ("Tokens after a step", "step"),
+    ("Draft tree of a step", "tree"),
+    ("Tokens over cost (no film)", "curve"),
+    ("Draft and target over seconds (no film)", "work"),
+]
 CLOCKS = [("Seconds (measured)", "seconds"), ("Forward passes", "forwards"), ("Steps", "steps")]
 WIDTHS = [("Page, 7 in", "7"), ("Column, 3.3 in", "3.3")]
 SPEEDS = [("2×", "2"), ("1× (as measured)", "1"), ("0.5×", "0.5"), ("0.25×", "0.25"), ("0.1×", "0.1"), ("0.05×", "0.05")]

@@ -4,10 +4,9 @@ import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
-import { lost, numbers, receipt } from "../receipt.js";
-import { openReceipt } from "./receipt.js";
+import { lost, numbers, ofModel, receipt } from "../receipt.js";
+import { figure } from "./receipt.js";
 
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
 const FIGURES = [
@@ -24,15 +23,14 @@ const FIGURES = [
 export class Counters {
   load(run, dom) {
     this.run = run;
-    this.items = FIGURES.map(([name, label, figure]) => {
-      const value = el("strong", {}, "–"), { kind } = DEFINITIONS[name];
-      const open = (event) => openReceipt(event.currentTarget, receipt(name, figure(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`));
-      const button = el("button", { type: "button", class: "dx-figure", title: "How was this obtained?", "aria-haspopup": "dialog", onclick: open },
-        el("span", { class: "dx-name" }, label), value, el("small", { "data-origin": kind }, kind));
+    this.items = FIGURES.map(([name, label, tell]) => {
+      const value = el("strong", {}, "–"), { kind } = DEFINITIONS[name], made = () => receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
+      const button = figure(el("span", { class: "dx-name" }, label), made, { class: "dx-figure" });
+      button.append(value, el("small", { "data-origin": kind }, kind));
       return { button, value };
     });
     const { header } = run;
-    const models = (header.models ?? []).map((m) => [`${m.role}: ${m.name}`, m.parameters ? `${COMPACT.format(m.parameters)} parameters` : "", m.dtype, m.device ?? "cpu", m.threads === 0 ? "" : `${m.threads ?? 1} thread${(m.threads ?? 1) > 1 ? "s" : ""}`].filter(Boolean).join(", "));
+    const models = (header.models ?? []).map((m) => `${m.role}: ${ofModel(m)}`);
     const machine = [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · ");
     dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
   }
@@ -41,7 +39,7 @@ export class Counters {
     const { run } = this, tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
     this.t = t;
     this.values = { ...run.sums[t], t, steps: run.length, tokens };
-    FIGURES.forEach(([name, , figure], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : figure(this.values)));
+    FIGURES.forEach(([name, , tell], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)));
   }
 
   describe() {

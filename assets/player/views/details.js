@@ -36,12 +36,11 @@ export function details(run, { position, token, state, entry }, t, theme) {
   if (entry) facts.push(`step ${entry.step + 1}`, `cause: ${entry.cause}`);
   if (entry?.probability != null) facts.push(`probability ${number(entry.probability)}`);
   const out = [el("code", { class: "dx-whole" }, piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph), el("p", {}, facts.join(" · "))];
-  if (index < 0) out.push(el("p", { class: "dx-none" }, entry || token === null ? "The run has not begun." : "Part of the prompt."));
-  else if (token !== null && !entry) out.push(el("p", { class: "dx-none" }, "Part of the prompt."));
-  if (index >= 0 && (token === null || entry)) {
+  if (token !== null && !entry) out.push(el("p", { class: "dx-none" }, "Part of the prompt."));
+  else if (index < 0) out.push(el("p", { class: "dx-none" }, "The run has not begun."));
+  else {
     const table = scores(run, index, position);
-    out.push(el("h4", {}, `Candidates in step ${index + 1}`));
-    out.push(candidates ? bars(run, candidates, token) : el("p", { class: "dx-none" }, "No candidates recorded at this step."));
+    out.push(el("h4", {}, `Candidates in step ${index + 1}`), candidates ? bars(run, candidates, token) : el("p", { class: "dx-none" }, "No candidates recorded at this step."));
     if (table) out.push(el("h4", {}, `Scores in step ${index + 1}`), table);
   }
   return out;

@@ -1,7 +1,7 @@
 // Named numbers of the method, one small curve each, with the value at the cursor.
 
 import { number } from "../codec.js";
-import { el, pool, set, setText, svg, timeline } from "../dom.js";
+import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
 
 const H = 36;
 
@@ -28,11 +28,9 @@ export class Facts {
     pool(this.box, this.names.length, this.make);
     this.names.forEach((name, i) => {
       const values = run.steps.map((step) => step.facts?.[name] ?? null), some = values.filter((v) => v !== null);
-      const lo = Math.min(...some), hi = Math.max(...some), y = (v) => (H - 3 - ((v - lo) / (hi - lo || 1)) * (H - 6)).toFixed(2);
-      let open = false;
-      const d = values.map((v, k) => (v === null ? ((open = false), "") : `${open ? "L" : ((open = true), "M")}${k + 0.5},${y(v)}h0.01`)).join("");
+      const lo = Math.min(...some), hi = Math.max(...some), y = (v) => H - 3 - ((v - lo) / (hi - lo || 1)) * (H - 6);
       set(this.lines[i].picture, { viewBox: `0 0 ${run.length} ${H}` });
-      set(this.lines[i].path, { d });
+      set(this.lines[i].path, { d: curve(values, y) });
       setText(this.lines[i].name, name.replaceAll("_", " "));
       setText(this.lines[i].range, `${number(lo)} to ${number(hi)}`);
     });

@@ -3,7 +3,7 @@
 import { number, seconds } from "../codec.js";
 import { UNITS } from "../clock.js";
 import { el, pool, set, setText, svg } from "../dom.js";
-import { growth, SLACK, standing } from "../race.js";
+import { growth, SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
 import { figure } from "./receipt.js";
 
@@ -63,15 +63,19 @@ export class Race {
 
   #draw(runners) {
     const { unit, end } = this.group, most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
-    this.rows = pool(this.lanes, runners.length, () => el("div", { class: "dx-lane" }, el("span", { class: "dx-runner" }),
-      el("div", { class: "dx-track" }, svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path")), el("i"), el("div", { class: "dx-veil" }), el("div", { class: "dx-hand" })),
+    this.rows = pool(this.lanes, runners.length, () => el("div", { class: "dx-lane" }, el("span", { class: "dx-runner" }, el("span"), el("small")),
+      el("div", { class: "dx-track" }, svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")), el("i"), el("div", { class: "dx-veil" }), el("div", { class: "dx-hand" })),
       el("span", { class: "dx-count" }))).map((row, i) => {
       const [name, track, count] = row.childNodes, [picture, stop, veil, hand] = track.childNodes, { run, slot } = runners[i], axis = run.axes[unit], points = growth(run);
       const title = run.header.title || run.header.method, last = axis.at(-1), over = untimed(run, unit) ? "no place on this clock was recorded:" : run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
-      setText(name, `${slot + 1} ${title}`);
+      const strips = [...(unit === "seconds" && !untimed(run, unit) ? work(run) : [])], y = (i) => most * (1.1 + 0.6 * i);
+      setText(name.firstChild, `${slot + 1} ${title}`);
+      setText(name.lastChild, strips.map(([lane, spells]) => `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`).join("\n"));
+      track.style.height = `${20 + 12 * strips.length}px`;
       name.title = title;
-      set(picture, { viewBox: `0 0 ${end || 1} ${most}` });
+      set(picture, { viewBox: `0 0 ${end || 1} ${y(strips.length) - most / 10}` });
       set(picture.firstChild, { d: `M0,${most}${points.slice(0, axis.length).map((n, t) => `H${axis[t]}V${most - n}`).join("")}V${most}Z` });
+      set(picture.lastChild, { d: strips.map(([, spells], i) => spells.map(([a, b]) => `M${a},${y(i)}H${b}V${y(i + 0.8)}H${a}Z`).join("")).join("") });
       set(track, { role: "img", "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() });
       setText(stop, run.end ? "■" : "▸");
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;

@@ -1,7 +1,7 @@
 // Which option ran at each step, and the quantity that decided, with the line it was held against.
 
 import { number } from "../codec.js";
-import { el, set, setText, svg, timeline } from "../dom.js";
+import { curve, el, set, setText, svg, timeline } from "../dom.js";
 
 const H = 110, BAND = 18; // units of the drawing; x runs over steps
 
@@ -31,22 +31,12 @@ export class Ribbon {
       if (last?.chosen === choice.chosen && last.end === i) last.end = i + 1;
       else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
     });
-    const curve = (pick) => {
-      let open = false;
-      return choices.map((c, i) => {
-        const v = c && pick(c);
-        if (v === null || v === undefined) return (open = false), "";
-        const command = open ? "L" : "M";
-        open = true;
-        return `${command}${i + 0.5},${y(v).toFixed(2)}`;
-      }).join("");
-    };
-    const stroke = (kind, d) => svg("path", { class: kind, d });
+    const stroke = (kind, name) => svg("path", { class: kind, d: curve(choices.map((c) => c?.[name]), y) });
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
       ...stretches.map(({ chosen, start, end }) => svg("rect", { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` }, svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`))),
       ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i + 1},0V${H}` }, svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`))] : [])),
-      stroke("dx-threshold", curve((c) => c.threshold)), stroke("dx-raw", curve((c) => c.raw)), stroke("dx-smooth", curve((c) => c.value)));
+      stroke("dx-threshold", "threshold"), stroke("dx-raw", "raw"), stroke("dx-smooth", "value"));
     this.legend.replaceChildren(
       ...this.options.map((option, i) => el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option)),
       ...[["dx-smooth", known[0]?.quantity ?? "value"], ["dx-raw", "raw reading"], ["dx-threshold", "threshold"], ["dx-switch", "switch"]].map(([kind, name]) =>
