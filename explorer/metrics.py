@@ -131,10 +131,9 @@ def work_metrics(trace: Trace) -> list[Metric]:
         return []
     busy = {lane: done.busy(lane) for lane in done.rows}
     said = [(f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran") for lane, seconds in busy.items()]
-    terms = f"{' + '.join(f'{s:.6f} s' for s in busy.values())} − {done.any:.6f} s" if len(busy) == 2 else ""
     return [
         *(Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where) for n, label, v, f in said),
-        _derived("shared_seconds", "Computing at once", done.shared, "seconds", "time in which two models computed: the sum of both − any", where, terms),
+        _derived("shared_seconds", "Computing at once", done.shared, "seconds", "time in which calls of two models ran: the overlap of their measured calls", where),
         _derived(
             "shared_share", "Share at once", ratio(done.shared, done.any), "share", "computing at once ÷ time in which any model computed", where,
             f"{done.shared:.6f} s ÷ {done.any:.6f} s",

@@ -63,8 +63,8 @@ def lasting(spells: Iterable[Spell], least: int) -> list[Spell]:
     """When at least so many of the spells last: spells that do not touch, from early to late."""
     found: list[Spell] = []
     running = 0
-    for at, change in sorted(edge for start, end in spells for edge in ((start, 1), (end, -1))):
-        if running >= least and at > found[-1][1]:
+    for at, change in sorted((edge for start, end in spells for edge in ((start, 1), (end, -1))), key=lambda edge: (edge[0], -edge[1])):
+        if running >= least:
             found[-1] = (found[-1][0], at)
         running += change
         if change > 0 and running == least:

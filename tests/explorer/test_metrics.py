@@ -12,6 +12,7 @@ import pytest
 from engines import Trace
 from explorer import metrics
 from explorer.metrics import measure
+from explorer.work import lasting, work
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "speculative" / "metrics.json"
 
@@ -131,3 +132,32 @@ def test_golden_names(case: dict):
         "wasted_nodes": metrics.wasted_nodes(accepted, nodes),
     }
     assert got == pytest.approx(expect, rel=1e-12)
+
+
+def call(lane: str, start: float, end: float, measured: bool = True) -> dict:
+    return {"lane": lane, "start": start, "end": end, **({} if measured else {"measured": False})}
+
+
+def test_two_models_at_once():
+    """Two steps with half a second of recording between them; modelled work does not count, and the calls keep their places inside their step."""
+    first = [call("draft", 1.0, 1.1), call("draft", 1.1, 1.3), call("target", 1.2, 1.5), call("draft on its own", 0.0, 9.0, measured=False)]
+    second = [call("target", 2.1, 2.4), call("draft", 2.0, 2.2)]
+    one = trace([{"lanes": first, "model_seconds": 0.5, "method_seconds": 0.1}, {"lanes": second, "model_seconds": 0.4, "method_seconds": 0.0}], [3, 4])
+    done = work(one)
+    assert {lane: [pytest.approx(spell) for spell in spells] for lane, spells in done.rows.items()} == {
+        "draft": [(0.0, 0.3), (0.6, 0.8)],
+        "target": [(0.2, 0.5), (0.7, 1.0)],
+    }
+    assert done.at_once == [pytest.approx((0.2, 0.3)), pytest.approx((0.7, 0.8))] and done.seconds == pytest.approx(1.0)
+    found = {metric.name: metric for metric in measure(one)}
+    assert found["busy_draft"].value == pytest.approx(0.5) and found["busy_target"].value == pytest.approx(0.6)
+    assert found["shared_seconds"].value == pytest.approx(0.2) and found["shared_share"].shown == "22.2 %"
+    assert found["shared_share"].terms == "0.200000 s ÷ 0.900000 s" and found["shared_seconds"].kind == "derived"
+
+
+def test_one_model_or_no_clock_has_no_work_to_compare():
+    alone = trace([{"lanes": [call("target", 0, 1)]}], [3])
+    untimed = trace([{"lanes": [call("target", 0, 1), call("draft", 0, 1)]}], [3], missing=["model_seconds"])
+    assert not any(name.startswith(("busy_", "shared_")) for one in (alone, untimed) for name in values(one))
+    assert list(work(alone).rows) == ["target"] and work(untimed).rows == {}
+    assert lasting([(0, 2), (1, 3), (1, 1.5), (4, 5)], 1) == [(0, 3), (4, 5)] and lasting([(0, 2), (1, 3), (2, 4)], 2) == [(1, 3)]

@@ -23,8 +23,9 @@ from explorer.export.playback import Playback
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
 from explorer.export.views import nice, overview, shared_scale
 from explorer.store import gallery
+from explorer.work import work
 from tests.explorer.lookback import invented
-from tests.player.handmade import drafting, hostile, masked
+from tests.player.handmade import both_at_once, drafting, hostile, masked
 
 SVG = "{http://www.w3.org/2000/svg}"
 READ = """text => {
@@ -75,9 +76,28 @@ def test_every_recorded_run_makes_every_figure(view: str):
     assert drawn >= 10
 
 
+def test_work_of_two_runs_on_one_scale_of_seconds():
+    """Bars stand where the calls ran, the row of both at once where two did, and the scale is that of the longest run."""
+    short, long = both_at_once(), both_at_once()
+    long.steps = [msgspec.structs.replace(step, method_seconds=0.7) for step in long.steps]
+    d = layout([short, long], view="work")
+    bars = [mark.places for mark in d.marks if hasattr(mark, "places")]
+    left, unit = bars[0][0][0], bars[0][0][2] / 0.2
+    at = [[(round((x - left) / unit, 6), round((x - left + w) / unit, 6)) for x, _, w, _ in row] for row in bars]
+    assert at[:3] == [[(0.0, 0.2), (0.6, 1.0)], [(0.2, 0.5), (0.7, 0.9)], [(0.7, 0.9)]]
+    assert at[3:] == [[(0.0, 0.2), (1.2, 1.6)], [(0.2, 0.5), (1.3, 1.5)], [(1.3, 1.5)]]
+    assert left + 3.6 * unit == pytest.approx(d.width - 8)
+    drawn = texts(svg(d))
+    assert "draft 0.600 s, target 0.500 s, at once 0.200 s (22 %); ends at 1.800 s; 3 tokens" in drawn
+    refused = [({}, [masked()], "no trace holds measured calls"), ({"clock": "steps"}, [short], "no clock=steps; choose seconds")]
+    for more, traces, sentence in refused:
+        with pytest.raises(UserError, match=sentence):
+            figure(traces, view="work", **more)
+
+
 def test_letters_stay_inside_and_can_be_read_in_print():
     for trace in recorded():
-        for view in ("board", "step", "curve"):
+        for view in ("board", "step", "curve", *(["work"] if work(trace).rows else [])):
             drawing = layout([trace], view=view, width=3.3)
             for mark in drawing.marks:
                 if isinstance(mark, Words) and not mark.upright:

@@ -166,3 +166,10 @@ def hostile() -> Trace:
 
 def recorded() -> list[Trace]:
     return [Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))]
+
+
+def both_at_once() -> Trace:
+    """Draft and target overlap in the second of two steps; the third has no calls."""
+    lanes = [[Interval("draft", 0.0, 0.2), Interval("target", 0.2, 0.5)], [Interval("draft", 0.9, 1.3), Interval("target", 1.0, 1.2)], []]
+    steps = [Step(i, {"target": 1}, 1, 0.5, 0.1, commits=Commits([3 + i], [5 + i], ["greedy"]), lanes=work) for i, work in enumerate(lanes)]
+    return Trace(header("overlap", "Overlap", "speculative", prompt_ids=[3, 4, 5]), steps, table(), End("complete", [5, 6, 7], "", 2.0, 0.3))

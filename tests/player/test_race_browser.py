@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from handmade import drafting, masked, recorded
+from handmade import both_at_once, drafting, masked, recorded
 from playwright.sync_api import expect
 
 from engines.core.events import Commits, Piece, Trace
 from explorer.compare import answer_ids, first_difference
 from explorer.metrics import growth
 from explorer.race import standing, steps_within
+from explorer.work import lasting, work
 from tests.explorer.lookback import invented
 
 Call = Callable[..., Any]
@@ -48,6 +49,22 @@ def test_growth_goes_on_where_a_live_run_had_ended(js: Call) -> None:
         body = "const { steps, ...rest } = JSON.parse(text), run = new (modules['store.js'].Run)(rest.header, rest.pieces);"
         seen = js("race.js", f"(() => {{ {body} return steps.map((s) => (run.addSteps([s]), M.growth(run).at(-1))); }})()", text=trace.to_json())
         assert seen == [n for _, n in growth(trace)][1:]
+
+
+def test_when_the_models_computed_is_the_same_in_python_and_in_the_player(js: Call) -> None:
+    shown = 0
+    for trace in (*recorded(), drafting(), both_at_once()):
+        there = js("race.js", f"(() => {{ {RUN} return [...M.work(run)]; }})()", text=trace.to_json())
+        done = work(trace)
+        if len(done.rows) < 2:
+            assert there == []
+            continue
+        assert [lane for lane, _ in there] == [*done.rows, "at once"]
+        for lane, spells in there:
+            mine = done.at_once if lane == "at once" else done.rows[lane]
+            assert lasting([(a, b) for a, b in spells], 1) == [pytest.approx(spell, abs=1e-5) for spell in mine]
+        shown += 1
+    assert shown > 3
 
 
 def differ(js: Call, a: Trace, b: Trace) -> dict[str, Any]:
