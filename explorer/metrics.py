@@ -133,7 +133,7 @@ def work_metrics(trace: Trace) -> list[Metric]:
     said = [(f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran") for lane, seconds in busy.items()]
     return [
         *(Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where) for n, label, v, f in said),
-        _derived("shared_seconds", "Computing at once", done.shared, "seconds", "time in which calls of two models ran: the overlap of their measured calls", where),
+        _derived("shared_seconds", "Computing at once", done.shared, "seconds", "time in which calls of two models ran", where),
         _derived(
             "shared_share", "Share at once", ratio(done.shared, done.any), "share", "computing at once ÷ time in which any model computed", where,
             f"{done.shared:.6f} s ÷ {done.any:.6f} s",
