@@ -212,12 +212,17 @@ class Seq2SeqLM(Model, Protocol):
 KINDS: dict[str, type] = {"causal": CausalLM, "masked": MaskedLM, "block": BlockMaskedLM, "seq2seq": Seq2SeqLM}
 
 
+class OverBudget(BaseException):
+    """A method asked for more than its budget. Like GeneratorExit nothing that a method catches for itself."""
+
+
 @dataclass
 class Meter:
     """What the model calls since the last step cost.
 
     Two models may be called from two threads at once: each call is booked whole, and `seconds` is the time in which any call ran, so that what two of
     them share counts once.
+    Once `spent`, a call or a step raises OverBudget instead: a method whose budget is used up may still say that it is finished.
     """
 
     forwards: dict[str, int] = field(default_factory=dict)
@@ -225,6 +230,7 @@ class Meter:
     seconds: float = 0.0
     calls: list[tuple[str, float, float, int]] = field(default_factory=list)  # role, began, ended (on time.perf_counter), tokens fed
     forbidden: dict[int, set[int]] = field(default_factory=dict)  # position -> tokens, from edits; lives as long as the run
+    spent: bool = False
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
     _running: int = field(default=0, repr=False, compare=False)
     _since: float = field(default=0.0, repr=False, compare=False)  # when the first of the calls that run now began
@@ -234,7 +240,9 @@ class Meter:
         self.forwards, self.tokens_fed, self.seconds, self.calls = {}, 0, 0.0, []
 
     def call(self, role: str, device: str, fed: int, work: Any) -> Any:
-        """Run `work()` on the clock and book it under `role`."""
+        """Run `work()` on the clock and book it under `role`. Raises OverBudget once `spent`."""
+        if self.spent:
+            raise OverBudget
         synchronise(device)
         with self.lock:
             began = time.perf_counter()

@@ -35,7 +35,7 @@ from engines.core.events import (
 )
 from engines.core.lazy import torch
 from engines.core.method import MethodInfo
-from engines.core.models import KVCache, Meter, Tokenizer
+from engines.core.models import KVCache, Meter, OverBudget, Tokenizer
 from engines.core.params import Params
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Recorder:
         """
         now = time.perf_counter()
         meter = self._meter
+        if meter.spent:
+            raise OverBudget
         step = Step(
             index=self._index,
             forwards=dict(meter.forwards),

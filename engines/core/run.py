@@ -18,7 +18,7 @@ from engines.core.counting import counted
 from engines.core.errors import UserError
 from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Origin, Step, TimedEdit, Trace
 from engines.core.method import Method, MethodInfo
-from engines.core.models import Meter, Model, Roles
+from engines.core.models import Meter, Model, OverBudget, Roles
 from engines.core.own import explained
 from engines.core.params import LENGTH, Params
 from engines.core.recorder import Recorder
@@ -100,12 +100,11 @@ class Run(Iterator[Step]):
             raise StopIteration
         now = time.perf_counter()
         self._began = self._began or now
-        if len(self.steps) >= self._max_steps or (self._max_seconds is not None and now - self._began > self._max_seconds):
-            self._message = f"stopped after {len(self.steps)} steps and {now - self._began:.1f} s: the budget of this run is used up"
-            self._finish("budget")
-            raise StopIteration
         edit, self._next_edit = self._next_edit or (self._edits.get(len(self.steps) - 1) if self.steps else None), None
+        self._meter.spent = len(self.steps) >= self._max_steps or (self._max_seconds is not None and now - self._began > self._max_seconds)
         try:
+            if self._meter.spent and (edit is not None or not self.steps):
+                raise OverBudget
             if edit is not None:
                 edit = self._edit(edit)
             self._recorder.resume()
@@ -121,6 +120,10 @@ class Run(Iterator[Step]):
                 raise
             step = self._recorder.step(note="The edit completed the answer.")  # nothing is left to decode, but the edit has to show
             self._finish("complete")
+        except OverBudget:  # asked only after its last permitted step: one that ends by itself there is complete
+            self._message = f"stopped after {len(self.steps)} steps and {now - self._began:.1f} s: the budget of this run is used up"
+            self._finish("budget")
+            raise StopIteration from None
         except UserError as error:
             self._message = str(error)
             self._finish("failed")

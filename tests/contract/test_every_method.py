@@ -101,6 +101,11 @@ def test_closing_stops_at_once_and_keeps_what_is_there(slug):
 def test_the_step_budget_holds(slug):
     trace = decode(slug, max_steps=2)
     assert (trace.end.reason, len(trace.steps)) == ("budget", 2)
+    whole = decode(slug)
+    exact = decode(slug, max_steps=len(whole.steps))
+    assert (exact.end.reason, exact.end.message) == ("complete", "") and facts(exact) == facts(whole)
+    short = decode(slug, max_steps=len(whole.steps) - 1)
+    assert short.end.reason == "budget" and [s.forwards for s in short.steps] == [s.forwards for s in whole.steps[:-1]]
 
 
 @pytest.mark.parametrize(("slug", "name"), [(slug, p.name) for slug in SLUGS for p in METHODS[slug].params])

@@ -134,6 +134,50 @@ def test_budgets_hold_and_say_so():
     assert len(list(slow)) < 8 and slow.trace().end.reason == "budget"
 
 
+def test_a_run_that_ends_with_its_last_permitted_step_is_complete():
+    whole = start(count)
+    steps = len(list(whole))
+    exact = start(count, max_steps=steps)
+    assert len(list(exact)) == steps and exact.end().reason == "complete" and exact.end().message == ""
+    assert exact.end().output_ids == whole.end().output_ids
+    short = start(count, max_steps=steps - 1)
+    assert len(list(short)) == steps - 1 and short.end().reason == "budget"
+    late = start(count, max_steps=steps, edits=[(steps - 1, engines.Edit(force={2: 4}))])
+    assert len(list(late)) == steps and late.end().reason == "budget"  # the edit would have needed one more
+
+
+def test_a_run_whose_time_is_up_with_its_last_step_is_complete(monkeypatch):
+    one = start(count, max_seconds=3600)
+    for _ in range(8):
+        next(one)
+    one._max_seconds = -1.0
+    assert list(one) == [] and one.end().reason == "complete"
+
+
+def test_nothing_is_computed_and_nothing_is_written_after_the_last_permitted_step():
+    log = []
+
+    def body(model, prompt, p, run):
+        yield run.step(commits=([2], [5], "greedy"))
+        log.append("asked")
+        try:
+            yield run.step(commits=([3], [6], "greedy"))  # without a forward: the budget is of steps
+        except Exception:
+            log.append("caught")
+        finally:
+            log.append("finally")
+
+    one = start(body, max_steps=1)
+    assert len(list(one)) == 1 and log == ["asked", "finally"]
+    assert one.end().reason == "budget" and one.end().output_ids == [5]
+    model = TableCausal()
+    calls = []
+    monkey = model.extend
+    model.extend = lambda *a, **k: calls.append(a) or monkey(*a, **k)
+    two = Run(make(count), {"target": model}, (1, 2), max_steps=3)
+    assert len(list(two)) == 3 and len(calls) == 3 and two.end().reason == "budget"
+
+
 def test_times_add_up():
     one = start(count)
     list(one)
