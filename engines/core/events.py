@@ -302,7 +302,7 @@ class Step(Record):
 
 
 class ModelRecord(Record):
-    """Which weights ran, in which role, where."""
+    """Which weights ran, in which role, where. `options`: what the loader was told beside device, dtype and revision, as JSON would hold it."""
 
     role: str
     name: str
@@ -315,6 +315,14 @@ class ModelRecord(Record):
     threads: Count = 1
     tokenizer: str = ""
     licence: str = ""
+    options: dict[str, Any] = {}
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """What `load_model` is given beside the name to load these weights as they were loaded then."""
+        given = {"dtype": self.dtype} if "device_map" in self.options else {"device": self.device, "dtype": self.dtype}
+        given |= {"revision": self.revision} if "/" in self.name else {}  # for a model that is not on the hub it says where the files are from
+        return {name: value for name, value in given.items() if value} | self.options
 
 
 class Edit(Record):

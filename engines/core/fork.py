@@ -89,7 +89,8 @@ def digest(trace: Trace) -> str:
 
 
 def models_of(header: Header) -> dict[str, Any]:
-    """The models of a trace by their names, loaded, for the roles of the method that began it. Raises UserError where one is not known here."""
+    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it. Raises UserError where one is not
+    known here."""
     from engines.models import zoo
 
     roles, known = get_method(header.method).info.needs, {m.name for m in zoo.list_models()}
@@ -101,7 +102,7 @@ def models_of(header: Header) -> dict[str, Any]:
             raise UserError(
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here are {', '.join(sorted(known))}."
             )
-        found[record.role] = zoo.load_model(record.name, device=record.device, dtype=record.dtype or None)
+        found[record.role] = zoo.load_model(record.name, **record.loading)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,7 @@ def load_folder(
     mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
     tokenizer = _wrap(core, network.config, eos_ids, mask_id)
     record = _record(folder, name, how.kind, network, digest, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
+    record.options = _told(options)
     return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
 
 
@@ -193,6 +195,13 @@ def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: 
         return HFTokenizer(tokenizer)
     named = {getattr(config, "bos_token_id", None): "<bos>", getattr(config, "pad_token_id", None): "<pad>", mask_id: "<mask>"}
     return IdTokenizer(config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>"))
+
+
+def _told(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were set, as plain values that the loader takes as well; a quantisation config as its dictionary."""
+    found = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in options.items() if value is not None}
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    return plain
 
 
 def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licence: str, revision: str, tokenizer: Path | None = None) -> ModelRecord:

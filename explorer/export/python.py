@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from keyword import iskeyword
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
+import engines
 from engines import UserError
 
 if TYPE_CHECKING:
-    from engines import Trace
+    from engines import ModelRecord, Trace
 
 WIDTH = 110
 
@@ -29,7 +31,7 @@ def _one(trace: Trace, ids: bool) -> str:
     header = trace.header
     if header.imported_from:
         raise UserError(f"this run was imported from {header.imported_from}; it cannot be repeated here.")
-    models = {record.role: _model(record.name, record.device, record.dtype) for record in header.models}
+    models = {record.role: _model(record) for record in header.models}
     model = next(iter(models.values())) if len(models) == 1 else "{" + ", ".join(f"{role!r}: {one}" for role, one in models.items()) + "}"
     arguments = [repr(header.method), "model", "prompt", f"params={_written(header.params)}", f"seed={header.seed!r}"]
     if header.detail != "full":
@@ -38,14 +40,20 @@ def _one(trace: Trace, ids: bool) -> str:
         arguments.append(f"edits=[{', '.join(f'({one.after_step!r}, {_edit(one.edit)})' for one in header.edits)}]")
     if trace.end.reason != "complete":
         arguments.append(f"max_steps={max(1, len(trace.steps))!r}")
+    known = {one.name for one in engines.list_models()}
+    apart = sorted({record.name for record in header.models if record.name not in known and "/" not in record.name})
+    notes = "".join(f"# {name!r} was read from a folder: write its path below.\n" for name in apart)
     prompt = _written(header.prompt_ids) if ids else repr(header.prompt)
     call = ",\n    ".join(arguments)
-    return f"model = {model}\nprompt = {prompt}\ntrace = engines.run(\n    {call},\n)\nprint(trace.text)\n"
+    return f"{notes}model = {model}\nprompt = {prompt}\ntrace = engines.run(\n    {call},\n)\nprint(trace.text)\n"
 
 
-def _model(name: str, device: str, dtype: str) -> str:
-    options = "".join(f", {key}={value!r}" for key, value in (("device", device), ("dtype", dtype)) if value)
-    return f"engines.load_model({name!r}{options})"
+def _model(record: ModelRecord) -> str:
+    """The call that loads the weights as they were loaded then. Raises UserError for an option that no loader could have had."""
+    if odd := [name for name in record.options if not name.isidentifier() or iskeyword(name)]:
+        raise UserError(f"this run names the loader option '{odd[0][:40]}', which is no name; the trace was changed by hand.")
+    options = "".join(f", {name}={value!r}" for name, value in record.loading.items())
+    return f"engines.load_model({record.name!r}{options})"
 
 
 def _edit(edit: Any) -> str:

@@ -139,6 +139,7 @@ def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Text
         concurrency_limit=1,
         concurrency_id="model",
         trigger_mode="once",
+        preprocess=False,  # a value that Gradio would refuse in a toast of its own is refused by us, beside Run and with its slot
         api_visibility="private",
     )
     settings.wire(desk, outputs[2], inputs, slots)

@@ -75,10 +75,14 @@ class Feed:
         try:
             try:
                 with MODEL_LOCK:
-                    self._run = begin()
-                self._journal = Journal(self.keep, self._run) if self.keep else None
-                yield self._message(header=self._run.header, pieces=self._pieces(), state="running", **more)
-                yield from self._steps()
+                    run = begin()
+                if self.job.stop.is_set():  # while the model was loaded: nothing that is shown goes for a run without a step
+                    run.close()
+                else:
+                    self._run, self.job.begun = run, True
+                    self._journal = Journal(self.keep, run) if self.keep else None
+                    yield self._message(header=run.header, pieces=self._pieces(), state="running", **more)
+                    yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
             except Exception:

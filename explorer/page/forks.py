@@ -72,15 +72,17 @@ class Forks:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        job = session.begin()
+        job, empty = session.begin(), wish.target not in session.traces
+        job.cleared = True  # a fork takes the place of one player, and of that only once it has begun
         feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.desk.shelf.keep)
         try:
-            session.traces.pop(wish.target, None)
             where = f"player {wish.slot + 1} at step {wish.step}"
-            yield message(feed.queued()), say(f"Forking {where}: its {wish.step} steps are run again first."), gr.skip()
+            yield message(feed.queued()) if empty else gr.skip(), say(f"Forking {where}: its {wish.step} steps are run again first."), gr.skip()
             try:
                 for one in feed.play(lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot):
-                    yield one, gr.skip(), gr.skip()
+                    if job.begun:
+                        session.traces.pop(wish.target, None)
+                    yield one if job.begun or empty else gr.skip(), gr.skip(), gr.skip()
             finally:
                 if feed.trace:
                     session.traces[wish.target] = feed.trace
@@ -107,6 +109,8 @@ class Forks:
             raise UserError(f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken here.")
         for params in (header.params, wish.params, *(one.edit.params for one in header.edits)):
             self.desk.catalogue.check_params(self.desk.catalogue.methods[header.method], params)
+        if not self.desk.catalogue.open and (told := [name for model in header.models for name in model.options]):
+            raise UserError(f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot go on here.")
         listed = {model.name for model in self.desk.catalogue.models} | ({*session.named} if self.desk.catalogue.open else set())
         if missing := [m.name for m in header.models if m.name not in listed]:
             raise UserError(f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it cannot go on here.")

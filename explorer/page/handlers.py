@@ -16,13 +16,15 @@ from explorer.export.events import events_csv
 from explorer.page import curves, tables
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
-from explorer.page.limits import SLOTS, Limits, check_seed
+from explorer.page.limits import SLOTS, Limits, check_seed, short
 from explorer.page.parts import fresh
 from explorer.page.sessions import Job, Session, Sessions
 from explorer.page.shelf import Shelf, batches, script
 from explorer.page.zerogpu import start
 from explorer.store import Gallery, read_pasted
 
+COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
+NOTHING_BEGAN = "Stopped before anything was decoded; what was shown stays."
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
 log = logging.getLogger("decoding-explorer")
 
@@ -45,7 +47,10 @@ class Handlers:
         self.shelf = Shelf.open(gallery, limits)
 
     def run(self, request: gr.Request, prompt: Any, seed: Any, count: Any, *values: Any) -> Iterator[Outputs]:
-        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio."""
+        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio.
+
+        What the players show stays until the first run has begun: a refusal that only the loaded model can give costs nothing.
+        """
         session = self.sessions.of(request.session_hash)
         try:
             prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
@@ -55,24 +60,29 @@ class Handlers:
             return
         job = session.begin()
         feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title, self.shelf.keep) for slot, plan in enumerate(plans)]
+        job.queued = [feed.queued() for feed in feeds]
         try:
-            session.traces = {}
-            yield (
-                message(*(feed.queued() for feed in feeds), clear=True),
-                say(f"Running {_runs(len(plans))}. The first run of a model loads it."),
-                tables.results({}),
-            )
+            yield gr.skip(), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
                 if job.stop.is_set():
                     break
                 try:
                     for one in feed.messages(plan, prompt, seed, self.limits):
-                        yield one, gr.skip(), gr.skip()
+                        if job.cleared:
+                            yield one, gr.skip(), gr.skip()
+                        elif job.begun:
+                            session.traces = {}
+                            yield _joined(job), gr.skip(), tables.results({})
+                            job.cleared = True
                 finally:
                     if feed.trace:
                         session.traces[feed.slot] = feed.trace
                         session.named[feed.trace.header.models[0].name] = plan.model
-            yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, {} if job.stop.is_set() else self._ties(plans, session.traces))
+            if job.begun:
+                ties = {} if job.stop.is_set() else self._ties(plans, session.traces)
+                yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, ties)
+            else:
+                yield gr.skip(), _summary(job, feeds), gr.skip()
         finally:
             job.last.append(self._idle(job, feeds))
             job.sealed.set()
@@ -92,10 +102,10 @@ class Handlers:
 
     def _plans(self, count: Any, values: tuple[Any, ...]) -> list[Plan]:
         width = 2 + len(self.catalogue.pool)
-        slots = int(count) if str(count).isdigit() else 0
+        slots = int(count) if count in COUNTS else 0
         abouts = values[SLOTS * width :]  # the sentences that the page shows of the methods: they change together with the controls of a slot
         if not 1 <= slots <= SLOTS or len(values) < SLOTS * width or len(abouts) not in (0, SLOTS):
-            raise UserError(f"{str(count)[:20]} slots cannot be run; choose 1 to {SLOTS}.")
+            raise UserError(f"{short(count)} slots cannot be run; choose 1 to {SLOTS}.")
         return [self._plan(slot, values[slot * width : (slot + 1) * width], abouts[slot] if abouts else None) for slot in range(slots)]
 
     def _plan(self, slot: int, values: tuple[Any, ...], about: Any) -> Plan:
@@ -121,6 +131,8 @@ class Handlers:
         job.stop.set()
         if not job.sealed.wait(STOP_PATIENCE):
             return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
+        if not job.begun:
+            return gr.skip(), say(NOTHING_BEGAN, "ok"), gr.skip()
         return _joined(job), say("Stopped; what was decoded so far stays.", "ok"), tables.results(session.traces)
 
     def play(self, names: list[str], request: gr.Request) -> Outputs:
@@ -308,10 +320,10 @@ def _runs(n: int) -> str:
 
 def _summary(job: Job, feeds: list[Feed]) -> str:
     if job.stop.is_set():
-        return say("Stopped; what was decoded so far stays.", "ok")
-    failed = [f"slot {feed.slot + 1}: {feed.failure}" for feed in feeds if feed.failure]
+        return say("Stopped; what was decoded so far stays." if job.begun else NOTHING_BEGAN, "ok")
+    failed = [f"Slot {feed.slot + 1}: {feed.failure}" for feed in feeds if feed.failure]
     if failed:
-        return say("; ".join(failed), "error")
+        return say(" ".join(failed), "error")
     unkept = [feed.unkept for feed in feeds if feed.unkept]
     if unkept:
         return say(" ".join(unkept), "error")
@@ -320,8 +332,8 @@ def _summary(job: Job, feeds: list[Feed]) -> str:
 
 
 def _joined(job: Job) -> str:
-    """The last messages of a job as one; batches that the page has seen are ignored there by their number."""
-    return message(*(batch for text in job.last for batch in json.loads(text)["batches"]))
+    """The last messages of a job as one; batches that the page has seen are ignored there by their number. Clears the page unless that is done."""
+    return message(*job.queued, *(batch for text in job.last for batch in json.loads(text)["batches"]), clear=not job.cleared)
 
 
 def named(chosen: Mapping[int, Trace], ending: str) -> str:

@@ -94,11 +94,12 @@ def check_seed(seed: object) -> int:
     if seed is None:
         raise UserError("the seed is empty; give a whole number from 0 to 9007199254740991.")
     if isinstance(seed, bool) or not isinstance(seed, (int, float)) or not 0 <= seed < 2**53 or seed != int(seed):
-        raise UserError(f"seed={_short(seed)} is not allowed; give a whole number from 0 to 9007199254740991.")
+        raise UserError(f"seed={short(seed)} is not allowed; give a whole number from 0 to 9007199254740991.")
     return int(seed)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """At most 40 characters of whatever was sent."""
     try:
         return str(value)[:40]
     except (ValueError, RecursionError):  # a number of thousands of digits, a list that is too deep

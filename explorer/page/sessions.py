@@ -17,6 +17,7 @@ class Job:
     """One press of Run. `stop` asks it to end after the current step; `sealed` is set once nothing more will come.
 
     `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again (known numbers are ignored).
+    `begun` says that a first run could begin; until then the earlier players stay. `cleared`: the page has put them away; `queued` is what it was told first.
     """
 
     def __init__(self) -> None:
@@ -24,6 +25,8 @@ class Job:
         self.stop = threading.Event()
         self.sealed = threading.Event()
         self.last: deque[str] = deque(maxlen=KEPT_MESSAGES)
+        self.begun = self.cleared = False
+        self.queued: list[dict[str, Any]] = []
 
 
 class Session:

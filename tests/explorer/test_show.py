@@ -97,6 +97,54 @@ def test_the_lines_make_the_same_run(case):
         assert [(one.after_step, one.edit) for one in room["trace"].header.edits] == [(one.after_step, one.edit) for one in trace.header.edits]
 
 
+@pytest.mark.parametrize("given", [{"dtype": "bfloat16"}, {"dtype": "float64", "shift": False, "mask_id": 2}])
+def test_the_lines_load_the_model_as_it_was_loaded(given, tmp_path, capsys):
+    name = first_model("masked")
+    own = engines.load_model(name)
+    given = {**given, "mask_id": own.mask_id} if "mask_id" in given else given
+    trace = engines.run(methods_of("masked")[0], engines.load_model(name, **given), PROMPT, params={"max_new_tokens": 16})
+    record = trace.header.models[0]
+    assert record.dtype == given["dtype"] and record.options == {key: value for key, value in given.items() if key != "dtype"}
+    text = explorer.lines(trace)
+    assert all(f"{key}={value!r}" in text for key, value in given.items())
+    room: dict = {}
+    exec(text, room)
+    assert room["trace"].header.models == trace.header.models and first_difference(trace, room["trace"]) is None
+    assert engines.models_of(trace.header)[record.role].record.options == record.options
+    (tmp_path / "t.json").write_text(trace.to_json())
+    assert main(["replay", str(tmp_path / "t.json"), "--rerun"]) == 0 and "repeats" in capsys.readouterr().out
+
+
+def test_the_lines_of_a_model_from_the_hub_name_its_commit_and_its_quantisation(both):
+    trace = Trace.from_json(both[1].to_json())
+    record = trace.header.models[0]
+    record.name, record.revision, record.device = "owner/name", "0123abc", "cuda:0"
+    told = {"device_map": "auto", "quantization": {"quant_method": "quanto", "weights": "int8"}}
+    record.options = dict(told)
+    asked = {}
+    text = explorer.lines(engines.Trace.from_json(trace.to_json()))
+    call = re.search(r"engines.load_model\((.*)\)$", text, re.MULTILINE)
+    eval(f"load({call[1]})", {"load": lambda name, **options: asked.update(options, name=name)})
+    assert asked == {"name": "owner/name", "dtype": record.dtype, "revision": "0123abc", **told}
+    record.name, record.options = "my-checkpoint", {}
+    assert "# 'my-checkpoint' was read from a folder: write its path below." in explorer.lines(trace)
+    record.options = {"x=1, y": 2}
+    with pytest.raises(UserError, match="changed by hand"):
+        explorer.lines(trace)
+
+
+def test_a_quantisation_config_is_recorded_as_the_dictionary_that_loads_it():
+    import transformers
+    from transformers.quantizers.auto import AutoQuantizationConfig
+
+    from engines.models.loader import _told
+
+    config = transformers.QuantoConfig(weights="int8")
+    told = _told({"quantization": config, "shift": None, "mask_id": 5})
+    assert told["mask_id"] == 5 and "shift" not in told
+    assert AutoQuantizationConfig.from_dict(told["quantization"]).to_dict() == config.to_dict()
+
+
 def test_lines_of_several_runs_and_of_none(both):
     text = explorer.lines(both)
     assert text.count("engines.run(") == 2 and text.count("import engines") == 1
