@@ -49,6 +49,7 @@ def load_folder(
 def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: Any, digest: str, options: dict[str, Any]) -> Model:
     """A draft model: its own layers, with embedding and tokenizer of its target."""
     from engines.models.draft import HFDraftLM, load_draft, target_folder
+    from engines.models.packed import pack
 
     if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
         raise UserError(f"{wish} is no option of a draft model and '{name}' is one; leave it out.")
@@ -58,19 +59,20 @@ def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: 
     eos_ids = _eos_ids(network, core)
     licence = str(read_json(folder / "card.json").get("licence", ""))
     record = _record(folder, name, how.kind, network, digest, licence, "", tokenizer=base)
-    return HFDraftLM(network, _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
+    return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
 
 
 def _adapter(how: Plan, network: Any, tokenizer: Any, record: ModelRecord, mask_id: int | None, eos_ids: frozenset[int], options: dict[str, Any]) -> Model:
     from engines.models.block import HFBlockMaskedLM
     from engines.models.causal import HFCausalLM
     from engines.models.masked import HFMaskedLM
+    from engines.models.packed import pack
     from engines.models.seq2seq import HFSeq2SeqLM
 
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        return HFCausalLM(network, tokenizer, record, eos_ids)
+        return HFCausalLM(pack(network), tokenizer, record, eos_ids)  # the other kinds feed whole boards, which gain nothing
     shift = how.shift if options.get("shift") is None else bool(options["shift"])
     if how.kind == "masked":
         return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)

@@ -95,7 +95,9 @@ RECIPES: dict[str, Recipe] = {
             ships=False,
             order="tiny-dlm",
         ),
-        Recipe("tiny-dlm", "masked", **_L, steps=2500, learning_rate=1e-3, init_from="tiny-dlm-fourth", mixture=PARALLEL, causal=0.2, near=8, seed=1),
+        Recipe(
+            "tiny-dlm", "masked", **_L, steps=1000, learning_rate=3e-4, init_from="tiny-dlm-fourth", mixture=PARALLEL, causal=0.2, near=8, seed=1, warmup=20
+        ),
         Recipe(
             "tiny-dlm-dparallel",
             "masked",
