@@ -40,7 +40,7 @@ def prune_and_fuse(given: Mapping[str, Any]) -> dict[str, Any]:
         rows[path] = draft.add(rows[path[:-1]], path[-1])
     counts = trie(map(tuple, given["continuations"]))
     laws = {prefix(path): row(q) for path, q in given["draft_q"].items()}
-    pruned = rasd_.prune(counts, laws, given["top_k"], given["budget"], set(rows) - {()}, room=len(counts))
+    pruned = rasd_.prune([rasd_.Found(counts)], laws, given["top_k"], given["budget"], set(rows) - {()}, room=len(counts))
     fuse(draft, pruned.kept)
     return {
         "trie_counts": {key(node): count for node, count in counts.items()},

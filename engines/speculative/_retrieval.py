@@ -14,6 +14,7 @@ from engines.core.events import Span
 from engines.speculative._verify import Draft
 
 Prefix = tuple[int, ...]
+EVERY = slice(None)
 
 
 class Match(NamedTuple):
@@ -24,18 +25,23 @@ class Match(NamedTuple):
     tokens: Prefix
 
 
-def find(corpus: np.ndarray, ids: Sequence[int], longest: int, shortest: int, length: int, eos_ids: frozenset[int]) -> list[Match]:
+def find(corpus: np.ndarray, ids: Sequence[int], longest: int, shortest: int, length: int, eos_ids: frozenset[int], wanted: slice = EVERY) -> list[Match]:
     """The places in corpus [L] that end as `ids` does, oldest first: those of the longest n <= longest that occurs at all, none below n = shortest.
 
     Each continues for at most `length` tokens and before its first end mark, so it may be empty. Where corpus is the text itself, its end does not count.
+    wanted: which of the places are returned.
     """
-    for n in range(min(longest, len(ids), len(corpus) - 1), shortest - 1, -1):
-        hit = np.ones(len(corpus) - n, dtype=bool)  # a token has to follow, so the last window is left out
-        for back, token in enumerate(ids[-n:]):
-            hit &= corpus[back : back + len(hit)] == token
-        if hit.any():
-            return [Match(start, n, _continuation(corpus, start, length, eos_ids)) for start in (hit.nonzero()[0] + n).tolist()]
-    return []
+    if min(longest, len(ids)) < 1:
+        return []
+    ends = np.flatnonzero(corpus[:-1] == ids[-1]) + 1  # behind each match; a token has to follow
+    n = int(len(ends) > 0)
+    while 0 < n < min(longest, len(ids)):
+        longer = ends[ends > n]
+        longer = longer[corpus[longer - n - 1] == ids[-n - 1]]
+        if len(longer) == 0:
+            break
+        ends, n = longer, n + 1
+    return [Match(end, n, _continuation(corpus, end, length, eos_ids)) for end in ends[wanted].tolist()] if n >= max(shortest, 1) else []
 
 
 def _continuation(corpus: np.ndarray, start: int, length: int, eos_ids: frozenset[int]) -> Prefix:

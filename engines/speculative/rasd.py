@@ -6,24 +6,26 @@ tree along common beginnings, and one forward verifies it all.
 
 Known to us from the abstract and from reviews; the details are ours. The draft tree holds the drafter's first choices (fan at the first depth, one
 child each below), the trie holds all earlier places that end as the text does, newest first. A node of the trie whose parent the drafter has read
-must be among the drafter's top_k there and counts as its probability, any other as its share of the continuations; the best products along the path
-stay. A token outside the drafter's vocabulary has no probability there and counts as unread. All candidates are verified as chosen without chance.
+must be among the drafter's top_k there and counts as its probability, any other as its share of the continuations (`trust`: times what the length of
+the match is worth); the best products along the path stay, if they reach `floor`. A token outside the drafter's vocabulary has no probability there
+and counts as unread. All candidates are verified as chosen without chance.
 
 Letters: q(x|P) the drafter's law after path P, c(prefix) the continuations through a node of the trie, B the retrieval budget.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from engines.core.events import Edit, Step
 from engines.core.method import method
 from engines.core.models import Roles
-from engines.core.params import Bool, Choice, Int, Params, max_new_tokens
+from engines.core.params import Bool, Choice, Float, Int, Params, max_new_tokens
 from engines.core.recorder import Recorder
 from engines.core.sampling import top_ids
 from engines.models.stores import store_of
@@ -53,8 +55,8 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         Choice(
             "retriever",
             "prompt",
-            ["prompt", "first", "store"],
-            sees="Where is looked: all earlier places in the text, only the first one (as prompt lookup does), or the model's store of tokens.",
+            ["prompt", "first", "store", "both"],
+            sees="Where is looked: all earlier places in the text, only the first one (as prompt lookup does), the model's store of tokens, or text and store.",
             source="prompt and store in the paper",
         ),
         Int(
@@ -69,6 +71,8 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         Int("length", 8, 2, 20, sees="Tokens copied from a match.", source="ours; 10 in REST"),
         Int("top_k", 4, 0, 50, symbol="k", sees="Copied tokens stay only among the drafter's first k; 0 turns that off.", source="ours"),
         Int("budget", 8, 0, 32, symbol="B", sees="Copied tokens kept; 0 leaves the drafter alone.", source="ours"),
+        Bool("trust", False, sees="Whether copies behind a long match count for more than behind a short one, where the drafter says nothing.", source="ours"),
+        Float("floor", 0.0, 0.0, 1.0, sees="Copied tokens that are less likely than this are not verified: on a CPU every row costs time.", source="ours"),
         Int("rows", 16, 4, ROWS, sees="Rows of the merged tree; the drafter's go first, and what both have counts once.", source="ours, for a CPU"),
         temperature(),
     ],
@@ -86,17 +90,18 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
     while target.unfinished(ids):
         room = target.room(ids)
         draft, laws = draft_tree(drafter, ids, p.fan, min(p.depth, room), p.rows) if p.drafter else (Draft(ids[-1]), {})
-        matches = retrieve(models, ids, p, min(p.length, room))
+        in_text, in_store = retrieve(models, ids, p, min(p.length, room))
         drafted = {tuple(draft.path(row)) for row in range(1, len(draft))}
-        pruned = prune(trie(match.tokens for match in matches), laws, p.top_k, p.budget, drafted, p.rows - len(draft))
+        found = [Found(trie(m.tokens for m in matches), matches[0].n if p.trust else math.inf) for matches in (in_text, in_store) if matches]
+        pruned = prune(found, laws, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
         fuse(draft, pruned.kept)
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(
             **turn.groups(),
-            spans=spans(matches, len(ids)) if p.retriever != "store" else (),
+            spans=spans(in_text, len(ids)),
             lanes=run.calls(VERBS),
-            facts=turn.facts(matches=len(matches), **pruned.facts(), **by_source(turn)),
+            facts=turn.facts(matches=len(in_text) + len(in_store), **pruned.facts(), **by_source(turn)),
             note=note(turn, pruned),
         )
         ids = run.steer(edit, turn.ids, target.cache, drafter.cache)
@@ -119,23 +124,36 @@ def draft_tree(drafter: Drafter, ids: Sequence[int], fan: int, depth: int, rows:
     return draft, laws
 
 
-def retrieve(models: Roles, ids: Sequence[int], p: Params, length: int) -> list[Match]:
-    """Step 2: earlier places that end as the text does, newest first; of the text, or of the target's store."""
+def retrieve(models: Roles, ids: Sequence[int], p: Params, length: int) -> tuple[list[Match], list[Match]]:
+    """Step 2: earlier places that end as the text does, newest first: those in the text, and those in the target's store."""
+
+    def look(corpus: np.ndarray, wanted: slice) -> list[Match]:
+        found = find(corpus, ids, LONGEST, p.shortest, length, models.target.eos_ids, wanted)
+        return [match for match in reversed(found) if match.tokens]
+
     if p.budget == 0 or length < 1:
-        return []
-    corpus = store_of(models.target.record) if p.retriever == "store" else np.array(ids)
-    found = find(corpus, ids, LONGEST, p.shortest, length, models.target.eos_ids)
-    return [match for match in (found[:1] if p.retriever == "first" else found[::-1][:MATCHES]) if match.tokens]
+        return [], []
+    in_text = look(np.array(ids), slice(1) if p.retriever == "first" else slice(-MATCHES, None)) if p.retriever != "store" else []
+    in_store = look(store_of(models.target.record), slice(-MATCHES, None)) if p.retriever in ("store", "both") else []
+    return in_text, in_store
+
+
+class Found(NamedTuple):
+    """A trie of what was found in one corpus, and the length of the matches; infinite where it is not to count."""
+
+    counts: Mapping[Prefix, int]
+    n: float = math.inf
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What became of a trie: the score of every node that the drafter let pass, the nodes kept (parents first), and how many were dropped for what."""
+    """What became of the tries: the score of every node that the drafter let pass, the nodes kept (parents first), and how many were dropped for what."""
 
     scores: dict[Prefix, float]
     kept: list[Prefix]
     shared: int  # of the kept ones, how many the draft tree has too
     not_in_top_k: int
+    too_unlikely: int
     over_budget: int
 
     def facts(self) -> dict[str, float]:
@@ -143,18 +161,43 @@ class Pruned:
         return {
             "retrieved": len(self.scores) + self.not_in_top_k,
             "not_in_top_k": self.not_in_top_k,
+            "too_unlikely": self.too_unlikely,
             "over_budget": self.over_budget,
             "kept": len(self.kept),
             "shared": self.shared,
         }
 
 
-def prune(counts: Mapping[Prefix, int], laws: Mapping[Prefix, Tensor], top_k: int, budget: int, drafted: set[Prefix], room: int) -> Pruned:
-    """Steps 3 and 4: the `budget` best nodes, at most `room` of them new to the draft tree (ties: shallower first, then token order).
+def prune(found: Sequence[Found], laws: Mapping[Prefix, Tensor], top_k: int, budget: int, drafted: set[Prefix], room: int, floor: float = 0.0) -> Pruned:
+    """Steps 3 and 4: the `budget` best nodes of score `floor` at least, at most `room` of them new to the draft tree (ties: shallower first, then token
+    order). What both corpora have takes the better of its scores.
 
     laws: path -> q [V] where the drafter has read it. A node below one that was dropped is dropped for the same reason.
     """
     best = {path: set(top_ids(q[None], top_k)[0].tolist()) for path, q in laws.items()} if top_k else {}
+    scores: dict[Prefix, float] = {}
+    for counts, n in found:
+        for node, score in scored(counts, n, laws, best).items():
+            scores[node] = max(score, scores.get(node, 0.0))
+    likely = [node for node in scores if scores[node] >= floor]
+    kept: list[Prefix] = []
+    for node in sorted(likely, key=lambda node: (-scores[node], len(node), node)):
+        if len(kept) == budget:
+            break
+        if node in drafted or room > 0:  # scores never rise along a path, so the parent is kept already
+            kept.append(node)
+            room -= node not in drafted
+    retrieved, shared = len({node for counts, _ in found for node in counts}), sum(node in drafted for node in kept)
+    in_order = sorted(kept, key=lambda node: (len(node), node))
+    return Pruned(scores, in_order, shared, retrieved - len(scores), len(scores) - len(likely), len(likely) - len(kept))
+
+
+def scored(counts: Mapping[Prefix, int], n: float, laws: Mapping[Prefix, Tensor], best: Mapping[Prefix, set[int]]) -> dict[Prefix, float]:
+    """Scores of the nodes that the drafter lets pass, parents first: the product of q(x|P), or of the share of x among the continuations, along the path.
+
+    A share counts the more, the longer the text that agrees: with 1 - 1 / (n + d) at depth d behind matches of n tokens, the succession rule for
+    n + d - 1 tokens that agreed without a miss.
+    """
     total: dict[Prefix, int] = {}
     for node, count in counts.items():
         total[node[:-1]] = total.get(node[:-1], 0) + count
@@ -162,18 +205,11 @@ def prune(counts: Mapping[Prefix, int], laws: Mapping[Prefix, Tensor], top_k: in
     for node in sorted(counts, key=lambda node: (len(node), node)):
         above, x = node[:-1], node[-1]
         known = above in laws and float(laws[above][x]) > 0  # 0: outside the drafter's vocabulary
-        if (above and above not in scores) or (known and top_k and x not in best[above]):
+        if (above and above not in scores) or (known and x not in best.get(above, {x})):
             continue
-        weight = float(laws[above][x]) if known else counts[node] / total[above]
+        weight = float(laws[above][x]) if known else counts[node] / total[above] * (1 - 1 / (n + len(node)))
         scores[node] = (scores[above] if above else 1.0) * weight
-    kept: list[Prefix] = []
-    for node in sorted(scores, key=lambda node: (-scores[node], len(node), node)):
-        if len(kept) == budget:
-            break
-        if node in drafted or room > 0:  # scores never rise along a path, so the parent is kept already
-            kept.append(node)
-            room -= node not in drafted
-    return Pruned(scores, sorted(kept, key=lambda node: (len(node), node)), sum(n in drafted for n in kept), len(counts) - len(scores), len(scores) - len(kept))
+    return scores
 
 
 def by_source(turn: Turn) -> dict[str, float]:

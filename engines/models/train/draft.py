@@ -16,7 +16,7 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,29 @@ from engines.models.train.loop import MODELS
 TASKS = MODELS.parent / "tasks"
 
 
-def train(minutes: float, *, steps: int | None = None, resume: bool = False, out: Path | None = None, settings: Settings | None = None) -> Path:
+LEG = ("data", "settings", "steps", "tokens", "answer_tokens", "minutes", "cpu_minutes", "machine", "command", "curve")
+
+
+def train(
+    minutes: float,
+    *,
+    steps: int | None = None,
+    resume: bool = False,
+    out: Path | None = None,
+    settings: Settings | None = None,
+    start: Path | None = None,
+) -> Path:
     """Train on the answers that are there and leave weights, config and training facts in `out` (default: assets/models/smollm2-draft).
 
-    Interrupted, it keeps the last checkpoint and leaves the asset as it was. Raises UserError where there are no or too few answers.
+    start: the folder of a draft to go on from, with new answers and its last stage alone. Interrupted, it keeps the last checkpoint and leaves the
+    asset as it was. Raises UserError where there are no or too few answers.
     """
     settings = settings or Settings()
     asked = [prompt["prompt"] for prompt in evaluation_prompts(TASKS)]
     target, tokenizer = load_target()
-    training = Training(target, tokenizer, usable(read_answers(), asked), settings)
+    if start:
+        settings = replace(settings, stages=(("FT", 1.0),))
+    training = Training(target, tokenizer, usable(read_answers(), asked), settings, start)
     if resume:
         training.restore()
     try:
@@ -53,7 +67,9 @@ def train(minutes: float, *, steps: int | None = None, resume: bool = False, out
         training.save()
         raise UserError(f"stopped at step {training.progress.step}; go on with: {COMMAND} train --resume") from None
     limit = f" --steps {steps}" if steps else f" --minutes {minutes:g}"
-    folder = install(training, target, out or MODELS / DRAFT, facts(training, limit))
+    before = json.loads((start / "card.json").read_text()) if start else {}
+    legs = [*before.get("legs", []), {key: before[key] for key in LEG}] if start else []
+    folder = install(training, target, out or MODELS / DRAFT, facts(training, limit + " --more" * bool(start)) | {"legs": legs})
     checkpoint_file().unlink(missing_ok=True)
     return folder
 
@@ -111,6 +127,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, help="train: this many steps instead of minutes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true", help="train: go on from the last checkpoint")
+    parser.add_argument("--more", action="store_true", help="train: go on from the draft that is there, with the answers that are there now")
+    parser.add_argument("--rate", type=float, default=Settings.learning_rate, help="train: learning rate")
     parser.add_argument("--out", type=Path, help="instead of assets/models/smollm2-draft")
     parser.add_argument("--new-tokens", type=int, default=40, help="card: tokens decoded per prompt")
     a = parser.parse_args(argv)
@@ -120,7 +138,8 @@ def main(argv: list[str] | None = None) -> None:
             print(f"{generate(a.minutes, a.seed):,} tokens added")
             return
         if a.what == "train":
-            train(a.minutes, steps=a.steps, resume=a.resume, out=folder, settings=Settings(seed=a.seed))
+            settings = Settings(seed=a.seed, learning_rate=a.rate)
+            train(a.minutes, steps=a.steps, resume=a.resume, out=folder, settings=settings, start=MODELS / DRAFT if a.more else None)
         write_card(folder, json.loads((TASKS / "spec_prompts.json").read_text())["prompts"], a.new_tokens)
         if folder.parent == MODELS:
             write_table(MODELS)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from engines.core.errors import UserError
@@ -203,14 +204,16 @@ def rate(settings: Settings, step: int, share: float) -> float:
 class Training:
     """A training of one draft: network, data, optimizer, curve, and what is kept of them."""
 
-    def __init__(self, target: Any, tokenizer: Any, answers: list[dict[str, Any]], settings: Settings) -> None:
+    def __init__(self, target: Any, tokenizer: Any, answers: list[dict[str, Any]], settings: Settings, start: Path | None = None) -> None:
+        """start: the folder of a draft whose weights and vocabulary the training goes on from, instead of the target's layers."""
         self.settings, self.tokenizer = settings, tokenizer
         held = [a for a in answers if is_held_out(a["prompt"])]
         kept = [a for a in answers if not is_held_out(a["prompt"])]
         if not held or not kept:
             raise UserError(f"{len(answers)} answers are too few to train on and to probe; write more: {COMMAND} data --minutes 22")
         vocab_size = target.config.vocab_size
-        self.draft_ids = draft_vocabulary(kept, settings.vocabulary, vocab_size, tokenizer.eos_token_id)
+        weights = load_file(start / "model.safetensors") if start else {}
+        self.draft_ids = weights.pop("draft_ids").long() if start else draft_vocabulary(kept, settings.vocabulary, vocab_size, tokenizer.eos_token_id)
         self.place = torch.full((vocab_size,), -1)
         self.place[self.draft_ids] = torch.arange(len(self.draft_ids))
         self.rows = examples(kept, tokenizer, self.draft_ids, vocab_size)
@@ -224,6 +227,8 @@ class Training:
                 total += len(answer["ids"])
         self.probe = make_probe(target, examples(few, tokenizer, self.draft_ids, vocab_size), [a["class"] for a in few], self.draft_ids)
         self.network = start_from(target, settings, self.draft_ids)
+        if weights:
+            self.network.load_state_dict(weights, strict=False)
         own = [p for p in self.network.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(own, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
         self.progress, self.curve = Progress(), list[dict[str, Any]]()

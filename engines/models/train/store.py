@@ -17,11 +17,13 @@ import numpy as np
 import engines
 from engines.core.errors import UserError
 from engines.models.train.draft_data import answers_file
+from engines.models.train.draft_loop import usable
+from engines.models.train.draft_text import evaluation_prompts
 from engines.models.train.tokenizer import FOLDER
 from engines.tasks import TASKS
 
 PER_TASK, SEED = 60, 11
-TOKENS = 90_000  # of SmolLM2's answers
+TOKENS = 400_000  # of SmolLM2's answers, at most
 
 
 def tiny(tokenizer: Any) -> list[list[int]]:
@@ -32,10 +34,11 @@ def tiny(tokenizer: Any) -> list[list[int]]:
 
 
 def smollm2() -> list[list[int]]:
-    """Ids of about 90,000 tokens of answers, in a random order. Raises UserError where none were written yet."""
+    """Ids of answers in a random order, none to an evaluation prompt. Raises UserError where none were written yet."""
     if not answers_file().is_file():
         raise UserError(f"there are no answers at {answers_file()}; write them first: python -m engines.models.train.draft data --minutes 20")
-    answers = [json.loads(line)["ids"] for line in answers_file().read_text().splitlines()]
+    asked = [prompt["prompt"] for prompt in evaluation_prompts(FOLDER.parent.parent / "tasks")]
+    answers = [answer["ids"] for answer in usable([json.loads(line) for line in answers_file().read_text().splitlines()], asked)]
     random.Random(SEED).shuffle(answers)
     chosen, total = [], 0
     for answer in answers:
@@ -54,7 +57,11 @@ def main(name: str) -> None:
     folder = FOLDER.parent / f"{name}-store"
     folder.mkdir(exist_ok=True)
     np.save(folder / "tokens.npy", tokens)
-    text = "reference answers of the training split of engines/tasks" if name == "tiny" else "answers that SmolLM2-135M-Instruct wrote to templated prompts"
+    text = (
+        "reference answers of the training split of engines/tasks"
+        if name == "tiny"
+        else "answers that SmolLM2-135M-Instruct wrote to templated prompts and to prompts of its own"
+    )
     card = {
         "name": f"{name}-store",
         "data": f"{text}; none belongs to a bundled or held-out prompt",

@@ -12,7 +12,7 @@ from engines.core.sampling import law
 from engines.models.stores import store_of
 from engines.speculative._retrieval import fuse, trie
 from engines.speculative._verify import Draft
-from engines.speculative.rasd import prune
+from engines.speculative.rasd import Found, prune
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
 V, PROMPT = 5, [1, 2, 3, 1, 2, 0, 1, 2]
@@ -44,14 +44,14 @@ def random_case(seed):
 def test_what_is_kept_is_closed_and_fits(seed):
     counts, draft, laws = random_case(seed)
     drafted = {tuple(draft.path(row)) for row in range(1, len(draft))}
-    everything = prune(counts, laws, V, len(counts), drafted, 99)
+    everything = prune([Found(counts)], laws, V, len(counts), drafted, 99)
     assert set(everything.kept) == set(counts) == set(everything.scores) and everything.not_in_top_k == everything.over_budget == 0
     for top_k, budget, room in ((2, 4, 99), (0, 6, 2), (1, 99, 99), (3, 5, -1)):
-        found = prune(counts, laws, top_k, budget, drafted, room)
+        found = prune([Found(counts)], laws, top_k, budget, drafted, room)
         kept = set(found.kept)
         assert all(len(node) == 1 or node[:-1] in kept for node in kept) and len(kept) <= budget
         assert len(kept - drafted) <= max(room, 0) and found.shared == len(kept & drafted)
-        assert len(kept) + found.not_in_top_k + found.over_budget == len(counts)
+        assert len(kept) + found.not_in_top_k + found.too_unlikely + found.over_budget == len(counts)
         assert top_k or found.not_in_top_k == 0
         assert all(found.scores[node] <= found.scores[node[:-1]] + 1e-12 for node in found.scores if len(node) > 1)
         for node in found.scores:
@@ -63,7 +63,7 @@ def test_the_merged_tree_is_the_union(seed):
     counts, draft, laws = random_case(seed)
     mine = {tuple(draft.path(row)) for row in range(1, len(draft))}
     before = list(draft.tokens)
-    kept = prune(counts, laws, 3, 6, mine, 99).kept
+    kept = prune([Found(counts)], laws, 3, 6, mine, 99).kept
     fuse(draft, kept)
     paths = [tuple(draft.path(row)) for row in range(1, len(draft))]
     assert set(paths) == mine | set(kept) and draft.tokens[: len(before)] == before
@@ -77,8 +77,34 @@ def test_a_token_outside_the_drafters_vocabulary_is_not_pruned():
     """It has no probability there (-inf before the softmax); the share of the continuations counts instead."""
     counts = trie([(4, 1), (4, 1), (3,)])
     q = torch.tensor([0.4, 0.3, 0.2, 0.1, 0.0], dtype=torch.float64)
-    found = prune(counts, {(): q}, 2, 9, set(), 9)
+    found = prune([Found(counts)], {(): q}, 2, 9, set(), 9)
     assert found.scores == {(4,): pytest.approx(2 / 3), (4, 1): pytest.approx(2 / 3)} and found.not_in_top_k == 1  # 3 is known and not in the first 2
+
+
+def test_trust_and_floor_by_hand():
+    counts = trie([(1, 2), (1, 3), (4,)])  # behind a match of two tokens: 1 in two of three, then 2 or 3; 4 in one of three
+    plain, trusted = prune([Found(counts)], {}, 0, 9, set(), 9), prune([Found(counts, 2)], {}, 0, 9, set(), 9)
+    assert plain.scores == {(1,): pytest.approx(2 / 3), (4,): pytest.approx(1 / 3), (1, 2): pytest.approx(1 / 3), (1, 3): pytest.approx(1 / 3)}
+    first, second = 2 / 3, 3 / 4  # the rule of succession for two tokens that agreed, then for three
+    assert trusted.scores[(1,)] == pytest.approx(2 / 3 * first) and trusted.scores[(1, 2)] == pytest.approx(2 / 3 * first * 1 / 2 * second)
+    above = prune([Found(counts, 2)], {}, 0, 9, set(), 9, floor=0.2)
+    assert above.kept == [(1,), (4,)] and above.too_unlikely == 2 and above.over_budget == 0
+
+
+def test_what_two_corpora_have_takes_the_better_score():
+    text, store = Found(trie([(1, 2)]), 4), Found(trie([(1, 3), (2, 3)]), 2)
+    found = prune([text, store], {}, 0, 9, set(), 9)
+    alone = [prune([one], {}, 0, 9, set(), 9).scores for one in (text, store)]
+    assert found.scores == {node: max(a.get(node, 0.0) for a in alone) for node in {*alone[0], *alone[1]}} and found.scores[(1,)] == pytest.approx(4 / 5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_a_floor_what_is_kept_is_still_closed(seed):
+    counts, _, laws = random_case(seed)
+    for floor in (0.05, 0.2, 0.5):
+        found = prune([Found(counts, 3), Found(trie([(1, 2, 3), (2, 2)]), 1)], laws, 3, 9, set(), 9, floor)
+        assert all(len(node) == 1 or node[:-1] in found.kept for node in found.kept)
+        assert all(found.scores[node] >= floor for node in found.kept)
 
 
 def test_fused_accepts_at_least_what_its_parts_do():
@@ -96,7 +122,15 @@ PARTS = {"both": {"top_k": 0}, "draft": {"budget": 0}, "copied": {"drafter": Fal
 
 
 @pytest.mark.parametrize(
-    "given", [*PARTS.values(), {"retriever": "first"}, {"fan": 4, "depth": 6, "rows": 48}, {"shortest": 2}, {"drafter": False, "budget": 0}]
+    "given",
+    [
+        *PARTS.values(),
+        {"retriever": "first"},
+        {"fan": 4, "depth": 6, "rows": 48},
+        {"shortest": 2},
+        {"drafter": False, "budget": 0},
+        {"trust": True, "floor": 0.3},
+    ],
 )
 @pytest.mark.parametrize("memory", [1, None])
 def test_at_temperature_0_the_text_is_the_greedy_one(given, memory):
@@ -139,7 +173,7 @@ def test_rows_and_facts_add_up():
         trace = decode(models, **given)
         for step in trace.steps:
             f, tree = step.facts, step.tree
-            assert len(tree.tokens) <= trace.header.params["rows"] and f["retrieved"] == f["kept"] + f["not_in_top_k"] + f["over_budget"]
+            assert len(tree.tokens) <= trace.header.params["rows"] and f["retrieved"] == f["kept"] + f["not_in_top_k"] + f["too_unlikely"] + f["over_budget"]
             assert f["kept"] - f["shared"] == tree.sources.count("retrieval") and f["shared"] == tree.sources.count("both")
             assert f["accepted"] == f["accepted_draft"] + f["accepted_retrieval"] + f["accepted_both"]
 
@@ -176,6 +210,11 @@ def test_a_store_of_random_tokens_changes_no_text(tmp_path, monkeypatch):
     (folder / "card.json").write_text(json.dumps({"tokenizer": "abc"}))
     trace = decode(models, retriever="store", top_k=0)
     assert trace.output_ids == decode(models["target"], "greedy").output_ids and any(step.facts["kept"] for step in trace.steps)
+    both = decode(models, retriever="both", top_k=0, budget=32, rows=48)
+    assert both.output_ids == trace.output_ids
+    for step in both.steps:  # only places in the text are marked in it; the store's are counted
+        marked = [span for span in step.spans if span.kind == "match"]
+        assert len(marked) < step.facts["matches"] and all(span.end <= len(PROMPT) + 24 for span in marked)
     np.save(folder / "tokens.npy", np.zeros((2, 2), dtype=int))
     with pytest.raises(UserError, match="no store, which is one row"):
         store_of(models["target"].record)
