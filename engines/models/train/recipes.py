@@ -27,8 +27,6 @@ REASONING = LONGER | {
     **{"copy": 0.7, "reverse": 3.0, "insert": 2.5, "remove": 2.5, "replace": 3.0, "sentence": 2.5, "read": 4.0},
     **{"add": 5.0, "subtract": 5.0, "problem": 6.0, "latin": 3.0, "sudoku": 3.0, "python": 2.5, "story": 2.5},
 }
-# What threshold decoding at 0.9 still got wrong where one token per forward did not (after four legs of masked training): carries and tables.
-PARALLEL = REASONING | {"add": 8.0, "subtract": 8.0, "latin": 5.0, "sort": 7.0, "sentence": 3.0}
 # What the large causal model still got wrong after 2,005 steps: questions about passages (58 %) and tasks with many right answers.
 LOOKING_UP = MIXTURE | {"read": 12.0, "shuffle": 3.0, "replace any": 4.0, "latin": 4.0, "spell": 4.0, "story": 3.0, "problem": 1.5, "python": 0.7}
 
@@ -82,22 +80,7 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             "tiny-dlm-third", "masked", **_L, steps=2600, learning_rate=1.5e-3, init_from="tiny-dlm-second", mixture=REASONING, ships=False, order="tiny-dlm"
         ),
-        Recipe(
-            "tiny-dlm-fourth",
-            "masked",
-            **_L,
-            steps=2000,
-            learning_rate=1.5e-3,
-            init_from="tiny-dlm-third",
-            mixture=REASONING,
-            causal=0.34,
-            near=8,
-            ships=False,
-            order="tiny-dlm",
-        ),
-        Recipe(
-            "tiny-dlm", "masked", **_L, steps=1000, learning_rate=3e-4, init_from="tiny-dlm-fourth", mixture=PARALLEL, causal=0.2, near=8, seed=1, warmup=20
-        ),
+        Recipe("tiny-dlm", "masked", **_L, steps=2000, learning_rate=1.5e-3, init_from="tiny-dlm-third", mixture=REASONING, causal=0.34, near=8),
         Recipe(
             "tiny-dlm-dparallel",
             "masked",
