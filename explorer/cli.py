@@ -1,5 +1,5 @@
 """The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | verify | bench | certify | sweep | parallelbench |
-template | site | serve`.
+template | site | runs | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error that says what is allowed.
 Nothing heavy is imported before a command needs it: `methods` and `--help` answer without torch.
@@ -17,7 +17,7 @@ import msgspec
 
 import engines
 from engines import MethodInfo, UserError
-from explorer import ASSETS, cli_bench, cli_export, cli_fork, cli_parallelbench, cli_run, cli_sweep, cli_trace
+from explorer import ASSETS, cli_bench, cli_export, cli_fork, cli_parallelbench, cli_run, cli_runs, cli_sweep, cli_trace
 from explorer.cli_io import Parser, complain, own_methods, print_json, print_table, printable
 
 TEMPLATES = ASSETS / "templates"
@@ -109,6 +109,8 @@ def parser() -> argparse.ArgumentParser:
     template.set_defaults(command=template_command)
 
     cli_export.add_site_arguments(commands.add_parser("site", help="write gallery, lessons, methods and player as plain files, for a folder or any web server"))
+
+    cli_runs.add_arguments(commands.add_parser("runs", help="list, show, pin, delete and export the runs that the page has kept"))
 
     serve = commands.add_parser("serve", aliases=["page"], help="start the page")
     serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")

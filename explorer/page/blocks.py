@@ -14,9 +14,9 @@ from explorer.importers import FORMATS
 from explorer.page import curves, forks, learn, own, parallelbench, pictures, settings, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
-from explorer.page.handlers import Handlers, say
+from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS
-from explorer.page.parts import bus, downloader, panel, picker, status, table, toolbar
+from explorer.page.parts import bus, downloader, jump, panel, picker, say, status, table, toolbar
 from explorer.store import Card
 
 TITLE = "Decoding Explorer"
@@ -109,6 +109,7 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
             line = status(say(_welcome(desk)))
+            jump()
             shelf.sharing(desk)
             with gr.Row():
                 count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Slots", scale=5, min_width=200, elem_id="count")

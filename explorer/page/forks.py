@@ -18,9 +18,9 @@ from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.page import tables
 from explorer.page.controls import LENGTH
 from explorer.page.feed import Feed, message
-from explorer.page.handlers import Handlers, Outputs, say
+from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import SLOTS
-from explorer.page.parts import forker
+from explorer.page.parts import forker, say
 from explorer.page.sessions import Session
 
 MAX_REQUEST = 40_000  # characters of a request
@@ -77,12 +77,14 @@ class Forks:
         feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.desk.shelf.keep)
         try:
             where = f"player {wish.slot + 1} at step {wish.step}"
-            yield message(feed.queued()) if empty else gr.skip(), say(f"Forking {where}: its {wish.step} steps are run again first."), gr.skip()
+            words, there = f"Forking {where}: its {wish.step} steps are run again first.", False
+            yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
             try:
                 for one in feed.play(lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot):
                     if job.begun:
                         session.traces.pop(wish.target, None)
-                    yield one if job.begun or empty else gr.skip(), gr.skip(), gr.skip()
+                    yield one if job.begun or empty else gr.skip(), gr.skip() if there else say(words, go=f"panel-{wish.target}"), gr.skip()
+                    there = True
             finally:
                 if feed.trace:
                     session.traces[wish.target] = feed.trace

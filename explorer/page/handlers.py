@@ -16,24 +16,19 @@ from explorer.export.events import events_csv
 from explorer.page import curves, tables
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
+from explorer.page.jobs import idle, joined, runs, stopped, summary
 from explorer.page.limits import SLOTS, Limits, check_seed, short
-from explorer.page.parts import fresh
-from explorer.page.sessions import Job, Session, Sessions
+from explorer.page.parts import fresh, say
+from explorer.page.sessions import Session, Sessions
 from explorer.page.shelf import Shelf, batches, script
 from explorer.page.zerogpu import start
 from explorer.store import Gallery, read_pasted
 
 COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
-NOTHING_BEGAN = "Stopped before anything was decoded; what was shown stays."
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
 log = logging.getLogger("decoding-explorer")
 
 Outputs = tuple[Any, Any, Any]  # bus, status, results
-
-
-def say(text: str, kind: str = "info") -> str:
-    """A value of the status line."""
-    return fresh(kind=kind, text=text[:1].upper() + text[1:])
 
 
 class Handlers:
@@ -61,8 +56,9 @@ class Handlers:
         job = session.begin()
         feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title, self.shelf.keep) for slot, plan in enumerate(plans)]
         job.queued = [feed.queued() for feed in feeds]
+        words = f"Running {runs(len(plans))}. The first run of a model loads it."
         try:
-            yield gr.skip(), say(f"Running {_runs(len(plans))}. The first run of a model loads it."), gr.skip()
+            yield gr.skip(), say(words), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
                 if job.stop.is_set():
                     break
@@ -72,7 +68,7 @@ class Handlers:
                             yield one, gr.skip(), gr.skip()
                         elif job.begun:
                             session.traces = {}
-                            yield _joined(job), gr.skip(), tables.results({})
+                            yield joined(job), say(words, go="stage"), tables.results({})
                             job.cleared = True
                 finally:
                     if feed.trace:
@@ -80,11 +76,11 @@ class Handlers:
                         session.named[feed.trace.header.models[0].name] = plan.model
             if job.begun:
                 ties = {} if job.stop.is_set() else self._ties(plans, session.traces)
-                yield self._idle(job, feeds), _summary(job, feeds), tables.results(session.traces, ties)
+                yield idle(feeds), summary(job, feeds), tables.results(session.traces, ties)
             else:
-                yield gr.skip(), _summary(job, feeds), gr.skip()
+                yield gr.skip(), summary(job, feeds), gr.skip()
         finally:
-            job.last.append(self._idle(job, feeds))
+            job.last.append(idle(feeds))
             job.sealed.set()
 
     @staticmethod
@@ -117,11 +113,6 @@ class Handlers:
         except UserError as error:
             raise UserError(f"slot {slot + 1}: {error}") from None
 
-    @staticmethod
-    def _idle(job: Job, feeds: list[Feed]) -> str:
-        """Slots that never got their turn say so."""
-        return message(*({**feed.queued(), "seq": 1, "state": "stopped", "message": "Stopped before its turn."} for feed in feeds if not feed.begun))
-
     def stop(self, request: gr.Request) -> Outputs:
         """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can show nothing any more."""
         session = self.sessions.of(request.session_hash)
@@ -132,8 +123,8 @@ class Handlers:
         if not job.sealed.wait(STOP_PATIENCE):
             return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
         if not job.begun:
-            return gr.skip(), say(NOTHING_BEGAN, "ok"), gr.skip()
-        return _joined(job), say("Stopped; what was decoded so far stays.", "ok"), tables.results(session.traces)
+            return gr.skip(), stopped(job), gr.skip()
+        return joined(job), stopped(job), tables.results(session.traces)
 
     def play(self, names: list[str], request: gr.Request) -> Outputs:
         """Show recorded traces, and nothing else. No model is touched."""
@@ -156,7 +147,7 @@ class Handlers:
         session = self.sessions.of(request.session_hash)
         session.traces = {slot: trace for slot, (_, trace) in found.items()}
         session.opened = dict(session.traces)
-        text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok")
+        text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok", go="stage")
         return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
@@ -173,7 +164,11 @@ class Handlers:
         slot = self._next(session)
         session.traces[slot] = trace
         session.opened = {slot: trace}
-        return (message(whole(slot, trace, name=name)), say(f"Added in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)), True
+        return (
+            message(whole(slot, trace, name=name)),
+            say(f"Added in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}"),
+            tables.results(session.traces),
+        ), True
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
@@ -224,14 +219,15 @@ class Handlers:
         slot = self._next(session)
         session.traces[slot] = trace
         session.opened = {slot: trace}
-        return message(whole(slot, trace)), say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok"), tables.results(session.traces)
+        words = say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}")
+        return message(whole(slot, trace)), words, tables.results(session.traces)
 
     def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}, at: int | None = None) -> Outputs:
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
         session.traces, session.opened = dict(traces), dict(traces)
         shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
-        return message(*shown, clear=True, play=at is None), say(text, "ok"), tables.results(traces)
+        return message(*shown, clear=True, play=at is None), say(text, "ok", go="stage"), tables.results(traces)
 
     def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
         """The traces of one player or of "all". Raises UserError where there is none."""
@@ -312,28 +308,6 @@ class Handlers:
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(trace.to_json())
-
-
-def _runs(n: int) -> str:
-    return "one run" if n == 1 else f"{n} runs, one after the other"
-
-
-def _summary(job: Job, feeds: list[Feed]) -> str:
-    if job.stop.is_set():
-        return say("Stopped; what was decoded so far stays." if job.begun else NOTHING_BEGAN, "ok")
-    failed = [f"Slot {feed.slot + 1}: {feed.failure}" for feed in feeds if feed.failure]
-    if failed:
-        return say(" ".join(failed), "error")
-    unkept = [feed.unkept for feed in feeds if feed.unkept]
-    if unkept:
-        return say(" ".join(unkept), "error")
-    seconds = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace)
-    return say(f"Done: {_runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.", "ok")
-
-
-def _joined(job: Job) -> str:
-    """The last messages of a job as one; batches that the page has seen are ignored there by their number. Clears the page unless that is done."""
-    return message(*job.queued, *(batch for text in job.last for batch in json.loads(text)["batches"]), clear=not job.cleared)
 
 
 def named(chosen: Mapping[int, Trace], ending: str) -> str:

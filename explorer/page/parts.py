@@ -24,24 +24,29 @@ def fresh(**data: Any) -> str:
     return json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
 
 
+def say(text: str, kind: str = "info", go: str = "") -> str:
+    """A value of the status line. go: the part of the page that a narrow screen scrolls to, such as the players when a run begins."""
+    return fresh(kind=kind, text=text[:1].upper() + text[1:], **({"go": go} if go else {}))
+
+
 def bus(value: str) -> gr.HTML:
     """The hidden, always mounted inbox of the players."""
-    return _player("bus(element, props, watch)", value=value, visible="hidden", elem_id="bus")
+    return _player("page.bus(element, props, watch)", value=value, visible="hidden", elem_id="bus")
 
 
 def toolbar() -> gr.HTML:
-    """Play, scrub, clock and speed for all slots."""
-    return _player("mountToolbar(element, props)", elem_id="toolbar")
+    """Play, scrub, clock, speed and race for all slots, and a button that folds it to its first line."""
+    return _player("foldable(page.mountToolbar(element, props))", before=_script("toolbar.js"), elem_id="toolbar")
 
 
 def panel(slot: int) -> gr.HTML:
     """One player; shows itself once its slot has a trace."""
-    return _player("mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
+    return _player("page.mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
 
 
 def forker(methods: str) -> gr.HTML:
     """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's panel, as JSON."""
-    return _player("forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker")
+    return _player("page.forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker")
 
 
 def table(value: str, **options: Any) -> gr.HTML:
@@ -53,6 +58,11 @@ def status(value: str, elem_id: str = "status") -> gr.HTML:
     """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
     return gr.HTML(value, html_template=template, js_on_load=_script("status.js"), apply_default_css=False, elem_id=elem_id, min_height=24)
+
+
+def jump() -> gr.HTML:
+    """A link from the controls to the players, on screens where these stand below."""
+    return gr.HTML("", html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>', apply_default_css=False)
 
 
 def downloader() -> gr.HTML:
@@ -69,10 +79,11 @@ def picker(limit: int) -> gr.HTML:
     return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=limit, elem_id="picker")
 
 
-def module(path: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any) -> gr.HTML:
-    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`, `props`, `watch`."""
+def module(path: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', before: str = "", **options: Any) -> gr.HTML:
+    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`, `props`, `watch`, and over
+    what the script `before` declares."""
     address = f"gradio_api/file={(ASSETS / path).as_posix()}?v={_version((ASSETS / path).parent)}"
-    script = f"import(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
+    script = f"{before}\nimport(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
     theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, theme=theme, **options)
 
@@ -88,7 +99,7 @@ def share() -> gr.HTML:
         '<div class="share"><button type="button">Copy link</button><button type="button">Copy as Python</button><output></output>'
         '<textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
     )
-    return _player("mountShare(element, props, watch, trigger)", template=template, elem_id="share")
+    return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
 
 
 def runs_list() -> gr.HTML:
@@ -106,7 +117,7 @@ def _script(name: str) -> str:
 
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
-    return module("player/gradio.js", f"page.{call}", value=value, **options)
+    return module("player/gradio.js", call, value=value, **options)
 
 
 def _version(folder: Path) -> str:

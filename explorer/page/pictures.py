@@ -9,8 +9,8 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace, UserError
-from explorer.page.handlers import Handlers, named, say
-from explorer.page.parts import fresh
+from explorer.page.handlers import Handlers, named
+from explorer.page.parts import fresh, say
 
 VIEWS = [
     ("Board over all steps", "board"),

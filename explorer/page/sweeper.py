@@ -20,8 +20,9 @@ from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 from explorer.page import curves
 from explorer.page.feed import MODEL_LOCK
-from explorer.page.handlers import STOP_PATIENCE, Handlers, say
+from explorer.page.handlers import STOP_PATIENCE, Handlers
 from explorer.page.limits import check_seed
+from explorer.page.parts import say
 from explorer.page.replays import Replay, row_number
 
 DEFAULTS = "(none: every method at its defaults)"

@@ -208,18 +208,31 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     page.page.get_by_label("Freeze at").fill("")
     page.page.get_by_label("Freeze at").press("Enter")
     expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of forward passes from 0 to 45.")
-    page.page.get_by_role("button", name="Freeze", exact=True).click()
+    freeze = page.page.get_by_role("button", name="Freeze", exact=True)
+    freeze.click()
+    expect(page.page.locator(".dx-standing")).to_be_hidden()
+    page.page.evaluate("handles[0].group.play()")
+    page.page.get_by_label("Freeze at").fill("1")
+    freeze.click()  # leaves the field, which must not freeze first so that the click would thaw again
+    expect(freeze).to_have_attribute("aria-pressed", "true")
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [1, 1, 0]
 
 
 def test_boards_side_by_side_start_at_one_height(opened: Call) -> None:
     a, b = twins()
     a.header.departures, b.header.departures = "Everything is a little different here. " * 9, "Little."
     a.header.models[0].name = "a-model-with-a-name-that-is-much-longer-than-usual-" * 4
+    a.steps[2].note, b.steps[2].note = "The filter accepts 14 of 16 masks in the block, and there is more to say about this step. " * 4, "Short."
     page = opened([a, b])
     for step in (0, 3, 8):
         page.page.evaluate("(step) => handles[1].seek(step)", step)
         tops = page.page.locator(".dx-board").evaluate_all("(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))")
         assert tops[0] == tops[1]
+        heights = page.page.locator(".dx-note").evaluate_all("(notes) => notes.map((n) => n.offsetHeight)")
+        assert heights[0] == heights[1]
+    page.page.evaluate("handles[1].seek(3)")
+    note = page.page.locator(".dx-note").first
+    assert note.evaluate("(n) => { n.scrollTop = 1e4; return n.scrollTop > 0 && n.textContent.length > 300; }"), "all of it can be read"
     about = page.page.locator(".dx-about").first
     expect(about.locator("p")).to_be_hidden()
     about.locator("summary").click()

@@ -25,7 +25,7 @@ export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
     this.lanes = el("div", { class: "dx-lanes" });
-    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", onchange: () => this.#freeze() });
+    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", oninput: () => group.pause(), onchange: () => this.frozen && this.#freeze() });
     this.budget.addEventListener("keydown", (event) => event.key === "Enter" && this.#freeze());
     this.unit = el("select", { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
       ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));

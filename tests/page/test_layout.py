@@ -1,0 +1,69 @@
+"""What a visitor sees of four runs at once: on a laptop and on a phone the players stay in sight."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.page.conftest import PROMPT
+
+IN_SIGHT = "(node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight * 0.6; }"
+
+
+def run_four(screen) -> None:
+    screen.page.locator("#count").get_by_role("radio", name="4", exact=True).check()
+    expect(screen.page.locator("#method-3")).to_be_visible()
+    screen.prompt(PROMPT)
+    screen.press("Run")
+
+
+def height(screen) -> float:
+    return screen.page.locator("#toolbar").bounding_box()["height"]
+
+
+def tops(screen) -> list[float]:
+    return screen.page.locator("#players .dx-board").evaluate_all("(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))")
+
+
+def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
+    screen = visit(viewport={"width": 1280, "height": 800})
+    run_four(screen)
+    screen.wait(3, "done")
+    screen.page.get_by_label("Freeze at").fill("2")
+    screen.press("Freeze")
+    expect(screen.page.locator("#toolbar .dx-standing tbody tr")).to_have_count(4)
+    assert height(screen) <= 0.36 * 800
+    at = tops(screen)
+    assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
+    status = screen.page.locator("#toolbar .dx-race [role=status]").bounding_box()
+    assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, "the sentence lies over no lane"
+    more = screen.page.locator("#toolbar .more")
+    more.click()
+    expect(more).to_have_attribute("aria-expanded", "false")
+    expect(screen.page.get_by_label("Freeze at")).to_be_hidden()
+    assert height(screen) <= 64
+    more.press("Enter")
+    expect(screen.page.get_by_label("Freeze at")).to_be_visible()
+
+
+def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, slowly):
+    screen = visit(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    link = screen.page.get_by_role("link", name="To the players")
+    assert screen.page.locator("#stage").evaluate("(node) => node.getBoundingClientRect().top") > 844
+    link.click()
+    assert screen.player(0).evaluate(IN_SIGHT)
+    assert height(screen) <= 110 and screen.page.get_by_label("Freeze at").is_hidden()
+    screen.page.evaluate("scrollTo(0, 0)")
+    screen.press("Run")
+    screen.wait(0, "live")
+    screen.page.wait_for_function(f"({IN_SIGHT})(document.querySelector('#panel-0 .dx-panel'))")
+    box = screen.page.locator("#toolbar").bounding_box()
+    assert 0 <= box["y"] < 40, "the bar sticks to the top while the player is read"
+    screen.page.mouse.wheel(0, 600)
+    screen.page.wait_for_function("document.querySelector('#toolbar').getBoundingClientRect().top < 10")
+    assert screen.page.locator("#toolbar").bounding_box()["y"] >= 0
+    screen.page.locator("#toolbar .more").click()
+    expect(screen.page.get_by_label("Freeze at")).to_be_visible()
+    assert screen.page.evaluate("getComputedStyle(document.querySelector('#toolbar')).position") == "static"
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    screen.press("Stop")
+    screen.wait(0, "stopped")
