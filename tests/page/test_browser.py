@@ -309,12 +309,8 @@ def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
     for text, sentence in (("", "prompt is empty"), ("   ", "prompt is empty"), ("x" * 100_000, "100,000 characters"), ("sort " * 3000, "has room for")):
         screen.prompt(text)
         screen.press("Run")
-        if "room" in sentence:
-            expect(screen.player(0)).to_contain_text(sentence, timeout=30_000)
-            screen.says(sentence)
-        else:
-            screen.says(sentence)
-            screen.wait(0, "ready")
+        screen.says(sentence)
+        screen.wait(0, "ready")
     screen.prompt(PROMPT)
     screen.page.locator("#seed input").fill("")
     screen.press("Run")
