@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +60,10 @@ class Feed:
         self._seq = 0
         self._run: engines.Run | Remote | None = None
         self._unsent: list[Step] = []
-        self._pieces_sent = 0
+        self._pieces: list[Any] = []  # entries of the token table that were not sent yet
+        self._pieces_known = 0
+        self._made: queue.SimpleQueue[tuple[Step, list[Any]] | BaseException | None] = queue.SimpleQueue()
+        self._left = threading.Event()
 
     def queued(self) -> dict[str, Any]:
         """The first batch: this slot waits for its turn."""
@@ -81,7 +86,7 @@ class Feed:
                 else:
                     self._run, self.job.begun = run, True
                     self._journal = Journal(self.keep, run) if self.keep else None
-                    yield self._message(header=run.header, pieces=self._pieces(), state="running", **more)
+                    yield self._message(header=run.header, pieces=self._new_pieces(), state="running", **more)
                     yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
@@ -93,19 +98,49 @@ class Feed:
         yield last
 
     def _steps(self) -> Iterator[str]:
-        assert self._run
+        """Messages of what is decoded meanwhile. Gradio takes each one in its own time, in which the run goes on."""
+        worker = threading.Thread(target=contextvars.copy_context().run, args=(self._decode,), name="decode", daemon=True)
+        worker.start()
         flushed = 0.0  # the first step goes out at once
-        while not self.job.stop.is_set():
-            with MODEL_LOCK:
-                step = next(self._run, None)
-            if step is None:
-                return
-            self._unsent.append(step)
-            if self._journal:
-                self._journal.step(step)
-            if time.monotonic() - flushed > FLUSH_SECONDS:
-                yield self._message(**self._news())
-                flushed = time.monotonic()
+        try:
+            while self._take(self._made.get()):
+                if time.monotonic() - flushed > FLUSH_SECONDS:
+                    yield self._message(**self._news())
+                    flushed = time.monotonic()
+        finally:
+            self._left.set()
+            worker.join()
+            while not self._made.empty():
+                made = self._made.get()
+                if isinstance(made, tuple):  # how it ended no longer matters to anyone who has left
+                    self._take(made)
+
+    def _decode(self) -> None:
+        """Decode in a thread of its own and hand over each step with the new entries of the token table, at last None or what went wrong."""
+        assert self._run
+        ended: BaseException | None = None
+        try:
+            while not (self.job.stop.is_set() or self._left.is_set()):
+                with MODEL_LOCK:
+                    step = next(self._run, None)
+                if step is None:
+                    break
+                if self._journal:
+                    self._journal.step(step)
+                self._made.put((step, self._new_pieces()))
+        except BaseException as error:
+            ended = error
+        self._made.put(ended)
+
+    def _take(self, made: tuple[Step, list[Any]] | BaseException | None) -> bool:
+        """Put a step to what is to be sent; False where the run is over. Raises what the run raised."""
+        if isinstance(made, BaseException):
+            raise made
+        if made is None:
+            return False
+        self._unsent.append(made[0])
+        self._pieces += made[1]
+        return True
 
     def _seal(self) -> dict[str, Any]:
         """Close the engine and compose the last batch: what was not sent yet, and how it ended."""
@@ -113,6 +148,7 @@ class Feed:
             reason = self.failure or "stopped before it began."
             return {"state": "failed" if self.failure else "stopped", "message": _sentence(reason)}
         self._run.close()
+        self._pieces += self._new_pieces()
         self.trace = self._run.trace()
         end = self.trace.end
         state = "failed" if self.failure else {"complete": "done", "budget": "done"}.get(end.reason, end.reason)
@@ -137,12 +173,13 @@ class Feed:
 
     def _news(self) -> dict[str, Any]:
         steps, self._unsent = self._unsent, []
-        return {"steps": steps, "pieces": self._pieces()}
+        pieces, self._pieces = self._pieces, []
+        return {"steps": steps, "pieces": pieces}
 
-    def _pieces(self) -> list[Any]:
+    def _new_pieces(self) -> list[Any]:
         assert self._run
-        new = self._run.pieces(self._pieces_sent)
-        self._pieces_sent += len(new)
+        new = self._run.pieces(self._pieces_known)
+        self._pieces_known += len(new)
         return new
 
     def _message(self, **parts: Any) -> str:

@@ -5,7 +5,7 @@ the run is over; the events, as the page gets them but read by nobody; and a Chr
 `wall_seconds` of its trace, from the first step to the end. Ratios are taken within a round, so that a machine that slows down for a while slows all.
 
 Beside them stand the CPU seconds of both processes, which other programs on the machine change less, and what the server did for the page: bytes and
-messages, seconds of composing and journalling, and seconds in which the run stood still until Gradio had taken a message.
+messages, seconds of composing and journalling, and seconds in which Gradio took a message, while the run went on in a thread of its own.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def report(case: str, found: list[list[Found]], visitor: Visitor) -> str:
         )
         lines.append(
             f"  {way:9s} {messages:.0f} messages, {messages / wall:.1f} a second, {size / 1000:.0f} kB, {size / books[0].steps:.0f} bytes a step; "
-            f"composing {1000 * composing:.1f} ms, journal {1000 * journal:.1f} ms, waiting for Gradio {1000 * waiting:.1f} ms ({100 * waiting / wall:.1f} %)"
+            f"composing {1000 * composing:.1f} ms, journal {1000 * journal:.1f} ms, Gradio took them in {1000 * waiting:.1f} ms ({100 * waiting / wall:.1f} %)"
         )
     lines.append(f"  on the wire: {statistics.median(visitor.received) / 1000:.0f} kB in the event stream")
     return "\n".join(lines)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
+import time
 
 import pytest
 
@@ -102,13 +104,43 @@ def test_a_budget_ends_a_run_with_a_sentence():
     assert len(feed.trace.steps) == 5 and last["state"] == "done" and "budget" in last["message"]
 
 
-def test_closing_a_feed_early_seals_its_trace():
+def test_closing_a_feed_early_seals_its_trace(slowly):
     job = Job()
     feed = Feed(job, 0, "title")
     going = feed.messages(Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 32}), PROMPT, 0, Limits(1000, 100, 60, False))
     next(going), next(going)
     going.close()
     assert feed.trace.end.reason == "stopped" and json.loads(job.last[-1])["batches"][0]["state"] == "stopped"
+    assert slowly.running == 0 and not [thread for thread in threading.enumerate() if thread.name == "decode"]
+
+
+def test_the_run_goes_on_while_a_message_is_taken_and_no_step_is_lost(slowly):
+    """Whoever takes the messages is slow: the run ends in its own time, and the last message holds what was made meanwhile."""
+    feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 6})
+    going = feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))
+    batches = [json.loads(next(going))["batches"][0] for _ in range(2)]  # the header and the first step
+    deadline = time.monotonic() + 60
+    while slowly.running and [thread for thread in threading.enumerate() if thread.name == "decode"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    batches += [json.loads(text)["batches"][0] for text in going]
+    assert [step["index"] for b in batches for step in b.get("steps", [])] == list(range(len(feed.trace.steps))) and len(feed.trace.steps) > 2
+    assert {p["id"] for b in batches for p in b.get("pieces", [])} == {p.id for p in feed.trace.pieces}
+    assert len(batches) <= 4 and batches[-1]["state"] == "done" and feed.trace.end.reason == "complete"
+
+
+def test_what_goes_wrong_in_the_middle_of_a_run_is_said(slowly, monkeypatch):
+    real = slowly.__next__
+
+    def fail(run):
+        if len(run.steps) == 2:
+            raise UserError("the disk of the model is full.")
+        return real(run)
+
+    monkeypatch.setattr(slowly, "__next__", fail)
+    feed = Feed(Job(), 0, "title")
+    plan = Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 6})
+    last = [json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))][-1]
+    assert (last["state"], last["message"]) == ("failed", "The disk of the model is full.") and len(feed.trace.steps) == 2 and slowly.running == 0
 
 
 def test_sessions_are_bounded_and_dropping_one_stops_its_run():

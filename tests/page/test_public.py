@@ -171,7 +171,8 @@ def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
 def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     job = Job()
     feed = Feed(job, 0, "title")
-    going = feed.messages(causal(), PROMPT, 0, LIMITS)
+    long = Plan(causal().method, causal().model, {"max_new_tokens": 96})
+    going = feed.messages(long, PROMPT, 0, LIMITS)
     next(going), next(going)
     job.stop.set()
     last = json.loads(list(going)[-1])["batches"][0]
