@@ -113,6 +113,8 @@ def install(training: Training, target: Any, folder: Path, card: dict[str, Any])
     for key in ("_name_or_path", "layer_types", "transformers_version"):
         fields.pop(key, None)
     (partial / "config.json").write_text(json.dumps(fields, indent=1) + "\n")
+    old = json.loads((folder / "card.json").read_text()) if (folder / "card.json").is_file() else {}
+    card |= {"ablations": old["ablations"]} if "ablations" in old else {}  # of trainings of their own; their table says what they were made from
     (partial / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(partial, folder)

