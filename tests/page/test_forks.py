@@ -56,6 +56,9 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
     panel.get_by_role("button", name="Continue from here").click()
     screen.wait(2, "done")
     screen.says("in player 3: forced")
+    screen.page.wait_for_function(
+        "(() => { const top = document.querySelector('#panel-2').getBoundingClientRect().top; return top > 0 && top < innerHeight / 2; })()"
+    )
     expect(screen.player(2).locator(".dx-lineage")).to_contain_text(f"fork of player 1 at step 4: forced “␣Leo” at {position}")
     shown = debug(screen, 2)
     cell = next(cell for cell in shown["board"] if cell["position"] == position)

@@ -122,7 +122,7 @@ export class Race {
     if (!this.frozen) return;
     const { unit, x } = this.group, head = (scope) => (text) => el("th", { scope }, text);
     this.said = performance.now();
-    setText(this.say, `What each run has at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
+    setText(this.say, `Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
     this.table.replaceChildren(el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
       const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
       const at = `at ${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}: after step ${t} of ${run.length}`;
