@@ -175,7 +175,12 @@ def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
 
 def module() -> str:
     """The text of the player's module."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(msgspec.to_builtins(DEFINITIONS[name]) | {'needs': needs(name)}, ensure_ascii=False)}," for name in PLAYED]
+    facts = {name: msgspec.to_builtins(DEFINITIONS[name]) | ({} if needs(name) == (name,) else {"needs": needs(name)}) for name in PLAYED}
+    for one in facts.values():
+        del one["unit"]  # the player writes each number in its own way
+        if one["kind"] == "measured":
+            del one["kind"]
+    lines = [f"  {json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}," for name, one in facts.items()]
     groups = [f"  {json.dumps(name)}: {json.dumps(rows, ensure_ascii=False)}," for name, rows in COUNTED.items()]
     return "\n".join(
         [

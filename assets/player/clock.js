@@ -40,6 +40,11 @@ export class Group {
     return Math.max(0, ...this.axes().map((axis) => axis[axis.length - 1]));
   }
 
+  /** Those that show a run, in the order of their places. */
+  get runners() {
+    return [...this.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot);
+  }
+
   add(member) {
     this.members.add(member);
     this.refresh();

@@ -62,6 +62,9 @@ export function glyphs(text, limit = 40) {
   return out || "∅";
 }
 
+/** Text in a room for `limit` characters. */
+export const cut = (text, limit) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
+
 /** Running text: line breaks stay, what could hide or turn text becomes visible. */
 export function prose(text) {
   let out = "";

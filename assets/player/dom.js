@@ -2,11 +2,17 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
+/** attributes: by name, those that begin with "on" are listeners; text is the class alone. What stands already is not written again. */
+export function set(node, attributes) {
+  for (const [name, value] of Object.entries(typeof attributes === "string" ? { class: attributes } : attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== false && node.getAttribute(name) !== String(value)) node.setAttribute(name, value === true ? "" : value);
   }
+}
+
+function fill(node, attributes, children) {
+  if (node.tagName === "BUTTON") node.type = "button"; // it submits nothing unless it says so
+  set(node, attributes);
   for (const child of children) if (child !== null) node.append(child);
   return node;
 }
@@ -21,10 +27,6 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-export function set(node, attributes) {
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-}
-
 /** The drawing area of a picture that shrinks to three quarters in a narrow panel, then scrolls. */
 export function frame(picture, w, h) {
   set(picture, { viewBox: `0 0 ${w} ${h}` });
@@ -32,13 +34,13 @@ export function frame(picture, w, h) {
 }
 
 /** A canvas of w x h CSS pixels, sharp on dense screens. */
-export function sizeCanvas(canvas, w, h) {
+export function sizeCanvas(canvas, w, h, options) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(w * ratio));
   canvas.height = Math.max(1, Math.round(h * ratio));
   canvas.style.width = `${w}px`;
   canvas.style.height = `${h}px`;
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", options);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
 }
@@ -55,7 +57,7 @@ export function pool(parent, n, make) {
 export function select(label, options, value, choose) {
   const box = el("select", { onchange: () => choose(box.value) }, ...options.map(([key, text]) => el("option", { value: key }, text)));
   box.value = value;
-  return el("label", { class: "dx-select" }, el("span", {}, label), box);
+  return el("label", "dx-select", el("span", {}, label), box);
 }
 
 /** A curve over steps that breaks off where there is no value. */
@@ -64,14 +66,16 @@ export const curve = (values, y) => values.map((v, i) => (v == null ? "" : `${va
 /** A state of the board as the legends show it. */
 export const legend = ({ states }, state, text = states[state].label) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
 
+/** How far along an element, from 0 to 1, a pointer is. */
+export function along(node, event) {
+  const box = node.getBoundingClientRect();
+  return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+}
+
 /** The part of a timeline that has not been played yet is covered by a veil which only moves. */
 export function timeline(run, context, ...drawing) {
-  const veil = el("div", { class: "dx-veil" }), hand = el("div", { class: "dx-hand" });
-  const node = el("div", { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(place(event) * run.length) + 1) }, ...drawing, veil, hand);
-  const place = (event) => {
-    const box = node.getBoundingClientRect();
-    return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
-  };
+  const veil = el("div", "dx-veil"), hand = el("div", "dx-hand");
+  const node = el("div", { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(along(node, event) * run.length) + 1) }, ...drawing, veil, hand);
   const show = (t) => (veil.style.transform = hand.style.transform = `translateX(${(100 * t) / run.length}%)`);
-  return { node, show, place };
+  return { node, show };
 }

@@ -11,6 +11,9 @@ export function grid(width, count, cell, gutter = 34, gap = 3) {
   return { columns, rows, w, h: cell.h, gap, gutter, rowHeight, height: rows * rowHeight };
 }
 
+/** The left upper corner of a cell. */
+export const cornerOf = ({ columns, w, gap, gutter, rowHeight }, position) => ({ x: gutter + (position % columns) * (w + gap), y: Math.floor(position / columns) * rowHeight });
+
 export function cellAt(g, x, y, count) {
   const column = Math.floor((x - g.gutter) / (g.w + g.gap)), row = Math.floor(y / g.rowHeight);
   const position = row * g.columns + column;

@@ -34,13 +34,13 @@ class Player {
     installTheme(theme);
     Object.assign(this, { element, slot, title, group: groupNamed(group), run: null, views: [], t: 0, last: null, message: "", spoken: 0 });
     this.name = el("h2", {});
-    this.sub = el("p", { class: "dx-sub" });
+    this.sub = el("p", "dx-sub");
     this.lineage = el("p", { class: "dx-lineage", hidden: true });
     this.departs = el("p", {});
     this.about = el("details", { class: "dx-about", hidden: true }, el("summary", {}, "Departs from the paper"), this.departs);
-    this.pill = el("span", { class: "dx-pill" });
+    this.pill = el("span", "dx-pill");
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
-    this.note = el("p", { class: "dx-note" });
+    this.note = el("p", "dx-note");
     this.body = el("div", { class: "dx-body", onclick: (event) => event.target.closest(".dx-board") && this.fork.pick() });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
     this.fork = new Fork(this, forks, () => this.views.find(({ View }) => View === Tokens), stopPredicting);
@@ -48,7 +48,7 @@ class Player {
       el("header", {}, el("div", {}, this.name, this.sub, this.lineage, this.about), this.fork.button, this.pill), this.alert, this.body, this.say);
     element.replaceChildren(this.root);
     this.context = { theme, slot, id: ids++, lane: null, peek: false, pick: null, marks: {}, mode: () => modeOf(this.root), seek: (t) => this.seek(t),
-      peers: () => [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot), mark: (kind, marks) => this.#mark(kind, marks),
+      peers: () => this.group.runners, mark: (kind, marks) => this.#mark(kind, marks),
       picking: () => this.fork.close(), setLane: (lane) => this.#relook({ lane }), setPeek: (peek) => this.#relook({ peek }) };
     this.sizes = new ResizeObserver(() => this.#resize());
     this.sizes.observe(this.body);
@@ -57,6 +57,8 @@ class Player {
     this.media = matchMedia("(prefers-color-scheme: dark)");
     this.recolour = () => this.#recolour();
     this.media.addEventListener("change", this.recolour);
+    this.finish = () => this.views.forEach(({ view }) => view.sheet?.finish());
+    window.addEventListener("beforeprint", this.finish);
     this.group.add(this);
     this.#state("empty");
   }
@@ -137,17 +139,18 @@ class Player {
     this.sizes.disconnect();
     this.modes.disconnect();
     this.media.removeEventListener("change", this.recolour);
+    window.removeEventListener("beforeprint", this.finish);
     this.group.remove(this);
     this.fork.destroy();
     this.root.remove();
   }
 
-  /** What is drawn, for tests. */
+  /** For tests. */
   debug() {
     const { run, t } = this;
-    return { state: this.root.dataset.state, step: t, unit: this.group.unit, x: this.group.x, message: this.message, views: this.views.map(({ View }) => View.name), steps: run?.length ?? 0,
+    return { state: this.root.dataset.state, step: t, message: this.message, views: this.views.map(({ View }) => View.name), steps: run?.length ?? 0,
       board: run?.board(t).map(({ position, token, state }) => ({ position, token, state, text: token === null ? null : run.piece(token).text })) ?? [],
-      text: run?.text(t) ?? [], note: this.note.textContent, sums: run && { ...run.sums[t], tokens: run.tokens(t) }, describe: this.#sentence() };
+      note: this.note.textContent, sums: run && { ...run.sums[t], tokens: run.tokens(t) } };
   }
 
   axis(unit) {
@@ -158,9 +161,10 @@ class Player {
   at(t, playing) {
     const moved = t !== this.t;
     this.t = t;
-    this.root.dataset.step = t;
-    if (this.base === "ready" || this.base === "done") this.root.dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
-    setText(this.pill, `${WORDS[this.root.dataset.state] ?? this.root.dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
+    const { dataset } = this.root;
+    dataset.step = t;
+    if (this.base === "ready" || this.base === "done") dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
+    setText(this.pill, `${WORDS[dataset.state] ?? dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
     this.fork.show();
     if (this.run?.end && t === this.run.length) this.reveal();
     if (!this.run || !moved) return;
@@ -218,14 +222,14 @@ class Player {
     for (const { view } of this.views) view.grow?.();
     VIEWS.forEach((View, place) => {
       if (this.views.some((v) => v.View === View) || !(View.wants ? View.wants(run) : !View.group || run.has(View.group))) return;
-      const dom = el("div", { class: "dx-content" }), view = new View();
+      const dom = el("div", "dx-content"), view = new View();
       const frame = View.title ? el("details", { class: "dx-view", open: true, "data-view": View.name }, el("summary", {}, View.title), dom) : dom;
       const after = this.views.find((v) => v.place > place);
       this.body.insertBefore(frame, after?.frame ?? null);
       this.views.push({ View, view, frame, dom, place });
       this.views.sort((a, b) => a.place - b.place);
       view.load(run, dom, this.context);
-      view.resize?.(dom.clientWidth);
+      this.#resize();
       if (View === Counters) dom.append(this.note);
     });
     this.group.grown();
@@ -237,15 +241,18 @@ class Player {
     for (const { view } of this.views) view.relook?.();
   }
 
-  #resize() {
-    for (const { view, dom } of this.views) if (dom.clientWidth) view.resize?.(dom.clientWidth);
+  #resize(all = false) {
+    for (const one of this.views.filter(({ view }) => view.resize)) {
+      const { clientWidth } = one.dom;
+      if (clientWidth && (all || clientWidth !== one.width)) one.view.resize((one.width = clientWidth)); // not by height
+    }
   }
 
   #recolour() {
     const mode = modeOf(this.root);
     if (mode === this.mode || !this.run) return void (this.mode = mode);
     this.mode = mode;
-    this.#resize();
+    this.#resize(true);
     this.#relook({});
     this.#show();
   }
@@ -281,13 +288,13 @@ export function mount(element, options) {
 export function mountToolbar(element, { group: name = "main", theme } = {}) {
   if (theme) installTheme(theme);
   const group = groupNamed(name);
-  const button = (label, shape, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, icon(shape));
+  const button = (label, shape, act) => el("button", { "aria-label": label, title: label, onclick: act }, icon(shape));
   const play = button("Play", "M2 1V11L11 6Z", () => group.toggle()), slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
-  const place = el("span", { class: "dx-place" });
-  const units = Object.entries(UNITS).map(([unit, text]) => el("button", { type: "button", "data-unit": unit, onclick: () => group.setUnit(unit) }, text));
+  const place = el("span", "dx-place");
+  const units = Object.entries(UNITS).map(([unit, text]) => el("button", { "data-unit": unit, onclick: () => group.setUnit(unit) }, text));
   const speed = select("Speed", SPEEDS.map((s) => [s, `${s}×`]), 1, (s) => group.setSpeed(Number(s)));
   const root = el("div", { class: "dx dx-toolbar", role: "toolbar", "aria-label": "Playback of all players", onkeydown: (event) => group.key(event) },
-    el("div", { class: "dx-buttons" }, button("Restart", "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()), button("Step back", "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)), play, button("Step forward", "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1))),
+    el("div", "dx-buttons", button("Restart", "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()), button("Step back", "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)), play, button("Step forward", "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1))),
     slider, place, el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units), speed);
   const race = new Race(group);
   root.append(race.root);
@@ -298,14 +305,12 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   });
   const update = () => {
     const { unit, x, end, playing } = group, whole = unit === "steps", say = (v) => (unit === "seconds" ? seconds(v) : number(Math.floor(v + 1e-6)));
-    slider.max = whole ? end : GRAIN;
+    set(slider, { max: whole ? end : GRAIN, "aria-valuetext": `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
     slider.value = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
-    slider.setAttribute("aria-valuetext", `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}`);
     setText(place, `${say(x)} / ${say(end)}`);
     set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
-    play.setAttribute("aria-label", playing ? "Pause" : "Play");
-    play.title = `${playing ? "Pause" : "Play"} (space)`;
-    for (const node of units) node.setAttribute("aria-pressed", String(node.dataset.unit === unit));
+    set(play, { "aria-label": playing ? "Pause" : "Play", title: `${playing ? "Pause" : "Play"} (space)` });
+    for (const node of units) set(node, { "aria-pressed": String(node.dataset.unit === unit) });
     speed.lastChild.value = group.speed;
   };
   const idle = (event) => event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);

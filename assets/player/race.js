@@ -1,12 +1,7 @@
 // What a run has at a place of the clock, and where two outputs part, by the rules of explorer/race.py and explorer/compare.py; tests compare them. No DOM.
 
-import { cursor } from "./clock.js";
-
 export const SLACK = 1e-6; // a step that exactly fits a budget is inside it
 const known = new WeakMap();
-
-/** How many steps of a rising axis wholly fit a budget. */
-export const within = (axis, budget) => cursor(axis, budget + SLACK);
 
 const hidden = (run, token) => token === undefined || token === null || token < 0 || token === run.mask;
 const endOf = (run, ids) => ids.findIndex((token) => run.eos.has(token)) >>> 0; // beyond every index where there is none

@@ -12,8 +12,8 @@ export function shown(name, value) {
 
 export const fill = (terms, numbers) => terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
 
-/** The fields that a number needs and the record of the run does not hold. */
-export const lost = (name, { missing }) => DEFINITIONS[name].needs.filter((field) => missing.has(field));
+/** The fields that a number needs (its own if nothing else is said) and the record of the run does not hold. */
+export const lost = (name, { missing }) => (DEFINITIONS[name].needs ?? [name]).filter((field) => missing.has(field));
 
 /** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in explorer/metrics.py. */
 export function numbers(run, t) {
@@ -39,7 +39,7 @@ const said = (without, header) => `${header.imported_from ?? "what is left of th
 
 /** A receipt of one of the player's own numbers; `at`: where it was taken, in words. */
 export function receipt(name, value, run, known, at) {
-  const { label, kind, formula, terms = "", counts = [], note = "" } = DEFINITIONS[name], without = lost(name, run);
+  const { label, kind = "measured", formula, terms = "", counts = [], note = "" } = DEFINITIONS[name], without = lost(name, run);
   if (without.length) return compose({ label, kind, value: "not recorded", formula, note: said(without, run.header), at }, known, run.header);
   return compose({ label, kind, value, formula, terms: fill(terms, known), counts, note, at }, known, run.header);
 }

@@ -1,7 +1,8 @@
 """What a large run costs the browser: 1,024 positions over 512 steps, one player and four in step.
 
-The aim, on an idle machine: painted 0.3 s after the data is there, 8 ms of browser time for a scrubbed step. Browser time is the processor time of all
-Chromium processes, so that waiting for other work does not count; caches shared with other work still do, hence the wide limits.
+The aim, on an idle machine: painted 0.3 s after the data is there, 8 ms of browser time for a scrubbed step of one player and 20 ms for one of four.
+Browser time is the processor time of all Chromium processes, so that waiting for other work does not count; caches shared with other work still do, hence
+the wide limits. test_painting_browser.py holds what makes the steps cheap by counts, which no other work changes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def large() -> str:
     return masked(1024, 512).to_json()
 
 
-@pytest.mark.parametrize(("players", "most"), [(1, 40), (4, 120)])
+@pytest.mark.parametrize(("players", "most"), [(1, 30), (4, 70)])
 def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], browser: Browser, large: str, players: int, most: int) -> None:
     session = browser.new_browser_cdp_session()
 

@@ -1,6 +1,6 @@
 // Beams or reasoning paths: one column for each of the latest steps, a link from each branch to the one it grew from.
 
-import { glyphs, number } from "../codec.js";
+import { cut, glyphs, number } from "../codec.js";
 import { el, frame, svg } from "../dom.js";
 
 const COLUMNS = 16, W = 108, X = 140, H = 34, Y = 42;
@@ -13,7 +13,7 @@ export class Branches {
   load(run, dom) {
     this.run = run;
     this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Branches over steps" });
-    this.scroll = el("div", { class: "dx-scroll" }, this.picture);
+    this.scroll = el("div", "dx-scroll", this.picture);
     dom.append(this.scroll);
   }
 
@@ -27,7 +27,7 @@ export class Branches {
         const from = latest.get(branch.parent) ?? latest.get(branch.id), words = glyphs(branch.tokens.map((id) => this.run.piece(id).text).join(""), 60);
         if (from) edges.push(svg("path", { d: `M${from.x + W},${from.y + H / 2}C${from.x + W + 16},${from.y + H / 2} ${x - 16},${y + H / 2} ${x},${y + H / 2}`, "stroke-width": 2, "data-s": state }));
         nodes.push(svg("g", { transform: `translate(${x},${y})`, "data-s": state }, svg("title", {}, `branch ${branch.id}, ${branch.fate ?? "alive"}, score ${number(branch.score)}: ${words}`),
-          svg("rect", { width: W, height: H, rx: 6 }), svg("text", { x: 7, y: 14 }, words.length > 12 ? `${words.slice(0, 11)}…` : words), svg("text", { x: 7, y: 28, class: "dx-small" }, `#${branch.id}  ${number(branch.score)}`), svg("text", { x: W - 7, y: 28, "text-anchor": "end" }, mark)));
+          svg("rect", { width: W, height: H, rx: 6 }), svg("text", { x: 7, y: 14 }, cut(words, 12)), svg("text", { x: 7, y: 28, class: "dx-small" }, `#${branch.id}  ${number(branch.score)}`), svg("text", { x: W - 7, y: 28, "text-anchor": "end" }, mark)));
         fresh.push([branch.id, { x, y }]);
       });
       for (const [id, place] of fresh) latest.set(id, place);

@@ -24,15 +24,15 @@ export class Counters {
   load(run, dom) {
     this.run = run;
     this.items = FIGURES.map(([name, label, tell]) => {
-      const value = el("strong", {}, "–"), { kind } = DEFINITIONS[name], made = () => receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
-      const button = figure(el("span", { class: "dx-name" }, label), made, { class: "dx-figure" });
+      const value = el("strong", {}, "–"), { kind = "measured" } = DEFINITIONS[name], made = () => receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
+      const button = figure(el("span", "dx-name", label), made, { class: "dx-figure" });
       button.append(value, el("small", { "data-origin": kind }, kind));
       return { button, value };
     });
     const { header } = run;
     const models = (header.models ?? []).map((m) => `${m.role}: ${ofModel(m)}`);
     const machine = [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · ");
-    dom.append(el("div", { class: "dx-figures" }, ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
+    dom.append(el("div", "dx-figures", ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
   }
 
   show(t) {

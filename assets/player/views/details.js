@@ -11,7 +11,7 @@ export const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : num
 function bars(run, candidates, chosen) {
   const list = el("ol", { class: "dx-bars", "aria-label": "Most likely tokens" });
   for (const { token, probability } of candidates) {
-    const bar = el("span", { class: "dx-bar" });
+    const bar = el("span", "dx-bar");
     bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
     list.append(el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, el("code", {}, glyphs(run.piece(token).text)), el("span", {}, share(probability))));
   }
@@ -35,12 +35,12 @@ export function details(run, { position, token, state, entry }, t, theme) {
   if (token !== null) facts.push(`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
   if (entry) facts.push(`step ${entry.step + 1}`, `cause: ${entry.cause}`);
   if (entry?.probability != null) facts.push(`probability ${number(entry.probability)}`);
-  const out = [el("code", { class: "dx-whole" }, piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph), el("p", {}, facts.join(" · "))];
-  if (token !== null && !entry) out.push(el("p", { class: "dx-none" }, "Part of the prompt."));
-  else if (index < 0) out.push(el("p", { class: "dx-none" }, "The run has not begun."));
+  const out = [el("code", "dx-whole", piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph), el("p", {}, facts.join(" · "))];
+  if (token !== null && !entry) out.push(el("p", "dx-none", "Part of the prompt."));
+  else if (index < 0) out.push(el("p", "dx-none", "The run has not begun."));
   else {
     const table = scores(run, index, position);
-    out.push(el("h4", {}, `Candidates in step ${index + 1}`), candidates ? bars(run, candidates, token) : el("p", { class: "dx-none" }, "No candidates recorded at this step."));
+    out.push(el("h4", {}, `Candidates in step ${index + 1}`), candidates ? bars(run, candidates, token) : el("p", "dx-none", "No candidates recorded at this step."));
     if (table) out.push(el("h4", {}, `Scores in step ${index + 1}`), table);
   }
   return out;

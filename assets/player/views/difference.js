@@ -38,10 +38,11 @@ export class Difference {
     const certified = found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
     const said = shown ? tell(found, first.slot + 1) + certified : found ? `${same ? "Same text as" : "Differs from"} player ${first.slot + 1}. ` : lead;
     this.line.hidden = !said;
-    this.line.toggleAttribute("data-told", Boolean(shown && said.length > 60)); // then every player keeps a second line, so that boards stay level
+    this.line.dataset.long = Boolean(shown && said.length > 60);
     this.line.dataset.same = found ? String(same) : "";
     setText(this.line, said);
-    if (found && !shown) this.line.append(el("button", { type: "button", class: "dx-reveal", title: "Or play both to the end", onclick: () => both.forEach((peer) => peer.reveal()) }, "Show where"));
+    document.body.toggleAttribute("data-told", document.querySelector('.dx-differ[data-long="true"]') !== null); // then every player keeps a second line: boards stay level
+    if (found && !shown) this.line.append(el("button", { class: "dx-reveal", title: "Or play both to the end", onclick: () => both.forEach((peer) => peer.reveal()) }, "Show where"));
     context.mark("difference", !shown || found.position == null ? [] : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }]);
   }
 

@@ -11,12 +11,12 @@ export class Facts {
 
   load(run, dom, context) {
     Object.assign(this, { run, lines: [] });
-    this.box = el("div", { class: "dx-multiples" });
+    this.box = el("div", "dx-multiples");
     this.make = () => {
-      const path = svg("path", { class: "dx-smooth" }), picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, path);
+      const path = svg("path", "dx-smooth"), picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, path);
       const line = timeline(run, context, picture), name = el("span"), value = el("strong"), range = el("small");
       this.lines.push({ path, picture, line, name, value, range });
-      return el("div", { class: "dx-fact" }, name, value, line.node, range);
+      return el("div", "dx-fact", name, value, line.node, range);
     };
     dom.append(this.box);
     this.grow();

@@ -43,7 +43,7 @@ export class Fork {
   /** player: what is forked. known: whether the server knows what it shows. board: gives {frame, view} of its token board. alone: called when it opens. */
   constructor(player, known, board, alone) {
     Object.assign(this, { player, known, board, alone, rows: [], method: "", values: {}, target: null });
-    this.button = el("button", { type: "button", class: "dx-forker", hidden: true, "aria-expanded": "false", title: "Fork from here (f)", onclick: () => this.toggle() }, "Fork");
+    this.button = el("button", { class: "dx-forker", hidden: true, "aria-expanded": "false", title: "Fork from here (f)", onclick: () => this.toggle() }, "Fork");
     this.root = el("form", { class: "dx-fork", hidden: true, novalidate: true, "aria-label": "Fork from here", onkeydown: (event) => this.#key(event), onsubmit: (event) => this.#send(event) });
     desk.panels.add(this);
   }
@@ -147,7 +147,7 @@ export class Fork {
     const choose = el("select", { "aria-label": "Position", class: "dx-place-list" }, ...places.map((place) => el("option", { value: place.position }, label(place))));
     const open = places.find(({ token }) => token === null);
     if (open) choose.value = open.position;
-    const add = el("button", { type: "button", onclick: () => this.#choose(Number(choose.value)) }, "Change it");
+    const add = el("button", { onclick: () => this.#choose(Number(choose.value)) }, "Change it");
     const kind = desk.methods.find(({ slug }) => slug === now.method)?.kind;
     const methods = desk.methods.filter((method) => method.kind === kind);
     const method = select("Method", [["", "goes on"], [now.method, "begins anew from this board"], ...methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title])], this.method, (value) => {
@@ -162,11 +162,11 @@ export class Fork {
     this.root.replaceChildren(
       el("h3", {}, `Fork from here: after step ${t} of ${run.length}`),
       el("p", {}, "The method runs again up to this step and goes on with what you change. Click tokens on the board, or choose a position."),
-      el("div", { class: "dx-fork-line" }, choose, add),
+      el("div", "dx-fork-line", choose, add),
       ...this.rows.map((row) => this.#row(row, places.find((place) => place.position === row.position), look)),
-      el("div", { class: "dx-fork-line" }, method, into),
-      params.length ? el("details", { open: opened }, el("summary", {}, this.method ? "Parameters of this method" : "Change parameters"), el("div", { class: "dx-fork-params" }, ...params.map((param) => this.#param(param, now.params)))) : "",
-      el("div", { class: "dx-fork-line" }, el("button", { type: "submit", class: "dx-go" }, "Continue from here"), el("button", { type: "button", onclick: () => this.#open(false) }, "Close")),
+      el("div", "dx-fork-line", method, into),
+      params.length ? el("details", { open: opened }, el("summary", {}, this.method ? "Parameters of this method" : "Change parameters"), el("div", "dx-fork-params", ...params.map((param) => this.#param(param, now.params)))) : "",
+      el("div", "dx-fork-line", el("button", { type: "submit", class: "dx-go" }, "Continue from here"), el("button", { onclick: () => this.#open(false) }, "Close")),
     );
   }
 
@@ -183,7 +183,7 @@ export class Fork {
     const token = select("token", tokens, row.token, (value) => ((row.token = value === FREE ? FREE : Number(value)), this.#draw()));
     const typed = el("input", { type: "text", maxlength: 400, "aria-label": `Text for position ${row.position}`, placeholder: "text, spaces count", oninput: () => (row.text = typed.value) });
     typed.value = row.text;
-    const drop = el("button", { type: "button", "aria-label": `Leave position ${row.position} as it is`, onclick: () => ((this.rows = this.rows.filter((other) => other !== row)), this.#draw()) }, "✕");
+    const drop = el("button", { "aria-label": `Leave position ${row.position} as it is`, onclick: () => ((this.rows = this.rows.filter((other) => other !== row)), this.#draw()) }, "✕");
     return el("div", { class: "dx-fork-line", "data-position": row.position }, action, row.action === "remask" ? null : token, row.action !== "remask" && row.token === FREE ? typed : null, drop);
   }
 

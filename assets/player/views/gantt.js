@@ -14,8 +14,8 @@ export class Gantt {
     this.names = svg("g");
     this.bars = svg("g");
     this.picture = svg("svg", { class: "dx-gantt", role: "img", "aria-label": "Work over time" }, this.names, this.bars);
-    this.foot = el("p", { class: "dx-readout" });
-    dom.append(el("div", { class: "dx-scroll" }, this.picture), this.foot);
+    this.foot = el("p", "dx-readout");
+    dom.append(el("div", "dx-scroll", this.picture), this.foot);
     this.grow();
   }
 

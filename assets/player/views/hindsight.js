@@ -1,7 +1,7 @@
 // Hindsight of a finished run: since when each final token had been the top guess, against the step that committed it.
 
 import { glyphs, number } from "../codec.js";
-import { el, legend, setText, svg, timeline } from "../dom.js";
+import { el, legend, set, setText, svg, timeline } from "../dom.js";
 import { hindsight } from "../hindsight.js";
 import { levelOf, ramp } from "../theme.js";
 
@@ -16,9 +16,9 @@ export class Hindsight {
   }
 
   load(run, dom, context) {
-    Object.assign(this, { run, context, ...hindsight(run), say: el("p", { class: "dx-none" }) });
+    Object.assign(this, { run, context, ...hindsight(run), say: el("p", "dx-none") });
     const { positions, forwards, enough, mean, max, never } = this;
-    if (enough === null) return dom.append(el("p", { class: "dx-none" }, NOTHING));
+    if (enough === null) return dom.append(el("p", "dx-none", NOTHING));
     this.cells = positions.map((row) => {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? `decodable since step ${row.since + 1}${row.earlier ? " or earlier" : ""}`;
@@ -35,12 +35,12 @@ export class Hindsight {
     dom.append(
       el("p", {}, `After ${enough} of ${forwards} forward passes (${Math.round((100 * enough) / forwards)} %) every final token`
         + ` was written, or was the top guess and stayed it.${mean === null ? "" : ` Committed ${number(mean)} forwards later on average, ${max} at most.`}`),
-      el("p", { class: "dx-none" }, "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. Start known for "
+      el("p", "dx-none", "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. Start known for "
         + `${count("since")} of ${positions.length} committed positions${["", ...left, ...(never ? [`${never} never committed`] : [])].join("; ")}.`),
       this.#list(), this.line.node,
-      el("div", { class: "dx-ticks" }, el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
-      el("div", { class: "dx-legend" }, legend(context.theme, "drafted", "decodable"), legend(context.theme, "new", "committed"),
-        el("span", {}, "delay 0", el("i", { class: "dx-ramp" }), `${max ?? 0} forwards`)));
+      el("div", "dx-ticks", el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
+      el("div", "dx-legend", legend(context.theme, "drafted", "decodable"), legend(context.theme, "new", "committed"),
+        el("span", {}, "delay 0", el("i", "dx-ramp"), `${max ?? 0} forwards`)));
     this.relook();
   }
 
@@ -48,14 +48,14 @@ export class Hindsight {
   #list() {
     const go = (node) => this.cells.includes(node) && this.context.seek(this.positions[this.cells.indexOf(node)].committed + 1);
     const list = el("div", { class: "dx-scroll dx-late", role: "list", tabindex: 0, "aria-label": "Delay of each position: up and down choose one, Enter goes to its commit" }, ...this.cells);
-    list.addEventListener("click", (event) => go(event.target.closest(".dx-cell")));
-    list.addEventListener("keydown", (event) => {
+    const onkeydown = (event) => {
       const move = { ArrowDown: 1, ArrowUp: -1 }[event.key], at = this.cells.indexOf(event.target);
       if (move) this.cells[Math.min(Math.max(at + move, 0), this.cells.length - 1)]?.focus();
       else if (event.key === "Enter") go(event.target);
       else return;
       event.preventDefault();
-    });
+    };
+    set(list, { onkeydown, onclick: (event) => go(event.target.closest(".dx-cell")) });
     return list;
   }
 
@@ -69,7 +69,7 @@ export class Hindsight {
       if (since === null) return bar(committed, 1, { "data-s": "masked" });
       return [bar(since, committed - since, { style: `fill:${row.shade.fill}` }), bar(committed, 1, { "data-s": "new" })];
     }));
-    for (const node of this.cells) node.dataset.s = "";
+    this.states = [];
     this.show(this.t ?? 0);
   }
 
@@ -78,8 +78,8 @@ export class Hindsight {
     this.cells?.forEach((node, i) => {
       const { since, committed, shade } = this.positions[i], heat = since !== null && committed < t;
       const state = committed < t ? "old" : since !== null && since < t ? "drafted" : "masked";
-      if (node.dataset.s === state) return;
-      node.dataset.s = state;
+      if (this.states[i] === state) return;
+      node.dataset.s = this.states[i] = state;
       node.style.background = heat ? shade.fill : "";
       node.style.color = heat ? shade.text : "";
     });

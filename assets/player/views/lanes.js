@@ -1,7 +1,7 @@
 // Heat strips: steps from left to right, positions from top to bottom, one strip for the chosen score; commits are marked on it.
 
 import { number, unpack } from "../codec.js";
-import { el, select, setText, timeline } from "../dom.js";
+import { along, el, select, set, setText, timeline } from "../dom.js";
 import { levelOf, ramp, rgbOf } from "../theme.js";
 
 export class Lanes {
@@ -10,13 +10,12 @@ export class Lanes {
 
   load(run, dom, context) {
     Object.assign(this, { run, context });
-    this.controls = el("div", { class: "dx-controls" });
+    this.controls = el("div", "dx-controls");
     this.canvas = el("canvas", { class: "dx-strip", role: "img", "aria-label": "Scores, steps by positions" });
     this.line = timeline(run, context, this.canvas);
-    this.line.node.addEventListener("pointermove", (event) => this.#read(event));
-    this.line.node.addEventListener("pointerleave", () => setText(this.readout, this.hint));
-    this.readout = el("p", { class: "dx-readout" });
-    this.ticks = el("div", { class: "dx-ticks" }, el("span", {}, "step 1"), el("span", {}, ""));
+    set(this.line.node, { onpointermove: (event) => this.#read(event), onpointerleave: () => setText(this.readout, this.hint) });
+    this.readout = el("p", "dx-readout");
+    this.ticks = el("div", "dx-ticks", el("span", {}, "step 1"), el("span", {}, ""));
     dom.append(this.controls, this.line.node, this.ticks, this.readout);
     this.grow();
   }
@@ -29,9 +28,9 @@ export class Lanes {
       const { lo, hi, unit, threshold } = run.lanes.get(this.name);
       this.controls.replaceChildren(
         select("Score", names.map((name) => [name, name]), this.name, (name) => context.setLane(name)),
-        el("span", { class: "dx-scale" }, number(lo), el("i", { class: "dx-ramp" }), `${number(hi)} ${unit}`),
-        el("span", { class: "dx-scale" }, el("i", { class: "dx-swatch", "data-s": "new" }), "written"),
-        ...(threshold === null ? [] : [el("span", { class: "dx-scale" }, `threshold ${number(threshold)}`)]),
+        el("span", "dx-scale", number(lo), el("i", "dx-ramp"), `${number(hi)} ${unit}`),
+        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), "written"),
+        ...(threshold === null ? [] : [el("span", "dx-scale", `threshold ${number(threshold)}`)]),
       );
       this.hint = "Point at the strip to read a value; click to go to that step.";
       setText(this.readout, this.hint);
@@ -62,7 +61,7 @@ export class Lanes {
 
   #read(event) {
     const { run, name } = this, box = this.canvas.getBoundingClientRect();
-    const step = Math.min(Math.floor(this.line.place(event) * run.length), run.length - 1);
+    const step = Math.min(Math.floor(along(this.line.node, event) * run.length), run.length - 1);
     const position = Math.min(Math.floor(((event.clientY - box.top) / box.height) * run.widest), run.widest - 1);
     const value = step < this.t ? number(run.score(step, name, position), run.lanes.get(name).unit) : "not played yet";
     setText(this.readout, `step ${step + 1}, position ${position}: ${value}`);

@@ -11,7 +11,7 @@ export class Media {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.canvas = el("canvas", { role: "img", "aria-label": "Grid of picture tokens" });
-    this.say = el("p", { class: "dx-readout" });
+    this.say = el("p", "dx-readout");
     dom.append(this.say, this.canvas);
     this.grow();
   }

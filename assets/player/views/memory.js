@@ -11,9 +11,9 @@ export class Memory {
 
   load(run, dom, context) {
     Object.assign(this, { run, context });
-    this.say = el("p", { class: "dx-readout" });
-    this.list = el("div", { class: "dx-memory" });
-    dom.append(this.say, el("div", { class: "dx-scroll" }, this.list));
+    this.say = el("p", "dx-readout");
+    this.list = el("div", "dx-memory");
+    dom.append(this.say, el("div", "dx-scroll", this.list));
   }
 
   /** Entries as they stand after step t, the last touched first, each with the step that touched it. */

@@ -21,12 +21,12 @@ export class Predict {
 
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, on: false, picks: [], scores: new Map(), t: 0 });
-    this.toggle = el("button", { type: "button", class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) }, "Predict");
-    this.reveal = el("button", { type: "button", class: "dx-toggle", onclick: () => this.#answer(this.picks) }, "Reveal");
+    this.toggle = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) }, "Predict");
+    this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, "Reveal");
     this.guesses = el("div", { class: "dx-guesses", role: "group", "aria-label": "How many drafted tokens will be accepted" });
-    this.ask = el("p", { class: "dx-none" });
+    this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
-    dom.append(el("div", { class: "dx-controls" }, this.toggle, this.reveal, this.guesses), this.ask, this.say);
+    dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
     this.show(0);
   }
 
@@ -70,7 +70,7 @@ export class Predict {
     const { asked, run } = this, drafts = asked?.kind === "drafts";
     this.reveal.hidden = !this.on || drafts || t >= run.length;
     this.guesses.hidden = !drafts;
-    this.guesses.replaceChildren(...(drafts ? Array.from({ length: asked.most + 1 }, (_, n) => el("button", { type: "button", class: "dx-toggle", onclick: () => this.#answer(n) }, String(n))) : []));
+    this.guesses.replaceChildren(...(drafts ? Array.from({ length: asked.most + 1 }, (_, n) => el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n))) : []));
     setText(this.ask, !this.on ? "Guess before each step and be scored; nothing leaves this page." : t >= run.length ? "The run is over." : !asked ? "Nothing can be asked before this step; Reveal goes on."
       : drafts ? `A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. How many will be accepted?` : `${ASK} ${places(asked.open.length)} open.`);
     this.#mark();

@@ -2,7 +2,7 @@
 
 import { number, seconds } from "../codec.js";
 import { UNITS } from "../clock.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { along, el, pool, set, setText, svg } from "../dom.js";
 import { growth, SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
 import { figure } from "./receipt.js";
@@ -24,26 +24,22 @@ export function revisions({ remasked, changed, cut, behind }) {
 export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
-    this.lanes = el("div", { class: "dx-lanes" });
-    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", oninput: () => group.pause(), onchange: () => this.frozen && this.#freeze() });
-    this.budget.addEventListener("keydown", (event) => event.key === "Enter" && this.#freeze());
+    this.lanes = el("div", "dx-lanes");
+    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", oninput: () => group.pause(), onchange: () => this.frozen && this.#freeze(),
+      onkeydown: (event) => event.key === "Enter" && this.#freeze() });
     this.unit = el("select", { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
       ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));
-    this.button = el("button", { type: "button", class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) }, "Freeze");
+    this.button = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) }, "Freeze");
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
-    this.root = el("details", { class: "dx-race", open: true, hidden: true }, el("summary", {}, "Race"), this.lanes,
-      el("div", { class: "dx-controls" }, el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say), el("div", { class: "dx-scroll" }, this.table));
+    this.root = el("details", { class: "dx-race", open: true, hidden: true, ontoggle: () => this.update() }, el("summary", {}, "Race"), this.lanes,
+      el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say), el("div", "dx-scroll", this.table));
     this.#listen();
-  }
-
-  get runners() {
-    return [...this.group.members].filter((member) => member.run).sort((a, b) => a.slot - b.slot);
   }
 
   /** Called after every move of the clock. */
   update() {
-    const { group, runners } = this, { unit, x, end } = group;
+    const { group } = this, { unit, x, end, runners } = group;
     this.root.hidden = !runners.length;
     if (!runners.length || !this.root.open) return;
     const drawn = [unit, end, ...runners.map(({ run, slot, context }) => `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}`)].join();
@@ -63,9 +59,9 @@ export class Race {
 
   #draw(runners) {
     const { unit, end } = this.group, most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
-    this.rows = pool(this.lanes, runners.length, () => el("div", { class: "dx-lane" }, el("span", { class: "dx-runner" }, el("span"), el("small")),
-      el("div", { class: "dx-track" }, svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")), el("i"), el("div", { class: "dx-veil" }), el("div", { class: "dx-hand" })),
-      el("span", { class: "dx-count" }))).map((row, i) => {
+    this.rows = pool(this.lanes, runners.length, () => el("div", "dx-lane", el("span", "dx-runner", el("span"), el("small")),
+      el("div", "dx-track", svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")), el("i"), el("div", "dx-veil"), el("div", "dx-hand")),
+      el("span", "dx-count"))).map((row, i) => {
       const [name, track, count] = row.childNodes, [picture, stop, veil, hand] = track.childNodes, { run, slot } = runners[i], axis = run.axes[unit], points = growth(run);
       const title = run.header.title || run.header.method, last = axis.at(-1), over = untimed(run, unit) ? "no place on this clock was recorded:" : run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
       const strips = [...(unit === "seconds" && !untimed(run, unit) ? work(run) : [])], y = (i) => most * (1.1 + 0.6 * i);
@@ -86,18 +82,16 @@ export class Race {
 
   #listen() {
     const go = (event) => {
-      const box = this.rows[0].track.getBoundingClientRect();
       this.group.pause();
-      this.group.seek(Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * this.group.end);
+      this.group.seek(along(this.rows[0].track, event) * this.group.end);
     };
-    this.lanes.addEventListener("pointerdown", (event) => {
+    const onpointerdown = (event) => {
       if (!event.target.closest(".dx-track")) return;
       this.lanes.setPointerCapture(event.pointerId);
       event.preventDefault();
       go(event);
-    });
-    this.lanes.addEventListener("pointermove", (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event));
-    this.root.addEventListener("toggle", () => this.update());
+    };
+    set(this.lanes, { onpointerdown, onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event) });
   }
 
   /** All players go to the typed budget and stay there; the table says what each has. */
@@ -123,7 +117,7 @@ export class Race {
     const { unit, x } = this.group, head = (scope) => (text) => el("th", { scope }, text);
     this.said = performance.now();
     setText(this.say, `Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
-    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))), el("tbody", {}, ...this.runners.map(({ run, slot, t }) => {
+    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))), el("tbody", {}, ...this.group.runners.map(({ run, slot, t }) => {
       const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
       const at = `at ${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}: after step ${t} of ${run.length}`;
       const cell = (name, text, value = text) => el("td", {}, untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)));

@@ -1,19 +1,18 @@
 // The box that a receipt stands in. A dialog of the browser: Escape closes it, and the focus goes back to the number.
 
-import { el } from "../dom.js";
+import { el, set } from "../dom.js";
 import { compose } from "../receipt.js";
 
 /** Opens the receipt of a number beside the element that shows it. */
 export function openReceipt(anchor, { title, kind, about, sections }) {
   const list = (rows) => el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
-  const shut = el("button", { type: "button", "aria-label": "Close", onclick: () => box.close() }, "✕");
+  const shut = el("button", { "aria-label": "Close", onclick: () => box.close() }, "✕");
   const box = el("dialog", { class: "dx dx-receipt", "aria-label": `Receipt. ${title}` }, el("header", {}, el("h2", {}, title), shut),
     el("p", {}, el("strong", {}, kind), `: ${about}.`), ...sections.flatMap(([heading, rows]) => [el("h4", {}, heading), list(rows)]));
-  box.addEventListener("keydown", (event) => event.stopPropagation());
-  box.addEventListener("click", (event) => event.target === box && box.close());
-  box.addEventListener("close", () => {
-    box.remove();
-    anchor.focus();
+  set(box, {
+    onkeydown: (event) => event.stopPropagation(),
+    onclick: (event) => event.target === box && box.close(),
+    onclose: () => (box.remove(), anchor.focus()),
   });
   (anchor.closest(".gradio-container") ?? document.body).append(box);
   box.showModal();
@@ -31,4 +30,4 @@ export function answerReceipts() {
 
 /** A number that opens its receipt; `make` gives it when it is asked for. */
 export const figure = (text, make, more = {}) =>
-  el("button", { type: "button", class: "dx-number", title: "How was this obtained?", "aria-haspopup": "dialog", ...more, onclick: (event) => openReceipt(event.currentTarget, make()) }, text);
+  el("button", { class: "dx-number", title: "How was this obtained?", "aria-haspopup": "dialog", ...more, onclick: (event) => openReceipt(event.currentTarget, make()) }, text);

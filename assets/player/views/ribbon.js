@@ -13,8 +13,8 @@ export class Ribbon {
     this.run = run;
     this.picture = svg("svg", { class: "dx-ribbon", preserveAspectRatio: "none", role: "img", "aria-label": "Choices over steps" });
     this.line = timeline(run, context, this.picture);
-    this.say = el("p", { class: "dx-readout" });
-    this.legend = el("div", { class: "dx-legend" });
+    this.say = el("p", "dx-readout");
+    this.legend = el("div", "dx-legend");
     dom.append(this.say, this.line.node, this.legend);
     this.grow();
   }

@@ -10,9 +10,9 @@ export class Routing {
 
   load(run, dom, context) {
     Object.assign(this, { run, context });
-    this.say = el("p", { class: "dx-readout" });
-    this.table = el("table", { class: "dx-grid" });
-    dom.append(this.say, el("div", { class: "dx-scroll" }, this.table));
+    this.say = el("p", "dx-readout");
+    this.table = el("table", "dx-grid");
+    dom.append(this.say, el("div", "dx-scroll", this.table));
   }
 
   show(t) {

@@ -10,9 +10,9 @@ export class Text {
 
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
-    this.box = el("p", { class: "dx-words" });
-    this.frame = el("div", { class: `dx-text${run.canvas === null ? " dx-grows" : ""}` }, this.box);
-    this.mark = el("p", { class: "dx-mark" });
+    this.box = el("p", "dx-words");
+    this.frame = el("div", `dx-text${run.canvas === null ? " dx-grows" : ""}`, this.box);
+    this.mark = el("p", "dx-mark");
     dom.append(this.frame, this.mark);
   }
 

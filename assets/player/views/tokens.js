@@ -1,15 +1,21 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and windows.
 
 import { glyphs, number } from "../codec.js";
-import { el, legend, pool, select, setText, sizeCanvas } from "../dom.js";
-import { cellAt, grid, segments } from "../layout.js";
+import { el, legend, pool, select, set, setText } from "../dom.js";
+import { cellAt, cornerOf, grid, segments } from "../layout.js";
 import { levelOf, ramp, spanColour } from "../theme.js";
 import { details } from "./details.js";
+import { alike, Sheet } from "./sheet.js";
 
 const DOM_LIMIT = 256;
 const NARROW = 480;
-const MOST_STAMPS = 600; // looks of a cell that are kept as pictures
 const LINES = ["solid", "dashed", "dotted", "double"];
+
+/** Names a bracket that is pointed at. */
+function entitle(node) {
+  const { kind, start, end, label } = node.span;
+  node.title = `${kind} ${start}–${end - 1}${label ? `: ${label}` : ""}`;
+}
 
 export class Tokens {
   static title = "Token board";
@@ -17,15 +23,15 @@ export class Tokens {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, t: 0, picked: -1, pinned: false });
     this.board = el("div", { class: "dx-board", tabindex: 0, role: "group", "aria-label": "Token board: up and down choose a position, Enter keeps its details open" });
-    this.brackets = el("div", { class: "dx-brackets", "aria-hidden": "true" });
+    this.brackets = el("div", { class: "dx-brackets", "aria-hidden": "true", onpointerover: ({ target }) => entitle(target) });
     this.numbers = el("div", { class: "dx-numbers", "aria-hidden": "true" });
-    this.cells = el("div", { class: "dx-cells" });
+    this.cells = el("div", "dx-cells");
     this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": "Details of a position", hidden: true });
-    this.legend = el("div", { class: "dx-legend" });
-    this.controls = el("div", { class: "dx-controls" });
-    this.marks = el("div", { class: "dx-marks" });
+    this.legend = el("div", "dx-legend");
+    this.controls = el("div", "dx-controls");
+    this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets, this.marks);
-    dom.append(this.controls, el("div", { class: "dx-anchor" }, this.board, this.popover), this.legend);
+    dom.append(this.controls, el("div", "dx-anchor", this.board, this.popover), this.legend);
     this.#listen();
     this.grow();
   }
@@ -33,7 +39,7 @@ export class Tokens {
   /** New steps arrived: lanes, span kinds or positions may be new. */
   grow() {
     const { run } = this;
-    const key = [run.widest, run.spanKinds.length, run.lanes.size, run.states.size, run.pieces.size > 0].join();
+    const key = [run.widest, run.spanKinds.length, run.lanes.size, run.states.size, run.pieces.size].join();
     if (key === this.known) return;
     this.known = key;
     this.#controls();
@@ -55,11 +61,10 @@ export class Tokens {
     const cell = large ? { w: Math.round(Math.min(typical, 6) * 6 + 5), h: 20, under } : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
     this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
     this.board.style.height = `${this.grid.height}px`;
-    if (large !== this.large) this.cells.replaceChildren();
-    this.large = large;
     this.drawn = [];
-    this.stamps = new Map();
-    if (large) this.#canvas();
+    this.shown = null;
+    this.cells.className = `dx-cells${large ? "" : " dx-dom"}`;
+    if (large) this.#sheet().size(this.grid, this.mode, this.ramp);
     else this.#spans();
     const { rowHeight, columns, rows } = this.grid;
     pool(this.numbers, this.grid.gutter && rows > 1 ? rows : 0, () => el("span")).forEach((node, row) => {
@@ -71,34 +76,31 @@ export class Tokens {
 
   #spans() {
     const { columns, w, h, gap, gutter, rowHeight } = this.grid;
-    this.cells.className = "dx-cells dx-dom";
     this.cells.style.cssText = `margin-left:${gutter}px;--w:${w}px;--h:${h}px;grid-template-columns:repeat(${columns},${w}px);grid-auto-rows:${h}px;column-gap:${gap}px;row-gap:${rowHeight - h}px`;
-    this.nodes = pool(this.cells, this.run.widest, () => el("span", { class: "dx-cell" }));
+    this.nodes = pool(this.cells, this.run.widest, () => el("span", "dx-cell"));
   }
 
-  #canvas() {
-    this.cells.className = "dx-cells";
+  /** A board only grows: once large it stays painted. */
+  #sheet() {
+    if (this.sheet) return this.sheet;
+    this.nodes = null;
     this.cells.style.cssText = "";
-    this.surface = this.cells.firstChild ?? this.cells.appendChild(el("canvas", { role: "img", "aria-label": "Token board" }));
-    this.pen = sizeCanvas(this.surface, this.grid.gutter + this.grid.columns * (this.grid.w + this.grid.gap), this.grid.height);
-    this.pen.font = `10px ${getComputedStyle(this.cells).fontFamily}`;
-    this.pen.textBaseline = "middle";
-    this.fits = Math.max(1, Math.floor((this.grid.w - 5) / this.pen.measureText("m").width));
+    this.cells.replaceChildren();
+    set(this.cells, { role: "img", "aria-label": "Token board" });
+    return (this.sheet = new Sheet(this.cells, this.context.theme, (look) => this.#spell(look)));
   }
 
   show(t) {
     this.t = t;
     if (!this.grid) return;
-    const cells = this.run.board(t);
-    for (let position = 0; position < this.run.widest; position++) {
-      const look = this.#look(cells[position], t);
-      const key = look ? `${look.text}\n${look.state}${look.level}${look.kind}` : "";
-      if (this.drawn[position] === key) continue;
-      this.drawn[position] = key;
-      if (this.large) this.#paint(position, look);
-      else this.#dress(this.nodes[position], look);
-    }
-    this.numbers.childNodes.forEach((node, row) => (node.style.visibility = row * this.grid.columns < cells.length ? "" : "hidden"));
+    const cells = this.run.board(t), look = (position) => this.#look(cells[position], t);
+    this.sheet?.show(look);
+    if (!this.sheet) this.nodes.forEach((node, position) => {
+      const found = look(position);
+      if (!alike(found, this.drawn[position])) this.#dress(node, found);
+      this.drawn[position] = found;
+    });
+    if (cells.length !== this.shown?.length) this.numbers.childNodes.forEach((node, row) => (node.style.visibility = row * this.grid.columns < cells.length ? "" : "hidden"));
     this.shown = cells;
     this.#bracket(this.run.steps[t - 1]?.spans ?? []);
     this.remark();
@@ -108,73 +110,42 @@ export class Tokens {
   /** Signs at the corners of cells, set by other views: {position, glyph, title, kind}. */
   remark() {
     if (!this.grid) return;
-    const { columns, w, gap, gutter, rowHeight } = this.grid, marks = Object.values(this.context.marks).flat().filter(({ position }) => this.shown[position]);
+    const { grid } = this, marks = Object.values(this.context.marks).flat().filter(({ position }) => this.shown[position]);
     pool(this.marks, marks.length, () => el("b")).forEach((node, i) => {
-      const { position, glyph, title, kind } = marks[i], x = gutter + (position % columns) * (w + gap) + w, y = Math.floor(position / columns) * rowHeight;
+      const { position, glyph, title, kind } = marks[i], { x, y } = cornerOf(grid, position);
       Object.assign(node.dataset, { m: kind, position });
       node.title = title;
-      node.style.left = `${x}px`;
-      node.style.top = `${y}px`;
+      node.style.cssText = `left:${x + grid.w}px;top:${y}px`;
       setText(node, glyph);
     });
   }
 
+  /** How a cell looks: {shown: its token or the best guess, state, level}, or null where there is none. */
   #look(cell, t) {
     if (!cell) return null;
-    const { run, context } = this;
-    if (cell.token !== null) {
-      const piece = run.piece(cell.token);
-      return { text: glyphs(piece.text, 24), state: cell.state, level: -1, kind: piece.kind };
-    }
-    const name = context.lane;
-    const level = cell.state === "masked" && name ? levelOf(run.level(name, run.score(t - 1, name, cell.position))) : -1;
-    const best = context.peek ? run.candidates(t - 1, cell.position)?.[0] : null;
-    return { text: best ? glyphs(run.piece(best.token).text, 24) : context.theme.states[cell.state].glyph, state: cell.state, level, kind: best ? "peek" : "mark" };
+    const { run, context } = this, { token, state, position } = cell, name = context.lane;
+    const level = state === "masked" && name ? levelOf(run.level(name, run.score(t - 1, name, position))) : -1;
+    return { shown: token ?? (context.peek ? run.candidates(t - 1, position)?.[0]?.token : null) ?? null, state, level };
+  }
+
+  #spell({ shown, state }) {
+    if (shown === null) return { text: this.context.theme.states[state].glyph, kind: "mark" };
+    const { text, kind } = this.run.piece(shown);
+    return { text: glyphs(text, 24), kind: state === "masked" || state === "remasked" ? "peek" : kind };
   }
 
   #dress(node, look) {
     node.style.visibility = look ? "" : "hidden";
     if (!look) return void setText(node, "");
+    const { text, kind } = this.#spell(look);
     node.dataset.s = look.state;
-    node.dataset.k = look.kind;
+    node.dataset.k = kind;
     const heat = this.ramp[look.level];
     node.style.background = heat?.fill ?? "";
     node.style.color = heat?.text ?? "";
-    const space = /^[␣↵→]+(?=.)/.exec(look.text)?.[0];
-    if (space) node.replaceChildren(el("i", {}, space), look.text.slice(space.length));
-    else setText(node, look.text);
-  }
-
-  #paint(position, look) {
-    const { columns, w, h, gap, gutter, rowHeight } = this.grid, pen = this.pen;
-    const x = gutter + (position % columns) * (w + gap), y = Math.floor(position / columns) * rowHeight;
-    pen.clearRect(x - 1, y - 1, w + 2, h + 2);
-    if (!look) return;
-    const key = `${look.state}${look.level}${look.kind}${look.text}`; // few looks, many cells: drawn once, then copied
-    if (!this.stamps.has(key)) {
-      if (this.stamps.size >= MOST_STAMPS) this.stamps.clear();
-      const stamp = document.createElement("canvas"), own = sizeCanvas(stamp, w + 2, h + 2);
-      own.font = pen.font;
-      own.textBaseline = pen.textBaseline;
-      this.#draw(own, 1, 1, look);
-      this.stamps.set(key, stamp);
-    }
-    pen.drawImage(this.stamps.get(key), x - 1, y - 1, w + 2, h + 2);
-  }
-
-  #draw(pen, x, y, look) {
-    const { w, h } = this.grid, colours = this.context.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level];
-    pen.fillStyle = heat?.fill ?? fill;
-    pen.fillRect(x, y, w, h);
-    pen.strokeStyle = line;
-    pen.lineWidth = look.state === "new" ? 2 : 1;
-    pen.setLineDash(colours.border === "dashed" ? [3, 2] : colours.border === "dotted" ? [1, 2] : []);
-    if (colours.border !== "none") pen.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-    pen.fillStyle = heat?.text ?? text;
-    pen.globalAlpha = look.kind === "peek" ? 0.75 : 1;
-    const shown = look.text.length > this.fits ? `${look.text.slice(0, this.fits - 1)}…` : look.text;
-    pen.fillText(shown, look.kind === "mark" ? x + w / 2 - 4 : x + 3, y + h / 2 + 0.5, w - 4);
-    pen.globalAlpha = 1;
+    const space = /^[␣↵→]+(?=.)/.exec(text)?.[0];
+    if (space) node.replaceChildren(el("i", {}, space), text.slice(space.length));
+    else setText(node, text);
   }
 
   #bracket(spans) {
@@ -182,11 +153,13 @@ export class Tokens {
     const pieces = spans.flatMap((span) => segments(g, span.start, Math.min(span.end, this.run.widest)).map((part) => ({ ...part, span })));
     pool(this.brackets, pieces.length, () => el("b")).forEach((node, i) => {
       const { span, row, column, cells, first, last } = pieces[i], track = this.run.spanKinds.indexOf(span.kind);
-      const style = LINES[track % LINES.length];
-      node.title = `${span.kind} ${span.start}–${span.end - 1}${span.label ? `: ${span.label}` : ""}`;
-      node.style.cssText = `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * this.track}px;`
-        + `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, this.mode, span.kind)};border-bottom-style:${style};`
-        + `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`;
+      node.span = span;
+      if (node.title) entitle(node);
+      set(node, {
+        style: `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * this.track}px;`
+          + `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, this.mode, span.kind)};border-bottom-style:${LINES[track % LINES.length]};`
+          + `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`,
+      });
     });
   }
 
@@ -195,12 +168,11 @@ export class Tokens {
     const lanes = [...run.lanes.keys()];
     this.controls.replaceChildren(
       ...(lanes.length ? [select("Colour masked cells by", [...lanes.map((name) => [name, name]), ["", "nothing"]], context.lane ?? "", (name) => context.setLane(name))] : []),
-      ...(run.has("candidates") && run.canvas !== null ? [el("button", { type: "button", class: "dx-toggle", "aria-pressed": String(context.peek), onclick: () => context.setPeek(!context.peek) }, "Peek at best guesses")] : []),
+      ...(run.has("candidates") && run.canvas !== null ? [el("button", { class: "dx-toggle", "aria-pressed": String(context.peek), onclick: () => context.setPeek(!context.peek) }, "Peek at best guesses")] : []),
     );
   }
 
   relook() {
-    this.drawn = [];
     this.#controls();
     this.#legend();
     this.show(this.t);
@@ -211,7 +183,7 @@ export class Tokens {
     const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
     this.legend.replaceChildren(
       ...Object.keys(states).filter((state) => run.states.has(state)).map((state) => legend(context.theme, state)),
-      ...(lane ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", { class: "dx-ramp" }), number(lane.hi, lane.unit))] : []),
+      ...(lane ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", "dx-ramp"), number(lane.hi, lane.unit))] : []),
       ...run.spanKinds.map((kind, i) => el("span", {}, el("i", { class: "dx-line", style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}` }), kind)),
     );
   }
@@ -223,16 +195,18 @@ export class Tokens {
       const position = cellAt(this.grid, event.clientX - box.left, event.clientY - box.top, this.run.widest);
       return this.shown?.[position] ? position : -1;
     };
-    board.addEventListener("pointermove", (event) => !this.pinned && event.pointerType !== "touch" && this.pick(hit(event)));
-    board.addEventListener("pointerleave", () => !this.pinned && this.pick(-1));
-    board.addEventListener("click", (event) => {
-      const position = hit(event);
-      if (this.context.pick?.(position)) return;
-      this.pinned = position >= 0 && !(this.pinned && position === this.picked);
-      this.pick(this.pinned ? position : -1);
+    set(board, {
+      onpointermove: (event) => !this.pinned && event.pointerType !== "touch" && this.pick(hit(event)),
+      onpointerleave: () => !this.pinned && this.pick(-1),
+      onclick: (event) => {
+        const position = hit(event);
+        if (this.context.pick?.(position)) return;
+        this.pinned = position >= 0 && !(this.pinned && position === this.picked);
+        this.pick(this.pinned ? position : -1);
+      },
+      onfocus: () => !this.pinned && this.picked < 0 && board.matches(":focus-visible") && this.pick(0),
+      onblur: () => !this.pinned && this.pick(-1),
     });
-    board.addEventListener("focus", () => !this.pinned && this.picked < 0 && board.matches(":focus-visible") && this.pick(0));
-    board.addEventListener("blur", () => !this.pinned && this.pick(-1));
     this.dom.addEventListener("keydown", (event) => {
       const last = (this.shown?.length ?? 0) - 1;
       if (event.key === "Escape") (this.pinned = false), this.pick(-1);
@@ -262,12 +236,8 @@ export class Tokens {
     const cell = this.shown[this.picked];
     if (!cell) return this.pick(-1);
     this.popover.replaceChildren(...details(this.run, cell, this.t, this.context.theme));
-    const { columns, w, gap, gutter, rowHeight, h } = this.grid;
-    const x = gutter + (this.picked % columns) * (w + gap), row = Math.floor(this.picked / columns);
-    const wide = Math.min(300, this.width);
-    this.popover.style.width = `${wide}px`;
-    this.popover.style.left = `${Math.max(0, Math.min(x, this.width - wide))}px`;
-    this.popover.style.top = `${row * rowHeight + h + 6}px`;
+    const { x, y } = cornerOf(this.grid, this.picked), wide = Math.min(300, this.width);
+    this.popover.style.cssText = `width:${wide}px;left:${Math.max(0, Math.min(x, this.width - wide))}px;top:${y + this.grid.h + 6}px`;
   }
 
   describe(t) {

@@ -1,6 +1,6 @@
 // The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step gained.
 
-import { glyphs, number } from "../codec.js";
+import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 
@@ -40,15 +40,15 @@ export class DraftTree {
 
   load(run, dom, context) {
     Object.assign(this, { run, context });
-    this.say = el("p", { class: "dx-readout" });
+    this.say = el("p", "dx-readout");
     this.edges = svg("g");
     this.nodes = svg("g");
     const hatch = svg("pattern", { id: `dx-hatch-${context.id}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }), svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }));
     this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Draft tree" }, svg("defs", {}, hatch), this.edges, this.nodes);
-    this.scroll = el("div", { class: "dx-scroll" }, this.picture);
+    this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "bonus"];
-    dom.append(this.say, this.scroll, el("div", { class: "dx-legend" }, ...states.map((s) => legend(context.theme, s)),
+    dom.append(this.say, this.scroll, el("div", "dx-legend", ...states.map((s) => legend(context.theme, s)),
       el("span", {}, "edge width: draft probability or rank")));
   }
 
@@ -79,11 +79,11 @@ export class DraftTree {
   }
 
   #node(group, row, { x, y }) {
-    const [title, box, , text, mark] = group.childNodes, whole = glyphs(this.run.piece(row.token).text), room = row.folded ? 7 : 9;
+    const [title, box, , text, mark] = group.childNodes, whole = glyphs(this.run.piece(row.token).text);
     set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
     box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
     setText(title, `${whole}: ${tell(row)}`);
-    setText(text, whole.length > room ? `${whole.slice(0, room - 1)}…` : whole);
+    setText(text, cut(whole, row.folded ? 7 : 9));
     setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
   }
 

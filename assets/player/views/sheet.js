@@ -1,0 +1,94 @@
+// The cells of a large board on canvases of a few rows. A step paints what changed near the window; the rest follows when it comes near, when the clock
+// rests, or before the page is printed.
+
+import { cut } from "../codec.js";
+import { el, pool, sizeCanvas } from "../dom.js";
+import { cornerOf } from "../layout.js";
+
+const ROWS = 4; // rows of cells on a canvas
+const NEAR = "80px"; // around the window
+const REST = 120; // milliseconds
+const SOFTWARE = { willReadFrequently: true }; // pixels are copied
+
+/** Whether two looks {shown, state, level} of a cell, or null, are the same. */
+export const alike = (a, b) => a === b || Boolean(a && b && a.shown === b.shown && a.state === b.state && a.level === b.level);
+
+export class Sheet {
+  /** spell(look): the {text, kind} of a cell. */
+  constructor(box, theme, spell) {
+    Object.assign(this, { box, theme, spell, tiles: [], brush: el("canvas") });
+    this.sight = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+      const tile = this.tiles.find(({ canvas }) => canvas === target);
+      if (tile) tile.near = isIntersecting;
+      if (tile?.near && tile.late) this.#paint(tile);
+    }), { rootMargin: NEAR });
+  }
+
+  /** Clears all. */
+  size(grid, mode, ramp) {
+    const { rows, columns, w, h, gap, gutter, rowHeight } = grid, { box, tiles } = this;
+    Object.assign(this, { grid, mode, ramp, drawn: new Array(rows * columns).fill(null), stamps: new Map(), pen: sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE) });
+    this.tiles = pool(box, Math.ceil(rows / ROWS), () => el("canvas")).map((canvas, i) => {
+      const pen = sizeCanvas(canvas, gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight, SOFTWARE);
+      this.sight.observe(canvas);
+      return { canvas, pen, row: i * ROWS, near: tiles[i]?.near ?? true };
+    });
+    this.pen.font = `10px ${getComputedStyle(box).fontFamily}`;
+    this.pen.textBaseline = "middle";
+    this.fits = Math.max(1, Math.floor((w - 5) / this.pen.measureText("m").width));
+  }
+
+  /** look(position): how a cell looks now. */
+  show(look) {
+    this.look = look;
+    for (const tile of this.tiles) {
+      tile.late = !tile.near;
+      if (tile.near) this.#paint(tile);
+    }
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => this.finish(), REST);
+  }
+
+  /** Paints what is late. */
+  finish() {
+    for (const tile of this.tiles) if (tile.late) this.#paint(tile);
+  }
+
+  #paint(tile) {
+    const { grid } = this, { columns, w, rows, rowHeight } = grid, ratio = this.brush.width / (w + 2), end = Math.min(tile.row + ROWS, rows) * columns;
+    for (let position = tile.row * columns; position < end; position++) {
+      const look = this.look(position);
+      if (alike(look, this.drawn[position])) continue;
+      this.drawn[position] = look;
+      const { x, y } = cornerOf(grid, position);
+      tile.pen.putImageData(this.#stamp(look), Math.round((x - 1) * ratio), Math.round((y - tile.row * rowHeight) * ratio));
+    }
+    tile.late = false;
+  }
+
+  /** The pixels of a cell: few looks, many cells. */
+  #stamp(look) {
+    const { stamps, pen, brush, grid: { w, h } } = this, key = look ? `${look.shown} ${look.state} ${look.level}` : "";
+    if (!stamps.has(key)) {
+      if (stamps.size > 600) stamps.clear();
+      pen.clearRect(0, 0, w + 2, h + 2);
+      if (look) this.#draw(look);
+      stamps.set(key, pen.getImageData(0, 0, brush.width, brush.height));
+    }
+    return stamps.get(key);
+  }
+
+  #draw(look) {
+    const { pen, grid: { w, h } } = this, colours = this.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level], { text: word, kind } = this.spell(look);
+    pen.fillStyle = heat?.fill ?? fill;
+    pen.fillRect(1, 1, w, h);
+    pen.strokeStyle = line;
+    pen.lineWidth = look.state === "new" ? 2 : 1;
+    pen.setLineDash(colours.border === "dashed" ? [3, 2] : colours.border === "dotted" ? [1, 2] : []);
+    if (colours.border !== "none") pen.strokeRect(1.5, 1.5, w - 1, h - 1);
+    pen.fillStyle = heat?.text ?? text;
+    pen.globalAlpha = kind === "peek" ? 0.75 : 1;
+    pen.fillText(cut(word, this.fits), kind === "mark" ? w / 2 - 3 : 4, h / 2 + 1.5, w - 4);
+    pen.globalAlpha = 1;
+  }
+}

@@ -1,0 +1,88 @@
+"""Large boards are painted cell by cell and near the window first; what is seen must not depend on the way that led to a step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from handmade import masked
+from playwright.sync_api import Page
+
+Open = Callable[..., Any]
+
+TILES = "() => [...document.querySelectorAll('.dx-cells canvas')].map((canvas) => canvas.toDataURL())"
+NEAR = """() => [...document.querySelectorAll('.dx-cells canvas')].map((canvas) => { const { top, bottom } = canvas.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight; })"""
+COUNT = """() => { window.painted = 0; const pen = CanvasRenderingContext2D.prototype, put = pen.putImageData;
+  pen.putImageData = function (...given) { if (this.canvas.closest(".dx-cells")) window.painted++; return put.apply(this, given); }; }"""
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return masked(600, 60).to_json()
+
+
+def whole(page: Page) -> list[str]:
+    """All canvases once the clock rests."""
+    page.wait_for_timeout(400)
+    return list(page.evaluate(TILES))
+
+
+def fresh(page: Page, text: str, step: int) -> list[str]:
+    """The same from a player that never showed another step."""
+    page.evaluate("([text, at]) => handles[0].load(text, { at })", [text, step])
+    return whole(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_changed_cells_leave_the_pixels_of_a_whole_drawing(opened: Open, text: str, scheme: str) -> None:
+    page = opened([masked(24, 4)], color_scheme=scheme, device_scale_factor=1.25 if scheme == "dark" else 1).page
+    page.evaluate("(text) => handles[0].load(text)", text)
+    page.locator(".dx-legend").first.scroll_into_view_if_needed()
+    rng, before = random.Random(scheme), None
+    for _ in range(3):
+        jumps = [rng.randint(0, 60) for _ in range(8)]
+        page.evaluate("(jumps) => jumps.forEach((step) => handles[0].seek(step))", jumps)
+        if rng.random() < 0.5:
+            page.locator(".dx-board").scroll_into_view_if_needed()
+        kept = whole(page)
+        assert len(kept) > 3 and kept != before
+        assert kept == fresh(page, text, jumps[-1]), jumps
+        before = kept
+
+
+def test_canvases_out_of_sight_wait_and_are_right_when_they_are_seen_or_printed(opened: Open, text: str) -> None:
+    page = opened([masked(24, 4)], viewport={"width": 900, "height": 500}).page
+    right = {step: fresh(page, text, step) for step in (9, 30, 31)}
+    page.evaluate("document.querySelector('.dx-board').scrollIntoView()")
+    page.wait_for_timeout(300)
+    near = page.evaluate(NEAR)
+    assert True in near and False in near, "the board must be larger than the window"
+    shown = page.evaluate(f"() => {{ handles[0].seek(9); return ({TILES})(); }}")
+    assert [tile for tile, seen in zip(shown, near, strict=True) if seen] == [tile for tile, seen in zip(right[9], near, strict=True) if seen]
+    hidden = [i for i, seen in enumerate(near) if not seen and right[9][i] != right[31][i]]
+    assert [i for i in hidden if shown[i] == right[31][i]], "out of sight the step before stays until the clock rests"
+    assert whole(page) == right[9]
+    printed = page.evaluate(f"() => {{ handles[0].seek(30); window.dispatchEvent(new Event('beforeprint')); return ({TILES})(); }}")
+    assert printed == right[30]
+    scrolled = page.evaluate(
+        f"""(at) => new Promise((done) => {{ let left = 12; document.querySelectorAll('.dx-cells canvas')[at].scrollIntoView();
+          const frame = () => {{ handles[0].seek(left % 2 ? 30 : 9); if (!left--) return done(({TILES})()[at]); setTimeout(frame, 30); }}; frame(); }})""",
+        hidden[-1],
+    )
+    assert scrolled == right[9][hidden[-1]], "what was scrolled to is painted while the clock moves"
+
+
+def test_a_step_paints_only_what_changed_and_is_near(opened: Open, text: str) -> None:
+    page = opened([masked(24, 4)]).page
+    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", text)
+    page.wait_for_timeout(300)
+    page.evaluate(COUNT)
+    page.evaluate("handles[0].seek(60)")
+    assert page.evaluate("painted") == 0
+    page.evaluate("handles[0].seek(59)")
+    page.wait_for_timeout(300)
+    written = len(masked(600, 60).steps[59].commits.positions) + len(masked(600, 60).steps[58].commits.positions)
+    assert 0 < page.evaluate("painted") <= written
