@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,14 @@ from tqdm import tqdm
 from engines.core.errors import UserError
 from engines.core.models import CausalLM
 from engines.core.sampling import draw
+from engines.models import smollm2
 from engines.models.accept_head import COMMAND, AcceptHead, folder_of, from_state
 from engines.models.train.parts import install_part, prompts_of, split
 from engines.models.zoo import companion, load_model
 
 LEARNING_RATE, BATCH = 1e-3, 256
+CHAT_SEED, TOGETHER = 70_000, 32  # a seed that no answers for the draft are written with; prompts answered at once
+TASK_PROMPTS = "of the train split of engines/tasks, the tasks in turn"
 DEFAULTS = {"prompts": 300, "length": 64, "copies": 4, "layers": 2, "epochs": 12, "weight": 6.0, "mixing": 0.15, "seed": 0}
 
 
@@ -164,17 +168,42 @@ def marks(head: AcceptHead, test: Records, weight: float) -> dict[str, Any]:
     }
 
 
-def train_head(target: CausalLM, drafter: CausalLM, prompts: Sequence[str], settings: Mapping[str, Any], *, shared: bool, out: Path, command: str) -> Path:
+def chats(n: int, length: int, seed: int) -> tuple[list[str], list[list[int]]]:
+    """n prompts as SmolLM2's draft was trained on, but others, and what SmolLM2 answers at temperature 1 in up to `length` tokens; many at once."""
+    from engines.models.train.draft_data import Writer, load_target
+
+    writer = Writer(*load_target(), seed=CHAT_SEED + seed)
+    asked = list(islice(writer.prompts(), n))
+    answers = [
+        a["ids"]
+        for part in (asked[i : i + TOGETHER] for i in range(0, n, TOGETHER))
+        for a in writer.write([ids for _, ids in part], torch.ones(len(part)), length, keep_top=False)
+    ]
+    return [prompt for prompt, _ in asked], answers
+
+
+def train_head(
+    target: CausalLM,
+    drafter: CausalLM,
+    prompts: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    shared: bool,
+    out: Path,
+    command: str,
+    answers: Sequence[Sequence[int]] = (),
+) -> Path:
     """Record, train, mark and write model.safetensors and card.json into the folder `out`, replaced when all is there. Returns it.
 
-    settings: as in DEFAULTS, without the number of prompts.
+    settings: as in DEFAULTS, without the number of prompts. answers: X of every prompt where they were written already.
     """
     began, rng = time.perf_counter(), Generator().manual_seed(settings["seed"])
     records = []
-    for prompt in tqdm(prompts, desc="answers", unit="prompt"):
+    for i, prompt in enumerate(tqdm(prompts, desc="answers", unit="prompt")):
         ids = target.tokenizer.encode_prompt(prompt)
         length = min(settings["length"], min(target.max_positions, drafter.max_positions) - len(ids))
-        records.append(record(target, drafter, ids, answer(target, ids, length, rng), settings["copies"], settings["mixing"], rng))
+        X = answers[i] if answers else answer(target, ids, length, rng)
+        records.append(record(target, drafter, ids, X, settings["copies"], settings["mixing"], rng))
     recorded = time.perf_counter()
     train, validation, test = (joined(part) for part in split(records, settings["seed"]))
     fixed = {name: settings[name] for name in ("layers", "epochs", "weight", "seed")}
@@ -187,7 +216,7 @@ def train_head(target: CausalLM, drafter: CausalLM, prompts: Sequence[str], sett
         "target_sha256": target.record.sha256,
         "draft": drafter.record.name,
         "draft_sha256": drafter.record.sha256,
-        "data": f"{len(prompts)} prompts of the train split of engines/tasks, the tasks in turn, answered by the target at temperature 1",
+        "data": f"{len(prompts)} prompts {'drawn as for the draft, but others' if answers else TASK_PROMPTS}, answered by the target at temperature 1",
         **{name: settings[name] for name in ("seed", "layers", "copies", "mixing", "epochs")},
         "weight_of_refusals": settings["weight"],
         "shared": shared,
@@ -224,9 +253,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         drafter = load_model(drafter_name, kind="causal", device=a.device)
         own = [f" --{name} {getattr(a, name):g}" for name, usual in DEFAULTS.items() if getattr(a, name) != usual]
         command = f"{COMMAND} {target.record.name}{f' --draft {a.draft}' if a.draft else ''}{' --shared' if a.shared else ''}{''.join(own)}"
-        prompts = [prompt for prompt, _ in zip(prompts_of(a.seed), range(a.prompts), strict=False)]
+        if target.record.name == smollm2.NAME:
+            prompts, answers = chats(a.prompts, a.length, a.seed)
+        else:
+            prompts, answers = list(islice(prompts_of(a.seed), a.prompts)), []
         settings = {name: getattr(a, name) for name in DEFAULTS if name != "prompts"}
-        print(train_head(target, drafter, prompts, settings, shared=a.shared, out=a.out or folder_of(target.record.name), command=command))
+        print(train_head(target, drafter, prompts, settings, shared=a.shared, out=a.out or folder_of(target.record.name), command=command, answers=answers))
     except UserError as error:
         sys.exit(str(error))
 

@@ -72,7 +72,7 @@ class Writer:
             pool = [draw(self.random, self.stories) for _ in range(POOL * PROMPTS_PER_BATCH)]
             own = self._magpie(round(len(pool) * MAGPIE))
             pool[: len(own)] = [("magpie", prompt) for prompt in own]
-            asked = sorted((len(ids), name, prompt, ids) for name, prompt in pool if len(ids := self._chat(prompt)) <= LONGEST_PROMPT)
+            asked = sorted((len(ids), name, prompt, ids) for name, prompt in pool if len(ids := self.chat(prompt)) <= LONGEST_PROMPT)
             groups = [asked[i : i + PROMPTS_PER_BATCH] for i in range(0, len(asked), PROMPTS_PER_BATCH)]
             for group in self.random.sample(groups, len(groups)):
                 yield self._answer(group)
@@ -83,7 +83,15 @@ class Writer:
         owners = [(name, prompt) for _, name, prompt, _ in asked for _ in range(COPIES)]
         return [{"class": name, "prompt": prompt, "temperature": heat, **answer} for (name, prompt), heat, answer in zip(owners, heats, answers, strict=True)]
 
-    def _chat(self, prompt: str) -> list[int]:
+    def prompts(self) -> Iterator[tuple[str, list[int]]]:
+        """Endless prompts with their ids, none of them written by the model itself."""
+        while True:
+            _, prompt = draw(self.random, self.stories)
+            if len(ids := self.chat(prompt)) <= LONGEST_PROMPT:
+                yield prompt, ids
+
+    def chat(self, prompt: str) -> list[int]:
+        """The ids of a prompt in the chat template."""
         turn = [{"role": "user", "content": prompt}]
         return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
 

@@ -10,8 +10,9 @@ from engines.core.models import Extended
 from engines.models import accept_head
 from engines.models.accept_head import AcceptHead, from_state, head_of
 from engines.models.train import accept_head as training
-from engines.models.train.accept_head import DEFAULTS, Records, auc, calibration, fit, joined, labels, loss_of, marks, record, train_head
+from engines.models.train.accept_head import DEFAULTS, Records, auc, calibration, chats, fit, joined, labels, loss_of, marks, record, train_head
 from engines.models.train.parts import split
+from engines.models.zoo import load_model
 from tests.engines.fakes import TableCausal
 
 V, D = 6, 5
@@ -175,3 +176,12 @@ def test_the_command_says_what_is_missing():
         training.main(["tiny-dlm"])
     with pytest.raises(SystemExit, match="no drafter is known for tiny-ar-s"):
         training.main(["tiny-ar-s"])
+
+
+@pytest.mark.smollm2
+def test_chats_are_answered_as_the_model_is_asked():
+    target = load_model("smollm2")
+    prompts, answers = chats(3, 5, 0)
+    assert len(set(prompts)) == 3 and all(len(X) == 5 or X[-1] in target.eos_ids for X in answers)
+    assert all(0 <= token < target.vocab_size for X in answers for token in X) and len({tuple(X) for X in answers}) > 1
+    assert (prompts, answers) == chats(3, 5, 0) and chats(3, 5, 1)[0] != prompts
