@@ -44,6 +44,12 @@ class Score:
     rows: float
     same: int
 
+    @property
+    def label(self) -> str:
+        """The method, with its parameters where they are not the defaults."""
+        given = ", ".join(f"{name}={value}" for name, value in self.params.items())
+        return f"{self.method} ({given})" if given else self.method
+
 
 class Bench(msgspec.Struct, frozen=True):
     """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score per method and class."""
@@ -61,9 +67,13 @@ class Bench(msgspec.Struct, frozen=True):
         """The classes in the order of the prompts."""
         return list(dict.fromkeys(score.group for score in self.scores))
 
-    def overall(self, method: str) -> float:
+    def labels(self) -> list[str]:
+        """The methods with their parameters, in the order in which they were asked for."""
+        return list(dict.fromkeys(score.label for score in self.scores))
+
+    def overall(self, label: str) -> float:
         """The median over the classes of a method's speed."""
-        return median(score.speed for score in self.scores if score.method == method)
+        return median(score.speed for score in self.scores if score.label == label)
 
     def break_even(self, rows: float) -> float:
         """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between the measured sizes."""
@@ -169,8 +179,8 @@ def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
 def rows(found: Bench) -> list[dict[str, Any]]:
     """One line per method: its speed in every class, the median over classes, tokens per forward, and what it needs to break even."""
     lines = []
-    for method in dict.fromkeys(score.method for score in found.scores):
-        own = [score for score in found.scores if score.method == method]
+    for method in found.labels():
+        own = [score for score in found.scores if score.label == method]
         tokens, fed = (sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own) for name in ("tokens_per_forward", "rows"))
         lines.append(
             {
@@ -185,9 +195,9 @@ def rows(found: Bench) -> list[dict[str, Any]]:
     return lines
 
 
-def _verdict(found: Bench, method: str, tokens: float, fed: float) -> str:
+def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
     """Faster or slower than the control, and why a slower one is."""
-    speed = found.overall(method)
+    speed = found.overall(label)
     if speed >= 1 + LIGHT:
         return "faster"
     if speed > 1 - LIGHT:

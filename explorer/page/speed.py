@@ -36,7 +36,7 @@ def section(tab: gr.Tab) -> None:
 def _table(found: Bench) -> str:
     lines = classes.rows(found)
     models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in found.models)
-    prompts = sum(score.prompts for score in found.scores if score.method == found.scores[0].method)
+    prompts = sum(score.prompts for score in found.scores if score.label == found.scores[0].label)
     about = f"{models}; tokens per second over {found.control}'s on {prompts} prompts, {found.max_new_tokens} new tokens, medians; {found.machine}."
     return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[list(line.values()) for line in lines])
 
@@ -46,9 +46,9 @@ def _figures(found: Bench) -> tuple[Any, Any]:
     import plotly.graph_objects as go
 
     speeds, costs = go.Figure(), go.Figure()
-    methods = sorted({score.method for score in found.scores}, key=found.overall, reverse=True)
+    methods = sorted(found.labels(), key=found.overall, reverse=True)
     for i, method in enumerate(methods):
-        own = [score for score in found.scores if score.method == method]
+        own = [score for score in found.scores if score.label == method]
         speeds.add_scatter(
             x=[score.group for score in own],
             y=[score.speed for score in own],

@@ -60,9 +60,9 @@ def cost_figure(found: classes.Bench) -> str:
 
 def class_rows(found: classes.Bench) -> list[list[Any]]:
     """One row per method: its median speed, then its speed on every class."""
-    slugs = sorted({score.method for score in found.scores}, key=found.overall, reverse=True)
-    speed = {(score.method, score.group): score.speed for score in found.scores}
-    return [[slug, f"{found.overall(slug):.2f}×", *(f"{speed[slug, group]:.2f}×" for group in found.classes())] for slug in slugs]
+    labels = sorted(found.labels(), key=found.overall, reverse=True)
+    speed = {(score.label, score.group): score.speed for score in found.scores}
+    return [[label, f"{found.overall(label):.2f}×", *(f"{speed[label, group]:.2f}×" for group in found.classes())] for label in labels]
 
 
 def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
