@@ -3,9 +3,9 @@
 The paper fine-tunes a model on its own answers so that far masks become certain early ("certainty forcing": cross-entropy, and an entropy penalty where
 the guess is right already). Decoding then commits every mask of the block whose law has an entropy of at most tau, and always the one with the lowest.
 
-The training is `engines/models/train/dparallel.py`, whose weights do not ship; the authors' checkpoints are plain LLaDA and Dream weights. On a model
-that was not trained for it, the rule alone is about as good as a threshold on the confidence: whatever speed-up is told for dParallel belongs to the
-training, and a base model under the same tau has to stand beside it.
+The training is `engines/models/train/dparallel.py`, and `tiny-dlm-dparallel` came out of it; the authors' checkpoints are plain LLaDA and Dream
+weights. On a model that was not trained for it, the rule alone is about as good as a threshold on the confidence: whatever speed-up is told for dParallel
+belongs to the training, and a base model under the same tau has to stand beside it.
 
 Follows `LLaDA/generate.py` @ 2ca4d147: entropy in float64, nats, over the whole vocabulary. We depart in these points: the mask token is never proposed;
 the last block may be shorter; Dream's loop rejects H = tau and takes the entropy at the sampling temperature, here one rule without temperature serves both.
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         "entropy": LaneInfo("nats", "Entropy of the law at each masked position; what lies at or below the line is committed."),
         "confidence": LaneInfo("probability", "Probability of the proposal at each masked position. It does not decide here."),
     },
-    departures="Weights trained for certainty do not ship (the script does); the mask token is never proposed; the last block may be shorter.",
+    departures="The mask token is never proposed; the last block may be shorter. Our own trained weights had twenty minutes, on right answers only.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Generator[Step, Edit | None, None]:
     """Card, decoding steps 1-3. H is the entropy of each mask of the block."""
