@@ -30,6 +30,7 @@ class HFTokenizer:
         self.tokenizer = tokenizer
         self.size = len(tokenizer)
         self._pieces: dict[int, Piece] = {}
+        self._vocabulary: dict[int, str] | None = None
         self._byte_level = "ByteLevel" in repr(tokenizer.backend_tokenizer.decoder)
         added = tokenizer.added_tokens_decoder
         self._special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
@@ -79,8 +80,10 @@ class HFTokenizer:
         return written.replace("\u2581", " ").encode("utf-8")
 
     def vocabulary(self) -> dict[int, str]:
-        """What each id stands for."""
-        return {i: written for written, i in self.tokenizer.get_vocab().items()}
+        """What each id stands for; read once, because every run with two models compares them."""
+        if self._vocabulary is None:
+            self._vocabulary = {i: written for written, i in self.tokenizer.get_vocab().items()}
+        return self._vocabulary
 
 
 class IdTokenizer:

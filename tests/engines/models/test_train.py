@@ -284,7 +284,8 @@ def test_the_readme_is_what_the_cards_say(tmp_path):
     assert (tmp_path / "README.md").read_text() == (models / "README.md").read_text()
 
 
-SCRIPTS_OF_THEIR_OWN = {"tiny-dlm-filter", "tiny-ar-l-accept-head", "tiny-ar-m-accept-head", "smollm2-accept-head", "smollm2-draft", "tiny-store", "smollm2-store"}
+HEADS = {"tiny-ar-l-accept-head", "tiny-ar-m-accept-head", "smollm2-accept-head"}
+SCRIPTS_OF_THEIR_OWN = HEADS | {"tiny-dlm-filter", "smollm2-draft", "tiny-store", "smollm2-store"}
 
 
 def test_every_recipe_ships_with_a_whole_card():
