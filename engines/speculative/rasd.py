@@ -6,8 +6,8 @@ tree along common beginnings, and one forward verifies it all.
 
 Known to us from the abstract and from reviews; the details are ours. The draft tree holds the drafter's first choices (fan at the first depth, one
 child each below), the trie holds all earlier places that end as the text does, newest first. A node of the trie whose parent the drafter has read
-must be among the drafter's top_k there and counts as its probability, any other as its share of the continuations (`trust`: times what the length of
-the match is worth); the best products along the path stay, if they reach `floor`. A token outside the drafter's vocabulary has no probability there
+must be among the drafter's top_k there and counts as its probability, any other as its share of the continuations times what the length of the match
+is worth; the best products along the path stay, if they reach `floor`. A token outside the drafter's vocabulary has no probability there
 and counts as unread. All candidates are verified as chosen without chance.
 
 Letters: q(x|P) the drafter's law after path P, c(prefix) the continuations through a node of the trie, B the retrieval budget.
@@ -71,7 +71,6 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         Int("length", 8, 2, 20, sees="Tokens copied from a match.", source="ours; 10 in REST"),
         Int("top_k", 4, 0, 50, symbol="k", sees="Copied tokens stay only among the drafter's first k; 0 turns that off.", source="ours"),
         Int("budget", 8, 0, 32, symbol="B", sees="Copied tokens kept; 0 leaves the drafter alone.", source="ours"),
-        Bool("trust", False, sees="Whether copies behind a long match count for more than behind a short one, where the drafter says nothing.", source="ours"),
         Float("floor", 0.0, 0.0, 1.0, sees="Copied tokens that are less likely than this are not verified: on a CPU every row costs time.", source="ours"),
         Int("rows", 16, 4, ROWS, sees="Rows of the merged tree; the drafter's go first, and what both have counts once.", source="ours, for a CPU"),
         temperature(),
@@ -92,7 +91,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Genera
         draft, laws = draft_tree(drafter, ids, p.fan, min(p.depth, room), p.rows) if p.drafter else (Draft(ids[-1]), {})
         in_text, in_store = retrieve(models, ids, p, min(p.length, room))
         drafted = {tuple(draft.path(row)) for row in range(1, len(draft))}
-        found = [Found(trie(m.tokens for m in matches), matches[0].n if p.trust else math.inf) for matches in (in_text, in_store) if matches]
+        found = [Found(trie(m.tokens for m in matches), matches[0].n) for matches in (in_text, in_store) if matches]
         pruned = prune(found, laws, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
         fuse(draft, pruned.kept)
         turn = target.verify(ids, draft, run.rng)

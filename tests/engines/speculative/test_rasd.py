@@ -129,7 +129,7 @@ PARTS = {"both": {"top_k": 0}, "draft": {"budget": 0}, "copied": {"drafter": Fal
         {"fan": 4, "depth": 6, "rows": 48},
         {"shortest": 2},
         {"drafter": False, "budget": 0},
-        {"trust": True, "floor": 0.3},
+        {"drafter": False, "floor": 0.3},
     ],
 )
 @pytest.mark.parametrize("memory", [1, None])
