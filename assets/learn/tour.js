@@ -7,7 +7,7 @@ const STEPS = [
   ["#method-0", "Methods", "Each slot is one decoding method on one model. Up to four run on the same prompt; open a slot for its parameters."],
   ["#run", "Run", "Decodes now, with a real model, one slot after the other. Every step appears as soon as it is made; Stop keeps what there is."],
   ["#panel-0", "Players", "Each run has a player. Nothing in it is drawn from a formula: it shows the steps that the run left."],
-  ["#toolbar .dx-units", "One clock for all", "The same runs by steps, by forward passes, or in measured seconds. Space plays, the arrow keys step."],
+  ["#toolbar .dx-units, #toolbar [data-folded] .more", "One clock for all", "The same runs by steps, by forward passes, or in measured seconds. Space plays, the arrow keys step."],
   ["#panel-0 .dx-board", "Tokens", "Every position in every step. Point at one for its candidates and scores, also while it is still masked."],
   ["#results", "Results", "What came out, whether it is right, and what it cost. Each number says how it was obtained."],
   ["[role=tab][data-tab-id=gallery]", "Gallery", "Recorded runs that play at once. Learn, the next tab, explains each method on one of them."],
