@@ -1,9 +1,10 @@
 // One line that says what is going on: {kind: "info" | "ok" | "error", text, go?}. Errors are announced at once. `go` is the id of what to scroll to
-// unless it is in sight: a single player, or, where the controls stand above them, all of them. The focus stays where it is.
+// unless it is in sight: a single player, or all of them ("stage"); where the controls stand beside those, only when they begin above the window, as
+// after a recording far down in the gallery. The focus stays where it is.
 const line = element.querySelector(".status");
 const lead = (id) => {
   const node = document.getElementById(id), top = node?.getBoundingClientRect().top;
-  if (!node || (top > 0 && top < innerHeight / 2)) return;
+  if (!node || (top > 0 && top < innerHeight / 2) || (id === "stage" && top > 0 && !matchMedia("(max-width: 700px)").matches)) return;
   node.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 };
 const draw = () => {
@@ -12,7 +13,7 @@ const draw = () => {
   line.dataset.kind = data.kind ?? "info";
   line.setAttribute("role", data.kind === "error" ? "alert" : "status");
   line.textContent = data.text ?? "";
-  if (data.go && (data.go !== "stage" || matchMedia("(max-width: 700px)").matches)) setTimeout(() => lead(data.go), 100); // it may only now be shown
+  if (data.go) setTimeout(() => lead(data.go), 100); // it may only now be shown
 };
 draw();
 watch("value", draw);

@@ -45,6 +45,16 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
 
 
+def test_a_recording_from_far_down_in_the_gallery_is_seen_from_its_top(visit):
+    screen = visit(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    screen.page.get_by_role("tab", name="Gallery").click()
+    last = screen.page.get_by_role("button", name="Play:").last
+    last.scroll_into_view_if_needed()
+    assert screen.page.evaluate("scrollY") > 800
+    last.click()
+    screen.page.wait_for_function(f"({IN_SIGHT})(document.querySelector('#panel-0 .dx-panel'))")
+
+
 def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, slowly):
     screen = visit(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
     link = screen.page.get_by_role("link", name="To the players")
