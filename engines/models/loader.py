@@ -34,6 +34,7 @@ def load_folder(
     for option, kinds in OPTION_KINDS.items():
         if options.get(option) is not None and how.kind not in kinds:
             raise UserError(f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out.")
+    _check_types(options)
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
@@ -44,6 +45,15 @@ def load_folder(
     record = _record(folder, name, how.kind, network, digest, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
     record.options = _told(options)
     return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
+
+
+def _check_types(options: dict[str, Any]) -> None:
+    for option in ("mask_id", "block_size"):
+        value = options.get(option)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise UserError(f"{option}={value!r:.60} is no whole number; give one, for example {option}=32.")
+    if options.get("shift") not in (None, True, False):
+        raise UserError(f"shift={options['shift']!r:.60} cannot be; give True (a logit speaks of the next position) or False.")
 
 
 def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: Any, digest: str, options: dict[str, Any]) -> Model:
@@ -105,7 +115,7 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
     config = _config(folder, name, how)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
-    with _quiet(_bytes(folder) <= SMALL):
+    with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
         network, info = getattr(transformers, how.model_class).from_pretrained(
             folder,
             config=config,
@@ -123,6 +133,19 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
         what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
         raise UserError(f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose another model.")
     return network
+
+
+@contextmanager
+def _refusing(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """What transformers says of a device map or a quantisation that cannot be, in one sentence of ours."""
+    wishes = [key for key in ("device_map", "quantization") if options.get(key) is not None]
+    try:
+        yield
+    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, AssertionError) as error:
+        if not wishes:
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"'{name}' cannot be loaded with {' and '.join(wishes)} as given: {reason}; change that or leave it out.") from error
 
 
 @contextmanager

@@ -25,7 +25,8 @@ def fresh(**data: Any) -> str:
 
 
 def say(text: str, kind: str = "info", go: str = "") -> str:
-    """A value of the status line. go: the part of the page that a narrow screen scrolls to, such as the players when a run begins."""
+    """A value of the status line. go: the id of what the page scrolls to where it is not in sight, such as the
+    players when a run begins."""
     return fresh(kind=kind, text=text[:1].upper() + text[1:], **({"go": go} if go else {}))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import huggingface_hub
+import msgspec
 import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
@@ -95,6 +96,39 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
         zoo.load_model(folder, dtype="int8")
     with pytest.raises(UserError, match="device 'warp'"):
         zoo.load_model(folder, device="warp")
+
+
+REFUSED_OPTIONS = [
+    ({"mask_id": "x"}, "mask_id='x' is no whole number"),
+    ({"mask_id": [1]}, r"mask_id=\[1\] is no whole number"),
+    ({"mask_id": True}, "mask_id=True is no whole number"),
+    ({"shift": "yes"}, "shift='yes' cannot be; give True .* or False"),
+    ({"device_map": "nonsense"}, "cannot be loaded with device_map as given: .*nonsense.*; change that or leave it out"),
+    ({"device_map": {"": "warp"}}, "cannot be loaded with device_map as given"),
+    ({"quantization": {"a": 1}}, "cannot be loaded with quantization as given"),
+    ({"quantization": "x"}, "cannot be loaded with quantization as given"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), REFUSED_OPTIONS)
+def test_option_values_that_cannot_be(tmp_path: Path, options: dict[str, object], sentence: str) -> None:
+    folder = causal(tmp_path / "l", is_causal=False, mask_token_id=63)
+    with pytest.raises(UserError, match=sentence):
+        zoo.load_model(folder, **options)  # type: ignore[arg-type]
+
+
+def test_a_recorded_model_is_loaded_as_it_was(tmp_path: Path) -> None:
+    folder = causal(tmp_path / "l", is_causal=False, mask_token_id=63)
+    record = zoo.load_model(folder, dtype="bfloat16", mask_id=5, shift=True).record
+    again = zoo.load_recorded(record, str(folder))
+    assert (again.mask_id, again.shift, again.record.dtype) == (5, True, "bfloat16")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["name_or_path", "kind", "device", "dtype", "evil", "self"])
+def test_a_record_with_an_option_that_no_loader_had_is_refused(assets: Path, name: str) -> None:
+    record = msgspec.structs.replace(zoo.load_model("tiny-ar-m").record, options={name: "x"})
+    with pytest.raises(UserError, match=f"was loaded with '{name}', which is no option"):
+        zoo.load_recorded(record)
 
 
 def test_unknown_names_list_the_choices(assets: Path) -> None:
