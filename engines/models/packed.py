@@ -1,8 +1,7 @@
 """Weights laid out once for oneDNN's kernels: forwards of few rows in bfloat16 on a CPU without copying the weights at every call.
 
-torch keeps a linear layer's weight row by row; oneDNN wants it in blocks and lays it out anew in every call. For one row that takes half of the time, for
-256 nearly nothing. The numbers are the same to the bit. Measured on one core of a Xeon, 1,536 x 576, microseconds plain and packed: 1 row 160 and 90,
-5 rows 318 and 142, 16 rows 549 and 433, 256 rows 9,112 and 8,613.
+torch keeps a linear layer's weight row by row; oneDNN wants it in blocks and lays it out anew in every call. For few rows that is a good part of the
+time, for 256 nearly nothing; `python -m tests.engines.models.packing` measures it. The numbers are the same to the bit on the processors that were tried.
 """
 
 from __future__ import annotations
