@@ -1,7 +1,7 @@
 """Train the draft model of SmolLM2 (FastDraft, arXiv:2411.11055): python -m engines.models.train.draft data | train | card.
 
-data: SmolLM2 answers training prompts for some minutes (adds to what is there). train: the three stages, then the asset and its card. card: measure
-the asset that is there again.
+data: SmolLM2 answers training prompts for some minutes (adds to what is there). train: the three stages, then the asset and its card; with --more
+the last stage alone, from the draft that is there. card: measure the asset that is there again.
 
 Stages: PT plain text, CP code and text 2 : 1, FT the target's answers with the loss on answer tokens only. Ours: the layers start as the
 target's first two, not at random; in FT most of the loss is the soft cross-entropy with the target's sixteen most probable tokens, kept
@@ -34,8 +34,7 @@ from engines.models.train.draft_text import evaluation_prompts
 from engines.models.train.loop import MODELS
 
 TASKS = MODELS.parent / "tasks"
-
-
+# What a card keeps of the training before, when a draft is trained on: how its weights came to be, without what they measured.
 LEG = ("data", "settings", "steps", "tokens", "answer_tokens", "minutes", "cpu_minutes", "machine", "command", "curve")
 
 
@@ -61,20 +60,27 @@ def train(
     training = Training(target, tokenizer, usable(read_answers(), asked), settings, start)
     if resume:
         training.restore()
+    command = f"{COMMAND} train{options(settings, minutes, steps, more=start is not None)}"
     try:
         training.run(minutes, steps)
     except KeyboardInterrupt:
         training.save()
-        raise UserError(f"stopped at step {training.progress.step}; go on with: {COMMAND} train --resume") from None
-    limit = f" --steps {steps}" if steps else f" --minutes {minutes:g}"
+        raise UserError(f"stopped at step {training.progress.step}; go on with: {command} --resume") from None
     before = json.loads((start / "card.json").read_text()) if start else {}
     legs = [*before.get("legs", []), {key: before[key] for key in LEG}] if start else []
-    folder = install(training, target, out or MODELS / DRAFT, facts(training, limit + " --more" * bool(start)) | {"legs": legs})
+    folder = install(training, target, out or MODELS / DRAFT, facts(training, f"{COMMAND} data, then {command}") | {"legs": legs})
     checkpoint_file().unlink(missing_ok=True)
     return folder
 
 
-def facts(training: Training, limit: str) -> dict[str, Any]:
+def options(settings: Settings, minutes: float, steps: int | None, *, more: bool) -> str:
+    """The options of the command line that ask for this training, each with a blank before it; those at their defaults are left out."""
+    given = [f"--steps {steps}" if steps else f"--minutes {minutes:g}", "--more" if more else ""]
+    given += [f"--rate {settings.learning_rate:g}"] * (settings.learning_rate != Settings.learning_rate) + [f"--seed {settings.seed}"] * (settings.seed != 0)
+    return "".join(f" {one}" for one in given if one)
+
+
+def facts(training: Training, command: str) -> dict[str, Any]:
     """What is known when the training ends."""
     progress = training.progress
     return {
@@ -96,7 +102,7 @@ def facts(training: Training, limit: str) -> dict[str, Any]:
         "cpu_minutes": round(progress.cpu_seconds / 60, 1),
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
         "licence": "Apache-2.0 (trained here on answers of SmolLM2-135M-Instruct, from whose layers it starts; that model is Apache-2.0)",
-        "command": f"{COMMAND} data, then {COMMAND} train{limit}",
+        "command": command,
         "curve": training.curve,
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
@@ -200,6 +201,59 @@ def test_an_interrupted_training_goes_on(micro: Any, trained: Any, monkeypatch: 
     assert [(point["stage"], point["step"]) for point in second.curve] == [("CP", 2), ("FT", 3)]
     with pytest.raises(UserError, match="other settings"):
         Training(model, tokenizer, trained[1], replace(MICRO, rows=3)).restore()
+
+
+@pytest.fixture
+def more(micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A copy of the trained draft, and everything that a training from it needs."""
+    model, tokenizer, target = micro
+    monkeypatch.setattr(draft_loop, "checkpoint_file", lambda: tmp_path / "draft.pt")
+    monkeypatch.setattr(draft, "checkpoint_file", lambda: tmp_path / "draft.pt")
+    monkeypatch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
+    monkeypatch.setattr(draft, "load_target", lambda: (model, tokenizer))
+    monkeypatch.setattr(draft, "read_answers", lambda: trained[1])
+    monkeypatch.setattr(draft, "ensure", lambda: (target, "micro"))
+    return Path(shutil.copytree(trained[0], tmp_path / "smollm2-draft"))
+
+
+def test_a_draft_is_trained_on_from_its_own_weights(micro: Any, trained: Any, more: Path) -> None:
+    before, config = json.loads((more / "card.json").read_text()), json.loads((more / "config.json").read_text())
+    old = load_file(more / "model.safetensors")
+    begun = Training(micro[0], micro[1], trained[1], MICRO, more)
+    assert torch.equal(begun.draft_ids, old["draft_ids"].long()), "the places of its outputs are the old ones"
+    own = draft_loop.own_weights(begun.network)
+    assert set(own) == set(old) - {"draft_ids"} and all(torch.equal(own[key].to(torch.bfloat16), old[key]) for key in own)
+    draft.train(1.0, steps=2, out=more, settings=replace(MICRO, learning_rate=0.003), start=more)
+    card, new = json.loads((more / "card.json").read_text()), load_file(more / "model.safetensors")
+    assert [point["stage"] for point in card["curve"]] == ["start", "FT"] and card["settings"]["stages"] == [["FT", 1.0]] and card["steps"] == 2
+    assert card["legs"] == [{key: before[key] for key in draft.LEG}], "the card keeps how the weights before came to be"
+    assert card["command"].endswith("draft train --steps 2 --more --rate 0.003")
+    assert torch.equal(new["draft_ids"], old["draft_ids"]) and any(not torch.equal(new[key], old[key]) for key in own)
+    assert json.loads((more / "config.json").read_text()) == config
+    draft.train(1.0, steps=1, out=more, settings=MICRO, start=more)
+    assert [leg["steps"] for leg in json.loads((more / "card.json").read_text())["legs"]] == [3, 2], "and so on"
+
+
+def test_a_stopped_training_names_the_command_that_goes_on(more: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, kept = (
+        replace(Settings(), **{key: getattr(MICRO, key) for key in ("layers", "vocabulary", "rows", "probe_every", "probe_tokens")}),
+        more / "card.json",
+    )
+    card = kept.read_text()
+
+    def interrupted(self: Training, minutes: float, steps: int | None) -> None:
+        self.progress.step = 1
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "run", interrupted)
+        with pytest.raises(UserError, match="stopped at step 1; go on with: ") as stopped:
+            draft.train(5.0, steps=2, out=more, settings=replace(settings, learning_rate=0.003, seed=4), start=more)
+    assert str(stopped.value).endswith("draft train --steps 2 --more --rate 0.003 --seed 4 --resume") and kept.read_text() == card
+    with pytest.raises(UserError, match="other settings"):
+        draft.train(5.0, steps=2, resume=True, out=more, settings=settings)  # --more and --rate forgotten
+    draft.train(5.0, steps=2, resume=True, out=more, settings=replace(settings, learning_rate=0.003, seed=4), start=more)
+    assert json.loads(kept.read_text())["steps"] == 2
 
 
 def test_without_its_target_it_says_what_to_do(trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
