@@ -4,6 +4,7 @@ export const UNITS = { steps: "Steps", forwards: "Forward passes", seconds: "Sec
 export const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
 const RATES = { steps: 6, forwards: 6, seconds: 1 }; // units a second at speed 1; seconds run in real time
 const LONGEST_FRAME = 1; // seconds that count when the page was held up or hidden
+const NEXT = 50, WORDS = 100; // milliseconds: between two frames of one movement; between two tellings of words and numbers during one
 
 /** How many steps are done at place `x` of a rising axis that starts at 0. */
 export function cursor(axis, x) {
@@ -29,7 +30,7 @@ export function boundary(axes, x, direction) {
 
 export class Group {
   constructor() {
-    Object.assign(this, { members: new Set(), listeners: new Set(), unit: "steps", x: 0, speed: 1, playing: false, follow: false });
+    Object.assign(this, { members: new Set(), listeners: new Set(), unit: "steps", x: 0, speed: 1, playing: false, follow: false, told: 0, moved: 0 });
   }
 
   axes() {
@@ -56,16 +57,16 @@ export class Group {
     this.refresh();
   }
 
-  /** Moves every player; a person who goes to the end of a live run follows it again. */
-  seek(x) {
+  /** Moves every player; a person who goes to the end of a live run follows it again. moving: as in refresh. */
+  seek(x, moving) {
     this.x = Math.min(Math.max(0, x), this.end);
     this.follow = this.x >= this.end;
-    this.refresh();
+    this.refresh(moving);
   }
 
-  move(direction) {
+  move(direction, moving) {
     this.pause();
-    this.seek(boundary(this.axes(), this.x, direction));
+    this.seek(boundary(this.axes(), this.x, direction), moving);
   }
 
   restart() {
@@ -123,19 +124,26 @@ export class Group {
       this.playing = false;
       this.follow = true;
     }
-    this.refresh();
+    this.refresh(this.playing);
   }
 
-  refresh() {
-    for (const member of this.members) member.at(cursor(member.axis(this.unit), this.x), this.playing);
-    for (const listener of this.listeners) listener(this);
+  /** moving: played, dragged or scrubbed. While frames follow each other, boards and hands move in each; what must be read is told now and then, and when
+   * the clock rests. */
+  refresh(moving = false) {
+    const now = performance.now(), hurry = moving && now - this.moved < NEXT && now - this.told < WORDS;
+    if (moving) this.moved = now;
+    clearTimeout(this.rest);
+    if (hurry) this.rest = setTimeout(() => this.refresh(), WORDS);
+    else this.told = now;
+    for (const member of this.members) member.at(cursor(member.axis(this.unit), this.x), this.playing, hurry);
+    for (const listener of this.listeners) listener(hurry);
   }
 
   key(event) {
     const tag = event.target.tagName;
     if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(tag)) return;
     if (event.key === " " && ["BUTTON", "SUMMARY", "A"].includes(tag)) return;
-    const actions = { " ": () => this.toggle(), ArrowLeft: () => this.move(-1), ArrowRight: () => this.move(1), Home: () => this.seek(0),
+    const actions = { " ": () => this.toggle(), ArrowLeft: () => this.move(-1, event.repeat), ArrowRight: () => this.move(1, event.repeat), Home: () => this.seek(0),
       End: () => this.seek(this.end), "[": () => this.shiftSpeed(-1), "]": () => this.shiftSpeed(1) };
     if (!Object.hasOwn(actions, event.key)) return;
     event.preventDefault();

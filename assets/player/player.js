@@ -110,7 +110,7 @@ class Player {
     if (!this.run) return;
     const axis = this.axis(this.group.unit);
     this.group.pause();
-    this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)]);
+    this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)], true);
   }
 
   clear() {
@@ -157,28 +157,30 @@ class Player {
     return this.run?.axes[unit] ?? [0];
   }
 
-  /** Called by the clock with the number of finished steps. */
-  at(t, playing) {
-    const moved = t !== this.t;
+  /** Called by the clock with the number of finished steps. hurry: the words can wait. */
+  at(t, playing, hurry) {
+    const moved = t !== this.t || this.stale;
     this.t = t;
     const { dataset } = this.root;
     dataset.step = t;
     if (this.base === "ready" || this.base === "done") dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
-    setText(this.pill, `${WORDS[dataset.state] ?? dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
-    this.fork.show();
+    if (!hurry) setText(this.pill, `${WORDS[dataset.state] ?? dataset.state}${this.run ? ` · ${this.run.length && this.axis(this.group.unit).length < 2 ? `no ${UNITS[this.group.unit].toLowerCase()} recorded` : `step ${t} of ${this.run.length}`}` : ""}`);
+    if (!hurry) this.fork.show();
     if (this.run?.end && t === this.run.length) this.reveal();
     if (!this.run || !moved) return;
-    this.#show();
+    this.#show(hurry);
     const now = performance.now();
     clearTimeout(this.later);
     if (!playing && now - this.spoken > SPEAK_EVERY) this.#speak();
     else this.later = setTimeout(() => this.#speak(), SPEAK_EVERY);
   }
 
-  #show() {
+  #show(hurry = false) {
+    this.stale = hurry;
+    for (const { View, view } of this.views) if (!hurry || !View.words) view.show(this.t, hurry);
+    if (hurry) return;
     setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : "Before the first step."));
     this.note.hidden = !this.note.textContent;
-    for (const { view } of this.views) view.show(this.t);
   }
 
   #sentence() {
@@ -232,8 +234,9 @@ class Player {
       this.#resize();
       if (View === Counters) dom.append(this.note);
     });
+    this.stale = true;
     this.group.grown();
-    this.#show();
+    if (this.stale) this.#show(); // the cursor did not move
   }
 
   #relook(change) {
@@ -301,12 +304,15 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
   slider.addEventListener("input", () => {
     group.pause();
-    group.seek(group.unit === "steps" ? Number(slider.value) : (slider.value / GRAIN) * group.end);
+    group.seek(group.unit === "steps" ? Number(slider.value) : (slider.value / GRAIN) * group.end, true);
   });
-  const update = () => {
+  const update = (hurry) => {
     const { unit, x, end, playing } = group, whole = unit === "steps", say = (v) => (unit === "seconds" ? seconds(v) : number(Math.floor(v + 1e-6)));
-    set(slider, { max: whole ? end : GRAIN, "aria-valuetext": `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
-    slider.value = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
+    set(slider, { max: whole ? end : GRAIN });
+    const to = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
+    if (!hurry || Math.abs(to - slider.value) > slider.max / 200) slider.value = to; // a few pixels
+    if (hurry) return;
+    set(slider, { "aria-valuetext": `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
     setText(place, `${say(x)} / ${say(end)}`);
     set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
     set(play, { "aria-label": playing ? "Pause" : "Play", title: `${playing ? "Pause" : "Play"} (space)` });
@@ -315,7 +321,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   };
   const idle = (event) => event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
   document.addEventListener("keydown", idle);
-  const listeners = [update, () => race.update()];
+  const listeners = [update, (hurry) => race.update(hurry)];
   for (const listener of listeners) group.listeners.add(listener);
   element.replaceChildren(root);
   for (const listener of listeners) listener();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -86,3 +87,71 @@ def test_a_step_paints_only_what_changed_and_is_near(opened: Open, text: str) ->
     page.wait_for_timeout(300)
     written = len(masked(600, 60).steps[59].commits.positions) + len(masked(600, 60).steps[58].commits.positions)
     assert 0 < page.evaluate("painted") <= written
+
+
+WORDS = """() => [".dx-words", ".dx-pill", ".dx-place", ".dx-figures", ".dx-count", ".dx-note", ".dx-fact strong"]
+  .map((name) => document.querySelector(name).innerText)"""
+SCRUB = """(steps) => new Promise((done) => { const shown = { Text: 0, Tokens: 0 }, begun = performance.now(); let at = 0;
+  for (const { View, view } of handles[0].views) if (View.name in shown) {
+    const show = view.show;
+    view.show = (...given) => (shown[View.name]++, show.apply(view, given));
+  }
+  const frame = () => { if (at >= steps) return done({ ...shown, spent: performance.now() - begun });
+    handles[0].seek(++at); requestAnimationFrame(frame); }; frame(); })"""
+
+
+def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened: Open) -> None:
+    page = opened([masked(40, 60)]).page
+    page.wait_for_timeout(300)
+    shown = page.evaluate(SCRUB, 50)
+    assert shown["Tokens"] == 50, "the board moves in every frame"
+    assert 1 <= shown["Text"] <= min(49, 2 + shown["spent"] / 100), "words are told at most ten times a second"
+    page.wait_for_timeout(400)
+    told, board = page.evaluate(WORDS), page.evaluate("handles[0].debug()")
+    assert board["step"] == 50 and "step 50 of 60" in told[1] and told[2] == "50 / 60"
+    page.evaluate("(text) => handles[0].load(text, { at: 50 })", masked(40, 60).to_json())
+    page.wait_for_timeout(400)
+    assert page.evaluate(WORDS) == told
+
+
+def test_a_single_step_tells_its_words_at_once(opened: Open) -> None:
+    page = opened([masked(40, 60)]).page
+    for step in (7, 31, 30):
+        page.wait_for_timeout(200)
+        told = page.evaluate(f"() => {{ handles[0].seek({step}); return ({WORDS})(); }}")
+        assert f"step {step} of 60" in told[1] and told[2] == f"{step} / 60" and f"{step} / 60" in told[3]
+
+
+CELLS = "() => [...document.querySelectorAll('.dx-cells .dx-cell')].map((cell) => [cell.textContent, cell.dataset.s, cell.style.background])"
+FOLLOW = """async (batches) => { const found = []; let dressed = new Set();
+  const watch = new MutationObserver((all) => all.forEach(({ target }) => { const cell = target.closest?.(".dx-cell"); if (cell) dressed.add(cell); }));
+  for (const batch of batches) {
+    handles[0].push(batch);
+    if (batch.header) {
+      handles[0].context.setLane("");
+      watch.observe(document.querySelector(".dx-cells"), { subtree: true, childList: true, attributes: true });
+    }
+    await new Promise((done) => setTimeout(done, 5));
+    found.push(dressed.size);
+    dressed = new Set();
+  } return found; }"""
+
+
+def test_a_live_board_dresses_only_the_cells_that_changed(opened: Open) -> None:
+    """A run that goes on brings new entries of the token table with every batch. Cells are laid out anew where they need another width, not each time."""
+    page = opened([masked(24, 4)]).page
+    trace = json.loads(masked(40, 20).to_json())
+    known = {piece["id"]: piece for piece in trace["pieces"]}
+    batches = [
+        {"slot": 0, "run": "a", "seq": 1, "state": "running", "header": trace["header"], "pieces": [known[i] for i in (0, 1, *trace["header"]["prompt_ids"])]}
+    ]
+    batches += [
+        {"slot": 0, "run": "a", "seq": step["index"] + 2, "steps": [step], "pieces": [known[i] for i in step["commits"]["tokens"]]} for step in trace["steps"]
+    ]
+    dressed = page.evaluate(FOLLOW, batches)[1:]
+    assert all(dressed), "every step changes something"
+    assert sum(n <= 6 for n in dressed) >= 14, dressed  # up to three were written now and as many before; a few batches change the width of all cells
+    live = page.evaluate(CELLS)
+    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", json.dumps(trace))
+    page.wait_for_timeout(300)
+    assert page.evaluate(CELLS) == live and len(live) == 40

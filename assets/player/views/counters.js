@@ -35,11 +35,11 @@ export class Counters {
     dom.append(el("div", "dx-figures", ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
   }
 
-  show(t) {
+  show(t, hurry) {
     const { run } = this, tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
     this.t = t;
     this.values = { ...run.sums[t], t, steps: run.length, tokens };
-    FIGURES.forEach(([name, , tell], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)));
+    if (!hurry) FIGURES.forEach(([name, , tell], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)));
   }
 
   describe() {

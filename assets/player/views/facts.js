@@ -36,10 +36,10 @@ export class Facts {
     });
   }
 
-  show(t) {
+  show(t, hurry) {
     this.names.forEach((name, i) => {
       this.lines[i].line.show(t);
-      setText(this.lines[i].value, number(this.run.steps[t - 1]?.facts?.[name]));
+      if (!hurry) setText(this.lines[i].value, number(this.run.steps[t - 1]?.facts?.[name]));
     });
   }
 }

@@ -38,7 +38,7 @@ export class Race {
   }
 
   /** Called after every move of the clock. */
-  update() {
+  update(hurry) {
     const { group } = this, { unit, x, end, runners } = group;
     this.root.hidden = !runners.length;
     if (!runners.length || !this.root.open) return;
@@ -48,8 +48,9 @@ export class Race {
     runners.forEach(({ run, t }, i) => {
       const { hand, veil, count } = this.rows[i], over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
-      setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+      if (!hurry) setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
     });
+    if (hurry) return;
     if (document.activeElement !== this.budget) this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
     this.unit.value = unit;
     clearTimeout(this.later);
@@ -83,7 +84,7 @@ export class Race {
   #listen() {
     const go = (event) => {
       this.group.pause();
-      this.group.seek(along(this.rows[0].track, event) * this.group.end);
+      this.group.seek(along(this.rows[0].track, event) * this.group.end, true);
     };
     const onpointerdown = (event) => {
       if (!event.target.closest(".dx-track")) return;

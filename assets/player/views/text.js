@@ -7,6 +7,7 @@ const LONG = 12; // open positions in a row that are drawn one by one
 
 export class Text {
   static title = "Generated text";
+  static words = true; // can wait while frames follow each other
 
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });

@@ -1,6 +1,6 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and windows.
 
-import { glyphs, number } from "../codec.js";
+import { glyphs, number, unpack } from "../codec.js";
 import { el, legend, pool, select, set, setText } from "../dom.js";
 import { cellAt, cornerOf, grid, segments } from "../layout.js";
 import { levelOf, ramp, spanColour } from "../theme.js";
@@ -38,13 +38,10 @@ export class Tokens {
 
   /** New steps arrived: lanes, span kinds or positions may be new. */
   grow() {
-    const { run } = this;
-    const key = [run.widest, run.spanKinds.length, run.lanes.size, run.states.size, run.pieces.size].join();
-    if (key === this.known) return;
+    const { run } = this, key = [run.spanKinds.length, run.lanes.size, run.states.size].join();
+    if (key !== this.known) this.#controls(), this.#legend();
     this.known = key;
-    this.#controls();
-    this.#legend();
-    if (this.width) this.resize(this.width);
+    this.resize(this.width);
   }
 
   resize(width) {
@@ -60,6 +57,9 @@ export class Tokens {
     const under = 4 + this.track * run.spanKinds.length, squeeze = width < NARROW ? 0.85 : 1;
     const cell = large ? { w: Math.round(Math.min(typical, 6) * 6 + 5), h: 20, under } : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
     this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
+    const laid = JSON.stringify([this.grid, this.mode, large]), same = laid === this.laid;
+    this.laid = laid;
+    if (same) return void (large || this.#spans());
     this.board.style.height = `${this.grid.height}px`;
     this.drawn = [];
     this.shown = null;
@@ -93,7 +93,8 @@ export class Tokens {
   show(t) {
     this.t = t;
     if (!this.grid) return;
-    const cells = this.run.board(t), look = (position) => this.#look(cells[position], t);
+    const cells = this.run.board(t), lane = this.run.lane(t - 1, this.context.lane), scores = lane && unpack(lane.values).values;
+    const look = (position) => this.#look(cells[position], scores?.[position - lane.start] ?? NaN);
     this.sheet?.show(look);
     if (!this.sheet) this.nodes.forEach((node, position) => {
       const found = look(position);
@@ -121,10 +122,10 @@ export class Tokens {
   }
 
   /** How a cell looks: {shown: its token or the best guess, state, level}, or null where there is none. */
-  #look(cell, t) {
+  #look(cell, score) {
     if (!cell) return null;
-    const { run, context } = this, { token, state, position } = cell, name = context.lane;
-    const level = state === "masked" && name ? levelOf(run.level(name, run.score(t - 1, name, position))) : -1;
+    const { run, context, t } = this, { token, state, position } = cell;
+    const level = state === "masked" && context.lane ? levelOf(run.level(context.lane, score)) : -1;
     return { shown: token ?? (context.peek ? run.candidates(t - 1, position)?.[0]?.token : null) ?? null, state, level };
   }
 
