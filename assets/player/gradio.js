@@ -7,6 +7,8 @@ import { openDesk } from "./views/fork.js";
 import { answerReceipts } from "./views/receipt.js";
 
 const panels = new Map(), waiting = new Map(), ids = new Map(); // by slot; an id names a kept or a recorded run in a link
+const held = new Map(), PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
+let wire = null; // the event stream of the live run
 let view = null; // where a link points, until its players are there
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
 
@@ -79,13 +81,38 @@ export function mountShare(element, props, watch, trigger) {
   });
 }
 
+const ahead = (target, { run, seq }) => Boolean(target?.last) && target.last.run === run && seq > target.last.seq + 1;
+
 function route(batch) {
-  const target = panels.get(batch.slot ?? 0);
-  if (batch.id) ids.set(batch.slot ?? 0, batch.id);
-  else if (batch.trace || batch.header || batch.state === "queued") ids.delete(batch.slot ?? 0);
-  if (!target) waiting.set(batch.slot ?? 0, [...(waiting.get(batch.slot ?? 0) ?? []), batch]);
+  const { slot = 0 } = batch, target = panels.get(slot);
+  if (ahead(target, batch)) {
+    held.set(slot, [...(held.get(slot) ?? []), batch].sort((a, b) => a.seq - b.seq));
+    return void setTimeout(() => held.get(slot)?.includes(batch) && release(slot, true), PATIENCE);
+  }
+  if (batch.id) ids.set(slot, batch.id);
+  else if (batch.trace || batch.header || batch.state === "queued") ids.delete(slot);
+  if (batch.wire && (target?.last?.run !== batch.run || target.last.seq < batch.seq)) listen(batch.wire);
+  if (!target) waiting.set(slot, [...(waiting.get(slot) ?? []), batch]);
   else if (batch.trace) target.load(batch.trace, batch);
   else target.push(batch);
+  release(slot);
+}
+
+/** Batches whose turn has come; overdue: those before them did not come, as the player will say. */
+function release(slot, overdue = false) {
+  const target = panels.get(slot), [first, ...rest] = held.get(slot) ?? [];
+  if (!first || (ahead(target, first) && !overdue)) return;
+  held.set(slot, overdue ? [] : rest);
+  if (!overdue) route(first);
+  else target.push(first);
+}
+
+/** Reads the steps of a live run beside the bus, which is slower; what comes by both is known by its number. */
+function listen(name) {
+  wire?.close();
+  const mine = (wire = new EventSource(new URL(`live/${name}`, document.baseURI)));
+  mine.onmessage = ({ data }) => JSON.parse(data).batches.forEach(route);
+  mine.addEventListener("end", () => mine.close());
 }
 
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to empty all panels
@@ -97,6 +124,8 @@ export function bus(element, props, watch) {
   const handle = () => {
     const message = props.value ? read(props.value) : {};
     if (message.clear) {
+      wire?.close();
+      held.clear();
       waiting.clear();
       ids.clear();
       for (const target of panels.values()) target.clear();

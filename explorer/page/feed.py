@@ -1,4 +1,4 @@
-"""From an engine run to numbered batches for the bus: the header, then steps every 80 ms, then the sealed end."""
+"""From an engine run to numbered batches for the page: the header, then steps eight times a second, then the sealed end. Steps go over a wire while it is read."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from explorer.keep import Keep
 from explorer.page.controls import Plan
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
+from explorer.page.wires import WIRES, Wire
 from explorer.page.zerogpu import Remote, start
 from explorer.verdict import judge
 
-FLUSH_SECONDS = 0.08
+FLUSH_SECONDS = 0.125
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
 log = logging.getLogger("decoding-explorer")
 
@@ -54,6 +55,7 @@ class Feed:
         self.job, self.slot, self.title, self.keep = job, slot, title, keep
         self.unkept = ""
         self._journal: Journal | None = None
+        self._wire: Wire | None = None
         self.trace: Trace | None = None
         self.failure = ""
         self.begun = False
@@ -86,7 +88,8 @@ class Feed:
                 else:
                     self._run, self.job.begun = run, True
                     self._journal = Journal(self.keep, run) if self.keep else None
-                    yield self._message(header=run.header, pieces=self._new_pieces(), state="running", **more)
+                    self._wire = WIRES.open()
+                    yield self._message(header=run.header, pieces=self._new_pieces(), state="running", wire=self._wire.name, **more)
                     yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
@@ -94,18 +97,30 @@ class Feed:
                 log.exception("slot %s: %s failed", self.slot, what)
                 self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
         finally:
+            unread = self._hang_up()
             last = self._message(**self._seal())
+        yield from unread
         yield last
 
+    def _hang_up(self) -> list[str]:
+        """No more steps. Returns the messages that nobody has taken from the wire."""
+        if self._wire is None:
+            return []
+        WIRES.drop(self._wire)
+        return self._wire.close()
+
     def _steps(self) -> Iterator[str]:
-        """Messages of what is decoded meanwhile. Gradio takes each one in its own time, in which the run goes on."""
+        """Messages of what is decoded meanwhile, as far as the page does not read them on the wire. Gradio takes each one in its own time, in which the
+        run goes on. A page that is gone reads nothing, so that its run is closed at the next step."""
+        assert self._wire
         worker = threading.Thread(target=contextvars.copy_context().run, args=(self._decode,), name="decode", daemon=True)
         worker.start()
         flushed = 0.0  # the first step goes out at once
         try:
             while self._take(self._made.get()):
                 if time.monotonic() - flushed > FLUSH_SECONDS:
-                    yield self._message(**self._news())
+                    text = self._message(**self._news())
+                    yield from self._wire.put(self._seq, text)
                     flushed = time.monotonic()
         finally:
             self._left.set()

@@ -23,6 +23,7 @@ from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.parts import PLAYER
 from explorer.page.theme import css, theme
+from explorer.page.wires import WIRES
 from explorer.store import Gallery, gallery
 
 HEAVY = ("torch", "transformers")
@@ -53,6 +54,7 @@ def launch(*, block: bool = False, warm: bool = True, public: bool = False, trac
         footer_links=[],
         **options,
     )
+    demo.app.router.routes.insert(0, WIRES.route())  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()
     if block:

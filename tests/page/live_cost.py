@@ -1,7 +1,7 @@
 """What a live run pays for being watched, measured:  python -m tests.page.live_cost 9 [case]
 
 One process serves the page and runs the same prompt in four ways, in turns: the engine alone, in that process; the API endpoint, which answers when
-the run is over; the events, as the page gets them but read by nobody; and a Chromium page that receives the events and draws them. The run's time is
+the run is over; the events, as the page gets them but drawn by nobody, as if it were on another machine; and a Chromium page that draws them. The run's time is
 `wall_seconds` of its trace, from the first step to the end. Ratios are taken within a round, so that a machine that slows down for a while slows all.
 
 Beside them stand the CPU seconds of both processes, which other programs on the machine change less, and what the server did for the page: bytes and
@@ -13,9 +13,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import resource
 import statistics
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,6 +32,7 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "tiny-dlm, 64 forwards": ("llada", "tiny-dlm", "add: 457 + 286", {"max_new_tokens": 64}),
 }
 TICK = os.sysconf("SC_CLK_TCK")
+WIRE = re.compile(r'wire\\*": ?\\*"([\w-]{16,})')  # in JSON text within JSON
 
 
 # --- the server's process
@@ -167,7 +170,7 @@ class Visitor:
         Client(self.address, verbose=False).predict(slug, model, prompt, self.params, 0, api_name="/decode")
 
     def events(self) -> None:
-        """Joins the queue as the page does and reads the stream to its end."""
+        """Joins the queue as the page does and reads the stream and the wire to their ends."""
         import httpx
 
         session = uuid.uuid4().hex[:12]
@@ -176,13 +179,27 @@ class Visitor:
             client.post("/gradio_api/queue/join", json=body).raise_for_status()
             size = 0
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
+                wires: list[threading.Thread] = []
                 for line in stream.iter_lines():
                     size += len(line)
+                    if not wires and (name := WIRE.search(line)):
+                        wires.append(threading.Thread(target=self.wire, args=(name[1],)))
+                        wires[0].start()
                     told = json.loads(line[5:]) if line.startswith("data:") else {}
                     if told.get("msg") == "process_completed":
                         assert told["success"], told
                         break
+        assert wires, "the page was told of no wire"
+        wires[0].join()
         self.received.append(size)
+
+    def wire(self, name: str) -> None:
+        """Reads the steps of a run beside Gradio's stream."""
+        import httpx
+
+        with httpx.stream("GET", f"{self.address}live/{name}", timeout=600) as stream:
+            for _ in stream.iter_lines():
+                pass
 
     def watch(self) -> None:
         """Presses Run; the page draws while others wait for the end."""
@@ -289,7 +306,7 @@ def report(case: str, found: list[list[Found]], visitor: Visitor) -> str:
             f"  {way:9s} {messages:.0f} messages, {messages / wall:.1f} a second, {size / 1000:.0f} kB, {size / books[0].steps:.0f} bytes a step; "
             f"composing {1000 * composing:.1f} ms, journal {1000 * journal:.1f} ms, Gradio took them in {1000 * waiting:.1f} ms ({100 * waiting / wall:.1f} %)"
         )
-    lines.append(f"  on the wire: {statistics.median(visitor.received) / 1000:.0f} kB in the event stream")
+    lines.append(f"  beside the wire: {statistics.median(visitor.received) / 1000:.0f} kB in the event stream")
     return "\n".join(lines)
 
 

@@ -30,6 +30,7 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     screen = visit(viewport={"width": 1280, "height": 800})
     run_four(screen)
     screen.wait(3, "done")
+    screen.says("Done: 4 runs")  # then every player has its line on how it differs from the first
     screen.page.get_by_label("Freeze at").fill("2")
     screen.press("Freeze")
     expect(screen.page.locator("#toolbar .dx-standing tbody tr")).to_have_count(4)

@@ -1,0 +1,123 @@
+"""Steps of live runs on wires of their own: server-sent events beside Gradio's, whose every message costs a page several times what drawing it does.
+
+Gradio brings the header, with the name of the wire, and the sealed end. In between the page reads the wire, if it can; while nobody reads, steps go
+Gradio's way. Batches are numbered: the page puts what comes by both ways in order and drops what came twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+OPEN = 256  # wires that are known at a time; the oldest is forgotten first
+READERS = 2  # of one wire: a page, and the same page coming back before its loss was noticed
+PATH = "live"
+
+
+class Wire:
+    """The messages of one run, each with its number. Written by the thread that decodes, read by event loops."""
+
+    def __init__(self) -> None:
+        self.name = secrets.token_urlsafe(16)
+        self._messages: list[tuple[int, str]] = []
+        self._sent = 0  # how many of them a reader was given
+        self._open = True
+        self._readers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._lock = threading.Lock()
+
+    def put(self, number: int, text: str) -> list[str]:
+        """Offer a message. Returns what has to go another way: nothing while somebody reads."""
+        with self._lock:
+            self._messages.append((number, text))
+            self._wake()
+            return [] if self._readers else self._unread()
+
+    def close(self) -> list[str]:
+        """No more will come. Returns what no reader was given; a reader that stands by gets it as well."""
+        with self._lock:
+            self._open = False
+            self._wake()
+            return self._unread()
+
+    def _unread(self) -> list[str]:
+        unread = [text for _, text in self._messages[self._sent :]]
+        self._sent = len(self._messages)
+        return unread
+
+    async def read(self, after: int) -> AsyncIterator[str]:
+        """The messages with numbers above `after`, as they come, as lines of an event stream."""
+        wake, place = asyncio.Event(), 0
+        with self._lock:
+            self._readers[wake] = asyncio.get_running_loop()
+        try:
+            while True:
+                with self._lock:
+                    new, still = self._messages[place:], self._open
+                    place += len(new)
+                    self._sent = max(self._sent, place)
+                for number, text in new:
+                    if number > after:
+                        yield f"id: {number}\ndata: {text}\n\n"
+                if not still:
+                    yield "event: end\ndata:\n\n"
+                    return
+                await wake.wait()
+                wake.clear()
+        finally:
+            with self._lock:
+                self._readers.pop(wake, None)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it has all the readers that it may have."""
+        return len(self._readers) >= READERS
+
+    def _wake(self) -> None:
+        for event, loop in self._readers.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+
+class Wires:
+    """The wires by name. A name is a secret that only the page of its run is told."""
+
+    def __init__(self) -> None:
+        self._wires: OrderedDict[str, Wire] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self) -> Wire:
+        """A new one."""
+        wire = Wire()
+        with self._lock:
+            self._wires[wire.name] = wire
+            while len(self._wires) > OPEN:
+                self._wires.popitem(last=False)
+        return wire
+
+    def drop(self, wire: Wire) -> None:
+        """Forget one that is closed."""
+        with self._lock:
+            self._wires.pop(wire.name, None)
+
+    async def answer(self, request: Request) -> Response:
+        """An event stream; nothing where there is no such wire, after which a browser does not ask again."""
+        wire = self._wires.get(request.path_params["name"])
+        if wire is None or wire.crowded:
+            return Response(status_code=204)
+        last = request.headers.get("last-event-id", "")
+        after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
+        return StreamingResponse(wire.read(after), media_type="text/event-stream", headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+
+    def route(self) -> Route:
+        """The address under which pages ask."""
+        return Route(f"/{PATH}/{{name}}", self.answer, methods=["GET"])
+
+
+WIRES = Wires()
