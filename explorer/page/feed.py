@@ -1,4 +1,4 @@
-"""From an engine run to numbered batches for the page: the header, then steps eight times a second, then the sealed end. Steps go over a wire while it is read."""
+"""From an engine run to numbered batches for the page: the header, then steps eight times a second, on a wire while that is read, then the sealed end."""
 
 from __future__ import annotations
 
