@@ -110,7 +110,7 @@ class Player {
     if (!this.run) return;
     const axis = this.axis(this.group.unit);
     this.group.pause();
-    this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)], true);
+    this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)]);
   }
 
   clear() {

@@ -7,8 +7,8 @@ Gradio's way. Batches are numbered: the page puts what comes by both ways in ord
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ class Wire:
     """The messages of one run, each with its number. Written by the thread that decodes, read by event loops."""
 
     def __init__(self) -> None:
-        self.name = secrets.token_urlsafe(16)
+        self.name = uuid.uuid4().hex
         self._messages: list[tuple[int, str]] = []
         self._sent = 0  # how many of them a reader was given
         self._open = True

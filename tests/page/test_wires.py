@@ -181,7 +181,7 @@ def run(screen: Any) -> None:
     expect(screen.player(1)).to_be_hidden()
 
 
-def test_a_page_reads_the_wire_and_shows_the_same_without_it(visit: Callable[..., Any], slowly: Any) -> None:
+def test_a_page_reads_the_wire_and_shows_the_same_without_it(visit: Callable[..., Any]) -> None:
     seen, streams = visit(), []
     seen.page.on("response", lambda answer: streams.append(answer) if "/live/" in answer.url else None)
     run(seen)

@@ -16,8 +16,9 @@ from playwright.sync_api import Browser
 
 LOAD = """(text) => new Promise((done) => { const start = performance.now(); for (const handle of handles) handle.load(text);
   requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start))); })"""
-SCRUB = """(steps) => new Promise((done) => { let at = 100;
-  const frame = () => { if (at >= 100 + steps) return done(); handles[0].seek(++at); requestAnimationFrame(frame); }; frame(); })"""
+SCRUB = """(steps) => new Promise((done) => { let at = 100; const slider = document.querySelector(".dx-toolbar input[type=range]");
+  const frame = () => { if (at >= 100 + steps) return done(); slider.value = ++at; slider.dispatchEvent(new Event("input")); requestAnimationFrame(frame); };
+  frame(); })"""
 STEPS = 120
 
 
