@@ -4,7 +4,7 @@ export const UNITS = { steps: "Steps", forwards: "Forward passes", seconds: "Sec
 export const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
 const RATES = { steps: 6, forwards: 6, seconds: 1 }; // units a second at speed 1; seconds run in real time
 const LONGEST_FRAME = 1; // seconds that count when the page was held up or hidden
-const NEXT = 50, WORDS = 100; // milliseconds: between two frames of one movement; between two tellings of words and numbers during one
+const NEXT = 50, WORDS = 150; // milliseconds: between two frames of one movement; between two tellings of words and numbers during one
 
 /** How many steps are done at place `x` of a rising axis that starts at 0. */
 export function cursor(axis, x) {
