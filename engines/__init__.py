@@ -49,7 +49,6 @@ __all__ = [
     "list_models",
     "load_method_file",
     "load_model",
-    "load_recorded",
     "models_of",
     "next_logits",
     "read_trace",
@@ -63,7 +62,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The zoo and the mathematics of joint laws are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "load_recorded", "list_models", "companion"):
+    if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 
         return getattr(zoo, name)

@@ -190,10 +190,10 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
         name = given.get(record.role, record.name)
         if record.role not in given and name not in known:
             raise UserError(f"the trace was made with the model '{name[:80]}', which is not built in; name it with --model {record.role}=NAME.")
+        like = {"device": record.device, "dtype": record.dtype} if name in known else {}
         if name == record.name or Path(name).name == record.name:  # it, and not another one in its place
-            roles[record.role] = engines.load_recorded(record, name)
-        else:
-            roles[record.role] = engines.load_model(name, **({"device": record.device, "dtype": record.dtype} if name in known else {}))
+            like = record.loading
+        roles[record.role] = engines.load_model(name, **like)
     edits = [(one.after_step, one.edit) for one in h.edits]
     options: Fields = {} if trace.end.reason == "complete" else {"max_steps": max(1, len(trace.steps))}
     run = engines.stream(h.method, roles, h.prompt_ids, params=h.params, seed=h.seed, detail=h.detail, edits=edits, **options)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import base64
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+
+from engines.core.errors import UserError
 
 SCHEMA_VERSION = 1
 MISSING = 255  # in a "u1" array: no value at this place
@@ -316,13 +318,15 @@ class ModelRecord(Record):
     tokenizer: str = ""
     licence: str = ""
     options: dict[str, Any] = {}
+    OPTIONS: ClassVar[tuple[str, ...]] = ("mask_id", "shift", "block_size", "device_map", "quantization")  # what `options` may hold
 
     @property
     def loading(self) -> dict[str, Any]:
-        """What `load_model` is given beside the name to load these weights as they were loaded then."""
-        given = {"dtype": self.dtype} if "device_map" in self.options else {"device": self.device, "dtype": self.dtype}
-        given |= {"revision": self.revision} if "/" in self.name else {}  # for a model that is not on the hub it says where the files are from
-        return {name: value for name, value in given.items() if value} | self.options
+        """What `load_model` is given beside the name to load these weights as they were then. Raises UserError for options that no loader had."""
+        if odd := sorted(set(self.options) - set(self.OPTIONS)):  # a trace is a file, and anyone may have changed it
+            raise UserError(f"this run names the loader option '{odd[0][:40]}', which is none of {', '.join(self.OPTIONS)}; the trace was changed by hand.")
+        given = {"device": "device_map" not in self.options and self.device, "dtype": self.dtype, "revision": "/" in self.name and self.revision}
+        return {name: value for name, value in given.items() if value} | self.options  # beside the hub a revision only says where the files are from
 
 
 class Edit(Record):

@@ -102,7 +102,7 @@ def models_of(header: Header) -> dict[str, Any]:
             raise UserError(
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here are {', '.join(sorted(known))}."
             )
-        found[record.role] = zoo.load_recorded(record)
+        found[record.role] = zoo.load_model(record.name, **record.loading)
     return found
 
 

@@ -20,7 +20,7 @@ from engines.models import oracle, smollm2
 from engines.models.hub import HUB_ID, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 
-OPTIONS = ("mask_id", "shift", "block_size", "revision", "device_map", "quantization")
+OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
 TITLES = {
     "tiny-ar-s": "Tiny causal model, small (makes mistakes: a draft, or the small half of a pair)",
@@ -116,16 +116,6 @@ def load_model(name_or_path: str | os.PathLike[str], *, kind: str | None = None,
         model = _loaded[key]
     require_kind(model.record.name, model.record.kind, kind)
     return model
-
-
-def load_recorded(record: ModelRecord, name: str | None = None) -> Model:
-    """The model of a recorded run as it was loaded then; name: where it lies, if not under the record's own name. Raises UserError, also for options
-    that no loader can have written: a trace is a file, and anyone may have changed it."""
-    if odd := sorted(set(record.options) - set(OPTIONS)):
-        raise UserError(
-            f"this run says that its model was loaded with '{odd[0][:40]}', which is no option ({', '.join(OPTIONS)}); the trace was changed by hand."
-        )
-    return load_model(name or record.name, **record.loading)
 
 
 def _canonical(name: str) -> str:
