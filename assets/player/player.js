@@ -176,8 +176,8 @@ class Player {
   }
 
   #show(hurry = false) {
-    this.stale = hurry;
-    for (const { View, view } of this.views) if (!hurry || !View.words) view.show(this.t, hurry);
+    this.stale = hurry; // then the words are of an earlier step
+    for (const { view } of this.views) view.show(this.t, hurry);
     if (hurry) return;
     setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : "Before the first step."));
     this.note.hidden = !this.note.textContent;

@@ -7,7 +7,6 @@ const LONG = 12; // open positions in a row that are drawn one by one
 
 export class Text {
   static title = "Generated text";
-  static words = true; // can wait while frames follow each other
 
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
@@ -21,7 +20,8 @@ export class Text {
     this.show(this.t);
   }
 
-  show(t) {
+  show(t, hurry) {
+    if (hurry) return;
     this.t = t;
     const place = this.context.marks.difference?.[0], parts = this.run.text(t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
