@@ -1,4 +1,4 @@
-"""Steps of live runs on wires of their own: server-sent events beside Gradio's, whose every message costs a page several times what drawing it does.
+"""Steps of live runs on wires of their own: server-sent events beside Gradio's, whose every message costs a page more than drawing it.
 
 Gradio brings the header, with the name of the wire, and the sealed end. In between the page reads the wire, if it can; while nobody reads, steps go
 Gradio's way. Batches are numbered: the page puts what comes by both ways in order and drops what came twice.
