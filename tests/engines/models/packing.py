@@ -8,15 +8,15 @@ the logits are equal to the bit. Other work on the machine spoils the times, not
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from dataclasses import dataclass
+from statistics import median
 from unittest import mock
 
 import torch
 
 from engines.core.errors import UserError
+from engines.core.probe import row_costs
 from engines.models.causal import HFCausalLM
 from engines.models.loader import load_folder
 from engines.models.packed import can_pack
@@ -48,34 +48,31 @@ def pair() -> tuple[HFCausalLM, HFCausalLM]:
     return plain, packed
 
 
-def measure(plain: HFCausalLM, packed: HFCausalLM, rows: int, repeats: int) -> Cost:
-    """Alternating forwards; what a forward wrote into the cache is dropped before the next one."""
-    tokens, past = [i % 4000 + 100 for i in range(rows)], [i % 4000 + 500 for i in range(PAST)]
-    seconds: dict[int, list[float]] = {0: [], 1: []}
-    logits: dict[int, torch.Tensor] = {}
-    caches = [model.new_cache(PAST + rows) for model in (plain, packed)]
-    for model, cache in zip((plain, packed), caches, strict=True):
-        model.extend(past, cache, last_only=True)
-    for turn in range(repeats + 1):
-        for i, model in enumerate((plain, packed)):
-            begun = time.perf_counter()
-            logits[i] = model.extend(tokens, caches[i]).logits
-            if turn:  # the first one is warm-up
-                seconds[i].append(time.perf_counter() - begun)
-            caches[i].crop(PAST)
-    return Cost(rows, statistics.median(seconds[0]), statistics.median(seconds[1]), torch.equal(logits[0], logits[1]))
+def measure(plain: HFCausalLM, packed: HFCausalLM, rows: tuple[int, ...], repeats: int) -> list[Cost]:
+    """The two models in turns, all sizes in each, and then the logits of every size once."""
+    rounds = [[row_costs(model, rows, repeats=1, past=PAST) for model in (plain, packed)] for _ in range(repeats)]
+    logits = [[_logits(model, n) for n in rows] for model in (plain, packed)]
+    return [
+        Cost(n, median(a[n] for a, _ in rounds), median(b[n] for _, b in rounds), torch.equal(one, other))
+        for n, one, other in zip(rows, *logits, strict=True)
+    ]
+
+
+def _logits(model: HFCausalLM, rows: int) -> torch.Tensor:
+    """[rows, V] behind PAST other tokens."""
+    cache = model.new_cache(PAST + rows)
+    model.extend([i % 4000 + 500 for i in range(PAST)], cache, last_only=True)
+    return model.extend([i % 4000 + 100 for i in range(rows)], cache).logits
 
 
 def main(repeats: int = 9) -> None:
     """Print a line per number of rows."""
     plain, packed = pair()
     print(f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, medians of {repeats} alternating forwards behind {PAST} positions")
-    for rows in ROWS:
-        cost = measure(plain, packed, rows, repeats)
+    for cost in measure(plain, packed, ROWS, repeats):
         print(
-            f"{rows:4d} rows: plain {1000 * cost.plain:6.1f} ms, packed {1000 * cost.packed:6.1f} ms, ratio {cost.packed / cost.plain:.2f}, "
-            f"logits {'equal to the bit' if cost.same else 'not equal to the bit'}",
-            flush=True,
+            f"{cost.rows:4d} rows: plain {1000 * cost.plain:6.1f} ms, packed {1000 * cost.packed:6.1f} ms, ratio {cost.packed / cost.plain:.2f}, "
+            f"logits {'equal to the bit' if cost.same else 'not equal to the bit'}"
         )
 
 

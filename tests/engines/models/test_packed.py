@@ -84,8 +84,8 @@ def test_in_float32_nothing_is_packed() -> None:
 def test_the_measurement_compares_plain_with_packed_layers() -> None:
     plain, fast = packing.pair()
     assert type(plain.model.lm_head) is nn.Linear and isinstance(fast.model.lm_head, PackedLinear)
-    cost = packing.measure(plain, fast, 3, 1)
-    assert cost.rows == 3 and cost.plain > 0 and cost.packed > 0
+    costs = packing.measure(plain, fast, (1, 3), 1)
+    assert [cost.rows for cost in costs] == [1, 3] and all(cost.plain > 0 and cost.packed > 0 for cost in costs)
 
 
 def test_the_measurement_says_where_nothing_can_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
