@@ -53,8 +53,7 @@ def measure(plain: HFCausalLM, packed: HFCausalLM, rows: tuple[int, ...], repeat
     rounds = [[row_costs(model, rows, repeats=1, past=PAST) for model in (plain, packed)] for _ in range(repeats)]
     logits = [[_logits(model, n) for n in rows] for model in (plain, packed)]
     return [
-        Cost(n, median(a[n] for a, _ in rounds), median(b[n] for _, b in rounds), torch.equal(one, other))
-        for n, one, other in zip(rows, *logits, strict=True)
+        Cost(n, median(a[n] for a, _ in rounds), median(b[n] for _, b in rounds), torch.equal(one, other)) for n, one, other in zip(rows, *logits, strict=True)
     ]
 
 
