@@ -11,7 +11,7 @@ from engines import broken_methods, tasks
 from explorer.about import KEYS, NUMBERS, SWEEPS
 from explorer.bench import quality
 from explorer.importers import FORMATS
-from explorer.page import curves, forks, learn, own, parallelbench, pictures, settings, shelf, speed, sweep_section, tables
+from explorer.page import bundles, curves, forks, learn, own, parallelbench, pictures, settings, shelf, speed, sweep_section, tables
 from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers
@@ -130,17 +130,16 @@ def _explore(desk: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
 
 
 def _wire_run(desk: Handlers, start: gr.Button, stop: gr.Button, prompt: gr.Textbox, inputs: list[Any], slots: list[Slot], outputs: list[Any]) -> None:
-    running = gr.on(
-        [start.click, prompt.submit],
-        desk.run,
-        [*inputs, *(one for slot in slots for one in slot.inputs), *(slot.about for slot in slots)],
+    pressed, settled = bundles.gather([start.click, prompt.submit], [*inputs, *(one for slot in slots for one in slot.inputs), *(slot.about for slot in slots)])
+    running = pressed.then(
+        desk.pressed,
+        settled,
         outputs,
         show_progress="minimal",
         show_progress_on=[outputs[1]],  # the place in the queue shows on the status line
         concurrency_limit=1,
         concurrency_id="model",
         trigger_mode="once",
-        preprocess=False,  # a value that Gradio would refuse in a toast of its own is refused by us, beside Run and with its slot
         api_visibility="private",
     )
     settings.wire(desk, outputs[2], inputs, slots)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 import engines
 from engines import MethodInfo, Param, Trace, UserError
+from explorer.page import bundles
 from explorer.page.limits import NEW_TOKENS, SLOTS
 
 SORTS = {"int": "number", "float": "number", "choice": "choice", "bool": "switch", "text": "text"}  # parameter kind -> control
@@ -163,10 +164,14 @@ def build_slot(catalogue: Catalogue, number: int, plan: Plan, shown: bool) -> Sl
             ]
     slot = Slot(box, method, model, about, pool)
 
-    def changed(slug: str, chosen: str) -> list[Any]:
-        return slot_updates(catalogue, catalogue.methods[slug], chosen)
+    def changed(slug: Any, chosen: Any) -> str:
+        if not (isinstance(slug, str) and slug in catalogue.methods and isinstance(chosen, str)):
+            return ""
+        return bundles.pack(slot_updates(catalogue, catalogue.methods[slug], chosen))
 
-    method.input(changed, [method, model], [model, about, *pool], queue=False, show_progress="hidden", api_visibility="private")
+    told = gr.Textbox(visible=False)
+    event = method.input(changed, [method, model], told, queue=False, show_progress="hidden", api_visibility="private", preprocess=False)
+    bundles.spread(event, told, [model, about, *pool])
     return slot
 
 

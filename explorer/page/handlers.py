@@ -14,6 +14,7 @@ from engines import Trace, TraceError, UserError
 from explorer.compare import Tie, control_of, near_tie
 from explorer.export.events import events_csv
 from explorer.page import curves, tables
+from explorer.page.bundles import unpack
 from explorer.page.controls import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
 from explorer.page.jobs import idle, joined, runs, stopped, summary
@@ -41,7 +42,16 @@ class Handlers:
         self.sessions = Sessions(self.opening)
         self.shelf = Shelf.open(gallery, limits)
 
-    def run(self, request: gr.Request, prompt: Any, seed: Any, count: Any, *values: Any) -> Iterator[Outputs]:
+    def pressed(self, request: gr.Request, settings: Any) -> Iterator[Outputs]:
+        """`run` with its arguments as one text of `bundles.gather`."""
+        try:
+            values = unpack(settings)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        yield from self.run(request, *values)
+
+    def run(self, request: gr.Request, prompt: Any = None, seed: Any = None, count: Any = None, *values: Any) -> Iterator[Outputs]:
         """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio.
 
         What the players show stays until the first run has begun: a refusal that only the loaded model can give costs nothing.

@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace
+from explorer.page import bundles
 from explorer.page.controls import Catalogue, Slot, slot_updates
 from explorer.page.limits import SLOTS
 
@@ -17,13 +18,14 @@ LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibil
 def wire(desk: Any, results: gr.HTML, above: Sequence[Any], slots: Sequence[Slot]) -> None:
     """Whenever the results change: what was opened since then goes into the controls. above: prompt, seed, number of slots."""
 
-    def take(request: gr.Request) -> list[Any]:
+    def take(request: gr.Request) -> str:
         session = desk.sessions.of(request.session_hash)
         opened, session.opened = session.opened, {}
-        return updates(desk.catalogue, opened, len(session.traces), session.named)
+        return bundles.pack(updates(desk.catalogue, opened, len(session.traces), session.named)) if opened else ""
 
     controls = [one for slot in slots for one in (slot.box, slot.method, slot.model, slot.about, *slot.pool)]
-    results.change(take, None, [*above, *controls], **LIGHT)
+    box = gr.Textbox(visible=False)
+    bundles.spread(results.change(take, None, box, **LIGHT), box, [*above, *controls])
 
 
 def updates(catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str]) -> list[Any]:

@@ -70,8 +70,9 @@ def serve(pipe: Any, case: str) -> None:
     demo = launch(warm=False, traces=Gallery(folder), quiet=True)
     limits, catalogue = Limits.from_env(False), Catalogue.read(False)
     plan = Plan(slug, model, {**{p.name: p.default for p in catalogue.methods[slug].params}, **params})
-    number = next(i for i, fn in demo.fns.items() if fn.name == "run")
-    values = [component.value for component in demo.fns[number].inputs]  # as the page opens: the recorded run's settings in the first slot
+    number, settings = next((i, fn.inputs) for i, fn in demo.fns.items() if fn.name == "pressed")
+    controls = next(fn.inputs for fn in demo.fns.values() if fn.outputs == settings)
+    values = [component.value for component in controls]  # as the page opens: the recorded run's settings in the first slot
     assert [values[0], *values[3:5]] == [prompt, slug, model], values[:5]
     pipe.send((demo.local_url, number, [*values[:2], "1", *values[3:]]))
     while (asked := pipe.recv()) != "end":
@@ -175,7 +176,7 @@ class Visitor:
 
         session = uuid.uuid4().hex[:12]
         with httpx.Client(base_url=self.address, timeout=600) as client:
-            body = {"data": self.inputs, "fn_index": self.number, "session_hash": session}
+            body = {"data": [json.dumps(self.inputs)], "fn_index": self.number, "session_hash": session}
             client.post("/gradio_api/queue/join", json=body).raise_for_status()
             size = 0
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
