@@ -36,12 +36,13 @@ def training_facts(
     recipe: Recipe, steps: int, tokens: int, minutes: float, device: str, limit: str = "", legs: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """What is known when the training ends; `limit` is what its command had beside the name, `legs` what led to a start that does not ship."""
-    stories = len(read_stories("train")) if "tell" in recipe.mixture else 0
+    stories = f" and {len(read_stories('train'))} stories written by SmolLM2-135M-Instruct" if "tell" in recipe.mixture else ""
+    earlier = "; its earlier legs also learnt stories written by SmolLM2-135M-Instruct" if legs and not stories else ""
     where = torch.cuda.get_device_name(device) if device.startswith("cuda") else f"{platform.machine()}, {torch.get_num_threads()} threads"
     return {
         "name": recipe.name,
         "kind": recipe.kind,
-        "data": f"train split of engines/tasks (mixture in engines/models/train/recipes.py) and {stories} stories written by SmolLM2-135M-Instruct",
+        "data": f"train split of engines/tasks (mixture in engines/models/train/recipes.py){stories}{earlier}",
         "seed": recipe.seed,
         "steps": steps,
         "tokens": tokens,

@@ -26,6 +26,7 @@ from engines.models.train.networks import Network, build, loss_of
 from engines.models.train.optimizer import Optimizer
 from engines.models.train.recipes import RECIPES, Recipe
 from engines.models.train.tokenizer import FOLDER, copy_tokenizer, load_tokenizer
+from engines.models.train.walk import Walk
 
 MODELS = FOLDER.parent
 SAVE_SECONDS = 120.0
@@ -103,20 +104,23 @@ def _start(recipe: Recipe, device: str) -> Path | None:
 def _steps(recipe: Recipe, network: Network, tokenizer: Any, optimizer: Optimizer, progress: Progress, device: str, minutes: float | None, total: int) -> None:
     began = saved = time.monotonic()
     before, stream, smooth = progress.seconds, batches(recipe, tokenizer, progress.position), 0.0
+    walk = Walk(recipe, tokenizer, progress.step)  # a resumed training walks boards of its own
     with tqdm(total=total, initial=progress.step, desc=recipe.name, mininterval=5, dynamic_ncols=True) as bar:
         while progress.step < total:
             share = max(progress.step / total, 0.0 if minutes is None else progress.seconds / 60 / minutes)
             if share >= 1:
                 break
-            position, batch = next(stream)
             network.train()
             with attention(device), torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
-                loss = loss_of(network, {key: value.to(device) for key, value in batch.items()})
+                if int((progress.step + 1) * recipe.walked) > int(progress.step * recipe.walked):
+                    loss, tokens = walk.loss(network)
+                else:
+                    progress.position, batch = next(stream)
+                    loss, tokens = loss_of(network, {key: value.to(device) for key, value in batch.items()}), batch["input_ids"].numel()
                 loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step(progress.step, recipe.warmup, share)
-            progress.step, progress.position = progress.step + 1, position
-            progress.tokens += batch["input_ids"].numel()
+            progress.step, progress.tokens = progress.step + 1, progress.tokens + tokens
             progress.seconds = before + time.monotonic() - began
             smooth = loss.item() if smooth == 0 else 0.95 * smooth + 0.05 * loss.item()
             bar.update()

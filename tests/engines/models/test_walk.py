@@ -1,0 +1,122 @@
+"""Walked boards: only what a decoder would commit is written, with the true tokens, and the loss is asked for where something can be known."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from engines.models.train import card, loop, walk
+from engines.models.train.networks import build
+from engines.models.train.recipes import RECIPES
+from engines.models.train.tokenizer import load_tokenizer
+from engines.models.train.walk import LIKELY, LINES, NEAREST, SPARE, Board, Walk, committed
+
+TINY = dataclasses.replace(
+    RECIPES["tiny-dlm"], name="tiny-test", hidden=16, layers=1, heads=2, mlp=32, batch=512, block=8, steps=8, warmup=2, init_from=None, mixture={"copy": 1.0}
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_tokenizer()
+
+
+def board(tokenizer, prompt, written, open_, line=0.9):
+    """A prompt of n tokens, then written tokens, then masks."""
+    truth = [*range(10, 10 + prompt + written + open_)]
+    return Board([*truth[: prompt + written], *[tokenizer.mask_token_id] * open_], truth, prompt, line)
+
+
+def test_boards_show_their_current_block_and_end_where_they_end(tokenizer):
+    boards = [board(tokenizer, 3, 2, 14), board(tokenizer, 5, 8, 8), board(tokenizer, 4, 0, 8)]
+    boards[0].ids[6] = boards[0].truth[6]  # a hole that is filled already
+    view = Walk(TINY, tokenizer, 0).view(boards)
+    assert [row.nonzero().flatten().tolist() for row in view.inside] == [[5, 7, 8, 9, 10], [*range(13, 21)], [*range(4, 12)]]
+    assert view.ends.tolist() == [19, 21, 12] and view.x.shape == (3, 21)
+    assert (view.x[2, 12:] == tokenizer.eos_token_id).all() and view.x[2, :12].tolist() == boards[2].ids
+
+
+def test_what_is_above_the_line_is_committed_and_the_surest_in_any_case(tokenizer):
+    boards = [board(tokenizer, 2, 0, 8, line=0.9), board(tokenizer, 2, 0, 8, line=0.9), board(tokenizer, 2, 8, 8, line=0.5)]
+    view = Walk(TINY, tokenizer, 0).view(boards)
+    sure = torch.full(view.x.shape, 0.3)
+    sure[0, [3, 5]], sure[0, 4], sure[1, 6], sure[:, 0] = 0.95, 0.9, 0.4, 0.99  # position 0 is a prompt's
+    sure[2, 3], sure[2, [11, 12, 13]] = 0.99, 0.6  # position 3 is written
+    assert [row.nonzero().flatten().tolist() for row in committed(sure, view)] == [[3, 5], [6], [11, 12, 13]]
+
+
+def test_a_walk_writes_true_tokens_and_ends(tokenizer):
+    network = build(TINY, tokenizer)
+    walked = Walk(TINY, tokenizer, 0)
+    for _ in range(40):
+        before = {id(one): list(one.ids) for one in walked.boards}
+        loss, tokens = walked.loss(network)
+        assert loss.requires_grad and torch.isfinite(loss) and 0 < tokens <= TINY.batch
+        for one in walked.boards:
+            assert tokenizer.mask_token_id in one.ids and len(one.ids) == len(one.truth)
+            assert all(token in (tokenizer.mask_token_id, true) for token, true in zip(one.ids, one.truth, strict=True))
+            old = before.get(id(one), one.ids)
+            assert all(token == now or token == tokenizer.mask_token_id for token, now in zip(old, one.ids, strict=True)), "nothing is taken back"
+    moved = sum(one.ids[one.start :].count(tokenizer.mask_token_id) < len(one.ids) - one.start for one in walked.boards)
+    assert moved, "boards go on"
+
+
+def test_every_board_that_was_looked_at_has_gone_on(tokenizer, monkeypatch):
+    network, walked, seen = build(TINY, tokenizer), Walk(TINY, tokenizer, 0), []
+    window = walked._window
+
+    def watched():
+        rows = window()
+        seen.append([(one, one.ids.count(tokenizer.mask_token_id)) for one in rows])
+        return rows
+
+    monkeypatch.setattr(walked, "_window", watched)
+    for _ in range(5):
+        walked.loss(network)
+        assert all(one.ids.count(tokenizer.mask_token_id) < masks for one, masks in seen[-1])
+
+
+def test_the_loss_is_that_of_the_first_masks_and_of_the_likely_ones(tokenizer, monkeypatch):
+    """One board alone, computed again without any of the batch's machinery."""
+    network, walked = build(TINY, tokenizer), Walk(TINY, tokenizer, 0)
+    network.lm_head.weight.data *= 60  # confidences far apart
+    one = board(tokenizer, 5, 0, 16, line=1.0)
+    monkeypatch.setattr(walked, "_window", lambda: [one])
+    with torch.no_grad():
+        z = network(input_ids=torch.tensor([one.ids]), attention_mask=torch.ones(1, 1, 21, 21, dtype=torch.bool)).logits[0, 4:12]
+        z[:, tokenizer.mask_token_id] = -torch.inf
+        sure, true = z.softmax(-1).amax(-1), torch.tensor(one.truth[5:13])
+        asked = (torch.arange(8) < NEAREST) | (sure > LIKELY)
+        expected = F.cross_entropy(z[asked], true[asked])
+    loss, tokens = walked.loss(network)
+    assert int(asked.sum()) >= NEAREST and tokens == 21
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_canvases_and_lines_are_drawn_and_repeat(tokenizer):
+    boards, again = ([next(fresh) for _ in range(200)] for fresh in (Walk(TINY, tokenizer, 7)._new(7), Walk(TINY, tokenizer, 7)._new(7)))
+    assert boards == again != [next(fresh) for fresh in [Walk(TINY, tokenizer, 8)._new(8)] for _ in range(200)]
+    spare = set()
+    for one in boards:
+        assert set(one.ids[one.start :]) == {tokenizer.mask_token_id} and one.ids[: one.start] == one.truth[: one.start]
+        assert 1 - 10 ** -LINES[0] <= one.line <= 1 - 10 ** -LINES[1]
+        end = one.truth.index(tokenizer.eos_token_id, one.start)
+        assert set(one.truth[end:]) == {tokenizer.eos_token_id}
+        spare.add(len(one.ids) - one.start - -(-(end + 1 - one.start) // TINY.block) * TINY.block)
+    assert spare == set(SPARE)
+
+
+def test_the_loop_walks_its_share_of_the_steps(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setitem(RECIPES, "tiny-test", TINY)
+    monkeypatch.setattr(loop, "MODELS", tmp_path / "models")
+    monkeypatch.setattr(loop, "checkpoint_file", lambda name: tmp_path / "cache" / f"{name}.pt")
+    monkeypatch.setattr(loop, "write_card", lambda folder, facts: (folder / "card.json").write_text(json.dumps(facts)))
+    monkeypatch.setattr(loop, "write_table", lambda models: None)
+    walked, real = [], walk.Walk.loss
+    monkeypatch.setattr(walk.Walk, "loss", lambda self, network: walked.append(1) or real(self, network))
+    facts = json.loads((loop.train("tiny-test") / "card.json").read_text())
+    assert len(walked) == TINY.walked * TINY.steps == 6 and facts["steps"] == 8
+    assert 0 < facts["tokens"] <= 8 * TINY.batch
+    assert card.load_network(tmp_path / "models" / "tiny-test", "masked").config.shift_logits
