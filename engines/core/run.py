@@ -4,8 +4,6 @@ and in the meter around model calls."""
 from __future__ import annotations
 
 import datetime
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from engines.core.asked import prompt_ids as ids_of
 from engines.core.counting import counted
 from engines.core.errors import UserError
 from engines.core.events import SCHEMA_VERSION, Detail, Edit, End, Header, Origin, Step, TimedEdit, Trace
+from engines.core.machine import machine
 from engines.core.method import Method, MethodInfo
 from engines.core.models import Meter, Model, OverBudget, Roles
 from engines.core.own import explained
@@ -266,7 +265,7 @@ def _header(
         emits=sorted(info.emits),
         departures=info.departures,
         versions=dict(versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        machine=machine(model.record.device for model in models.values()),
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         eos_ids=sorted(main.eos_ids),
         mask_id=getattr(main, "mask_id", None) if masked else None,

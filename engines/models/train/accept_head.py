@@ -13,7 +13,6 @@ our own training have weights of their own (`--shared` repeats one, as released)
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from torch import Generator, Tensor
 from tqdm import tqdm
 
 from engines.core.errors import UserError
+from engines.core.machine import trained_on
 from engines.core.models import CausalLM
 from engines.core.sampling import draw
 from engines.models import smollm2
@@ -226,7 +226,7 @@ def train_head(
         "kept": facts,
         "minutes": round((time.perf_counter() - began) / 60, 1),
         "minutes_of_them_recording": round((recorded - began) / 60, 1),
-        "machine": f"{platform.machine()}, {target.record.device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "machine": trained_on(target.record.device),
         "held_out": marks(head, test, settings["weight"]),
         "licence": "Apache-2.0 (trained here, on what the models wrote for synthetic prompts)",
         "command": command,

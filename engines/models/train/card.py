@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM, T5ForConditionalGeneration
 
+from engines.core.machine import trained_on
 from engines.models.train.draft_card import draft_section
 from engines.models.train.marks import held_out, loss_and_agreement, mark
 from engines.models.train.networks import Network
@@ -38,7 +38,6 @@ def training_facts(
     """What is known when the training ends; `limit` is what its command had beside the name, `legs` what led to a start that does not ship."""
     stories = f" and {len(read_stories('train'))} stories written by SmolLM2-135M-Instruct" if "tell" in recipe.mixture else ""
     earlier = "; its earlier legs also learnt stories written by SmolLM2-135M-Instruct" if legs and not stories else ""
-    where = torch.cuda.get_device_name(device) if device.startswith("cuda") else f"{platform.machine()}, {torch.get_num_threads()} threads"
     return {
         "name": recipe.name,
         "kind": recipe.kind,
@@ -47,7 +46,7 @@ def training_facts(
         "steps": steps,
         "tokens": tokens,
         "minutes": round(minutes, 1),
-        "machine": f"{where}, torch {torch.__version__}",
+        "machine": trained_on(device),
         "init_from": recipe.init_from,
         "legs": list(legs),
         "licence": "Apache-2.0 (trained here, on synthetic data and on stories written by SmolLM2-135M-Instruct, which is Apache-2.0)",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import sys
 from dataclasses import asdict, replace
@@ -24,6 +23,7 @@ import torch
 from safetensors.torch import save_file
 
 from engines.core.errors import UserError
+from engines.core.machine import trained_on
 from engines.models.draft import own_weights
 from engines.models.smollm2 import DRAFT, NAME, PARAMETERS, ensure
 from engines.models.train.card import write_table
@@ -100,7 +100,7 @@ def facts(training: Training, command: str) -> dict[str, Any]:
         "answer_tokens": progress.answer_tokens,
         "minutes": round(progress.seconds / 60, 1),
         "cpu_minutes": round(progress.cpu_seconds / 60, 1),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "machine": trained_on(),
         "licence": "Apache-2.0 (trained here on answers of SmolLM2-135M-Instruct, from whose layers it starts; that model is Apache-2.0)",
         "command": command,
         "curve": training.curve,

@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from engines.core.errors import UserError
+from engines.core.machine import trained_on
 from engines.models.smollm2 import DRAFT
 from engines.models.train.card import write_table
 from engines.models.train.draft import TASKS
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> None:
         base = Settings(seed=a.seed, probe_tokens=PROBED)
         answers = usable(read_answers(), [prompt["prompt"] for prompt in evaluation_prompts(TASKS)])
         target, tokenizer = load_target()
-        where = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+        where = trained_on()
         about = {"steps": a.steps, "seed": a.seed, "answers": len(answers), "command": f"{COMMAND} --steps {a.steps}", "machine": where}
         for number in a.only if a.only is not None else range(len(VARIANTS)):
             print(VARIANTS[number].name, flush=True)

@@ -11,7 +11,6 @@ weights kept are those with the least validation loss; the rate of false positiv
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from engines.core.errors import UserError
+from engines.core.machine import trained_on
 from engines.core.masks import block_of, mask_positions, require_divisor
 from engines.core.models import MaskedLM
 from engines.core.sampling import token_probability
@@ -177,7 +177,7 @@ def train_filter(model: MaskedLM, prompts: Sequence[str], *, length: int, b: int
         "kept": facts,
         "minutes": round((time.perf_counter() - began) / 60, 1),
         "minutes_of_them_recording": round((recorded - began) / 60, 1),
-        "machine": f"{platform.machine()}, {model.record.device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
+        "machine": trained_on(model.record.device),
         "held_out_masked_places": {"right": int((test.hidden & test.right).sum()), "wrong": int((test.hidden & ~test.right).sum())},
         "held_out_by_accept_line": marks(g(test.c), test, ACCEPT),
         "held_out_by_plain_threshold": marks(test.c, test, PLAIN),
