@@ -57,7 +57,7 @@ def training_facts(
 def legs_of(start: Path) -> list[dict[str, Any]]:
     """The trainings that led to weights which do not ship, the earliest first, from the facts kept beside them."""
     facts = json.loads((start / "card.json").read_text())
-    return [*facts["legs"], {key: facts[key] for key in ("name", "init_from", "steps", "tokens", "minutes", "machine", "command")}]
+    return [*facts["legs"], {key: facts[key] for key in ("name", "init_from", "steps", "tokens", "minutes", "machine", "command", "note") if key in facts}]
 
 
 def load_network(folder: Path, kind: str) -> Network:

@@ -2,9 +2,10 @@
 
 Random masks are seldom like the boards of a decoder that commits what it is sure of: there everything easy is written and everything hard is missing,
 and on those a model trained on random masks is too sure of itself. A walk starts from masks alone. At every board the network learns the masks of the
-current block, and the walk commits those whose confidence lies above a line drawn for the board, and at least the surest one, as a decoder would, but
-writes the *true* tokens there. Which masks are committed depends on the board and not on the truth, so the law of the rest is still what cross-entropy
-asks for. One forward serves both, the loss and the way on.
+current block, and the walk commits those whose confidence lies above a line drawn for the board, and at least the surest one, as a decoder would. Where
+a right answer agrees with what the network would write there, that is written, and the truth is from now on any one of the answers that agree, each as
+likely as the others; else the true tokens are written. So what is committed never depends on a truth that the board does not show, and the law of the
+rest is what cross-entropy asks for. One forward serves both, the loss and the way on.
 """
 
 from __future__ import annotations
@@ -15,29 +16,39 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engines.core.errors import UserError
+from engines.models.oracle import MANY, right_answers
 from engines.models.train.certainty import proposals
 from engines.models.train.data import draw, encode
 from engines.models.train.networks import Network
 from engines.models.train.recipes import Recipe
+from engines.models.train.tokenizer import answer_text
+from engines.tasks import Example
 
 BOARDS = 384  # that are under way at once
 SPARE = (0, 0, 0, 16, 32)  # positions of a canvas beyond the answer rounded up to whole blocks
+BLOCKS = (8, 16, 16, 16, 24, 32, 64)  # positions of a board's blocks; one board in eight has from 5 to 20
 LINES = (0.3, 2.3)  # lines are 1 - 10^-u with u drawn from here: 0.5 to 0.995
+ANSWERS = 120  # right answers of a board at most: of prompts that have more only the reference is known
 NEAREST, LIKELY = 6, 0.4  # the loss is taken on the block's first masks and on those at least so sure: the others cannot be known yet
 
 
 @dataclass
 class Board:
-    """A prompt and its canvas. ids: as far as it is written, masks elsewhere; truth: all of it; start: of the canvas; line: of its walk."""
+    """A prompt and its canvas. ids: as far as it is written, masks elsewhere; truth: all of it; start: of the canvas; line, block: of its walk.
+    answers [N, length of the canvas]: every right answer, N = 1 where only the reference is known."""
 
     ids: list[int]
     truth: list[int]
     start: int
     line: float
+    block: int
+    answers: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -67,19 +78,34 @@ class Walk:
         with torch.no_grad():
             sure = torch.zeros(view.x.shape, device=z.device)
             sure[view.inside] = z.softmax(-1).amax(-1)
-            for board, ids in zip(rows, torch.where(committed(sure, view), view.truth, view.x).tolist(), strict=True):
-                board.ids = ids[: len(board.ids)]
+            tokens = view.x.clone()
+            tokens[view.inside] = z.argmax(-1)
+            commits, tokens = committed(sure, view).cpu().numpy(), tokens.cpu().numpy()
+        for board, commit, proposed in zip(rows, commits, tokens, strict=True):
+            self._go_on(board, commit.nonzero()[0], proposed)
         self.boards = [board for board in self.boards if self.tokenizer.mask_token_id in board.ids]
         asked = ((view.inside.cumsum(1) <= NEAREST) | (sure > LIKELY))[view.inside]
         return F.cross_entropy(z[asked], view.truth[view.inside][asked]), view.x.numel()
+
+    def _go_on(self, board: Board, commits: np.ndarray, proposed: np.ndarray) -> None:
+        """Write what the network proposes at the commits [k], or the true tokens if no right answer agrees with that."""
+        places = commits - board.start
+        agree = board.answers[(board.answers[:, places] == proposed[commits]).all(1)]
+        if not len(agree):
+            told = np.array(board.truth)[commits]
+            agree = board.answers[(board.answers[:, places] == told).all(1)]
+        board.answers = agree
+        board.truth[board.start :] = agree[self._rng.randrange(len(agree))].tolist()
+        for place in commits.tolist():
+            board.ids[place] = board.truth[place]
 
     def view(self, rows: list[Board], device: torch.device | str = "cpu") -> View:
         """The tensors of some boards; what lies beyond a board's end are end marks that it does not see."""
         width = max(len(board.ids) for board in rows)
         end, mask_id = self.tokenizer.eos_token_id, self.tokenizer.mask_token_id
         x, truth = (torch.tensor([ids + [end] * (width - len(ids)) for ids in lists]) for lists in ([b.ids for b in rows], [b.truth for b in rows]))
-        starts = torch.tensor([board.start for board in rows])[:, None]
-        masked, blocks = x == mask_id, (torch.arange(width) - starts) // self.recipe.block
+        starts, sizes = (torch.tensor([getattr(board, name) for board in rows])[:, None] for name in ("start", "block"))
+        masked, blocks = x == mask_id, (torch.arange(width) - starts) // sizes
         inside = masked & (blocks == blocks.gather(1, masked.int().argmax(1, keepdim=True)))
         ends, lines = torch.tensor([len(board.ids) for board in rows]), torch.tensor([board.line for board in rows])
         return View(*(part.to(device) for part in (x, truth, inside, ends, lines)))
@@ -99,10 +125,24 @@ class Walk:
         end, mask_id, block = self.tokenizer.eos_token_id, self.tokenizer.mask_token_id, self.recipe.block
         for pool in count():
             rng = random.Random(f"{self.recipe.name}/{self.recipe.seed}/walk from {seed}/{pool}")
-            for prompt, answer in encode(self.tokenizer, draw(self.recipe, rng)):
+            examples = draw(self.recipe, rng)
+            for example, (prompt, answer) in zip(examples, encode(self.tokenizer, examples), strict=True):
                 length = -(-len(answer) // block) * block + rng.choice(SPARE)
-                line = 1 - 10 ** -rng.uniform(*LINES)
-                yield Board(prompt + [mask_id] * length, prompt + answer + [end] * (length - len(answer)), len(prompt), line)
+                answers = self._all_answers(example, answer)
+                canvases = np.array([one + [end] * (length - len(one)) for one in answers if len(one) <= length])
+                line, size = 1 - 10 ** -rng.uniform(*LINES), rng.choice((*BLOCKS, rng.randint(5, 20)))
+                yield Board(prompt + [mask_id] * length, prompt + canvases[0].tolist(), len(prompt), line, size, canvases)
+
+    def _all_answers(self, example: Example, answer: list[int]) -> list[list[int]]:
+        """The reference first, and the other right answers where they can be listed."""
+        try:
+            found = right_answers(example.prompt) if example.task in MANY else []
+        except UserError:  # too many orders
+            found = []
+        others = [answer_text(one) for one in found if one != example.answer]
+        if not 0 < len(others) < ANSWERS:
+            return [answer]
+        return [answer, *self.tokenizer(others)["input_ids"]]
 
 
 def committed(sure: Tensor, view: View) -> Tensor:

@@ -1,8 +1,9 @@
-"""Walked boards: only what a decoder would commit is written, with the true tokens, and the loss is asked for where something can be known."""
+"""Walked boards: only what a decoder would commit is written, always towards a right answer, and the loss is asked for where something can be known."""
 
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,10 +12,23 @@ from engines.models.train import card, loop, walk
 from engines.models.train.networks import build
 from engines.models.train.recipes import RECIPES
 from engines.models.train.tokenizer import load_tokenizer
-from engines.models.train.walk import LIKELY, LINES, NEAREST, SPARE, Board, Walk, committed
+from engines.models.train.walk import ANSWERS, BLOCKS, LIKELY, LINES, NEAREST, SPARE, Board, Walk, committed
+from engines.tasks import check, recognise
 
 TINY = dataclasses.replace(
-    RECIPES["tiny-dlm"], name="tiny-test", hidden=16, layers=1, heads=2, mlp=32, batch=512, block=8, steps=8, warmup=2, init_from=None, mixture={"copy": 1.0}
+    RECIPES["tiny-dlm-walked"],
+    name="tiny-test",
+    ships=True,
+    hidden=16,
+    layers=1,
+    heads=2,
+    mlp=32,
+    batch=512,
+    block=8,
+    steps=8,
+    warmup=2,
+    init_from=None,
+    mixture={"copy": 1.0},
 )
 
 
@@ -23,17 +37,18 @@ def tokenizer():
     return load_tokenizer()
 
 
-def board(tokenizer, prompt, written, open_, line=0.9):
+def board(tokenizer, prompt, written, open_, line=0.9, block=8):
     """A prompt of n tokens, then written tokens, then masks."""
     truth = [*range(10, 10 + prompt + written + open_)]
-    return Board([*truth[: prompt + written], *[tokenizer.mask_token_id] * open_], truth, prompt, line)
+    ids = [*truth[: prompt + written], *[tokenizer.mask_token_id] * open_]
+    return Board(ids, truth, prompt, line, block, np.array([truth[prompt:]]))
 
 
 def test_boards_show_their_current_block_and_end_where_they_end(tokenizer):
-    boards = [board(tokenizer, 3, 2, 14), board(tokenizer, 5, 8, 8), board(tokenizer, 4, 0, 8)]
+    boards = [board(tokenizer, 3, 2, 14), board(tokenizer, 5, 8, 8), board(tokenizer, 4, 1, 7, block=3)]
     boards[0].ids[6] = boards[0].truth[6]  # a hole that is filled already
     view = Walk(TINY, tokenizer, 0).view(boards)
-    assert [row.nonzero().flatten().tolist() for row in view.inside] == [[5, 7, 8, 9, 10], [*range(13, 21)], [*range(4, 12)]]
+    assert [row.nonzero().flatten().tolist() for row in view.inside] == [[5, 7, 8, 9, 10], [*range(13, 21)], [5, 6]]
     assert view.ends.tolist() == [19, 21, 12] and view.x.shape == (3, 21)
     assert (view.x[2, 12:] == tokenizer.eos_token_id).all() and view.x[2, :12].tolist() == boards[2].ids
 
@@ -97,8 +112,11 @@ def test_the_loss_is_that_of_the_first_masks_and_of_the_likely_ones(tokenizer, m
 
 def test_canvases_and_lines_are_drawn_and_repeat(tokenizer):
     boards, again = ([next(fresh) for _ in range(200)] for fresh in (Walk(TINY, tokenizer, 7)._new(7), Walk(TINY, tokenizer, 7)._new(7)))
-    assert boards == again != [next(fresh) for fresh in [Walk(TINY, tokenizer, 8)._new(8)] for _ in range(200)]
-    spare = set()
+    shown = [[(one.ids, one.truth, one.line, one.block) for one in drawn] for drawn in (boards, again)]
+    fresh = Walk(TINY, tokenizer, 8)._new(8)
+    assert shown[0] == shown[1] != [(one.ids, one.truth, one.line, one.block) for one in (next(fresh) for _ in range(200))]
+    spare, sizes = set(), {one.block for one in boards}
+    assert set(BLOCKS) < sizes and min(sizes) >= 5
     for one in boards:
         assert set(one.ids[one.start :]) == {tokenizer.mask_token_id} and one.ids[: one.start] == one.truth[: one.start]
         assert 1 - 10 ** -LINES[0] <= one.line <= 1 - 10 ** -LINES[1]
@@ -106,6 +124,67 @@ def test_canvases_and_lines_are_drawn_and_repeat(tokenizer):
         assert set(one.truth[end:]) == {tokenizer.eos_token_id}
         spare.add(len(one.ids) - one.start - -(-(end + 1 - one.start) // TINY.block) * TINY.block)
     assert spare == set(SPARE)
+
+
+LISTED = {"shuffle": 1.0, "insert any": 1.0, "remove any": 1.0, "replace any": 1.0, "latin": 1.0}
+
+
+def test_where_right_answers_can_be_listed_all_are_known(tokenizer):
+    """And each is right by the task's own check. Of too many orders only the reference is known."""
+    walked = Walk(dataclasses.replace(TINY, mixture=LISTED), tokenizer, 0)
+    fresh, several = walked._new(0), 0
+    for one in (next(fresh) for _ in range(60)):
+        example = recognise(tokenizer.decode(one.ids[1 : one.start - 1]).strip())
+        assert one.answers[0].tolist() == one.truth[one.start :] and len(one.answers) <= ANSWERS
+        assert len({tuple(row) for row in one.answers.tolist()}) == len(one.answers)
+        several += len(one.answers) > 1
+        for row in one.answers.tolist():
+            assert check(example, tokenizer.decode(row[: row.index(tokenizer.eos_token_id)])).correct
+    assert several > 30
+
+
+def test_what_the_network_writes_stays_if_an_answer_agrees_and_the_truth_is_redrawn(tokenizer):
+    """Three answers in two tokens and an end mark; the network commits the first, then both places."""
+    walked, end = Walk(TINY, tokenizer, 0), tokenizer.eos_token_id
+    answers = np.array([[20, 21, end], [20, 22, end], [23, 21, end]])
+
+    def fresh():
+        return Board([7, *[tokenizer.mask_token_id] * 3], [7, *answers[2].tolist()], 1, 0.9, 8, answers)
+
+    seen = set()
+    for _ in range(40):
+        one = fresh()
+        walked._go_on(one, np.array([1]), np.array([7, 20, 0, 0]))  # the reference has 23 there
+        assert one.ids == [7, 20, tokenizer.mask_token_id, tokenizer.mask_token_id] and one.answers.tolist() == answers[:2].tolist()
+        seen.add(one.truth[2])
+    assert seen == {21, 22}, "both answers that agree are drawn"
+    one = fresh()
+    walked._go_on(one, np.array([1, 2]), np.array([7, 23, 22, 0]))  # no answer has both
+    assert one.ids[1:3] == [23, 21] and one.truth[1:] == answers[2].tolist() and len(one.answers) == 1
+    walked._go_on(one, np.array([3]), np.array([7, 23, 21, 99]))
+    assert one.ids == one.truth == [7, 23, 21, end]
+
+
+def test_a_walk_of_listed_answers_ends_in_right_ones(tokenizer, monkeypatch):
+    monkeypatch.setattr(walk, "BOARDS", 6)
+    walked = Walk(dataclasses.replace(TINY, mixture=LISTED), tokenizer, 0)
+    network, done = build(TINY, tokenizer), []
+    window = walked._window
+
+    def watched():
+        rows = window()
+        done.extend(one for one in rows if all(one is not other for other in done))
+        return rows
+
+    monkeypatch.setattr(walked, "_window", watched)
+    for _ in range(60):
+        walked.loss(network)
+    ended = [one for one in done if tokenizer.mask_token_id not in one.ids]
+    assert ended
+    for one in ended:
+        example = recognise(tokenizer.decode(one.ids[1 : one.start - 1]).strip())
+        answer = one.ids[one.start :]
+        assert check(example, tokenizer.decode(answer[: answer.index(tokenizer.eos_token_id)])).correct
 
 
 def test_the_loop_walks_its_share_of_the_steps(tokenizer, tmp_path, monkeypatch):
