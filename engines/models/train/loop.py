@@ -113,14 +113,14 @@ def _steps(recipe: Recipe, network: Network, tokenizer: Any, optimizer: Optimize
             network.train()
             with attention(device), torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
                 if int((progress.step + 1) * recipe.walked) > int(progress.step * recipe.walked):
-                    loss, tokens = walk.loss(network)
+                    position, (loss, tokens) = progress.position, walk.loss(network)
                 else:
-                    progress.position, batch = next(stream)
+                    position, batch = next(stream)
                     loss, tokens = loss_of(network, {key: value.to(device) for key, value in batch.items()}), batch["input_ids"].numel()
                 loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step(progress.step, recipe.warmup, share)
-            progress.step, progress.tokens = progress.step + 1, progress.tokens + tokens
+            progress.step, progress.position, progress.tokens = progress.step + 1, position, progress.tokens + tokens
             progress.seconds = before + time.monotonic() - began
             smooth = loss.item() if smooth == 0 else 0.95 * smooth + 0.05 * loss.item()
             bar.update()
