@@ -32,6 +32,12 @@ def proposals(network: Network, x: Tensor, ends: Tensor, wanted: Tensor, mask_id
     return z
 
 
+def current_block(masked: Tensor, starts: Tensor, size: int | Tensor) -> Tensor:
+    """Those of the masks [R, L] in the first block of each board that has any. starts [R]: of the canvases; size: of the blocks, [R, 1] if they differ."""
+    blocks = (torch.arange(masked.shape[1], device=masked.device) - starts[:, None]) // size
+    return masked & (blocks == blocks.gather(1, masked.int().argmax(1, keepdim=True)))
+
+
 @torch.inference_mode()
 def fill(
     network: Network, tokenizer: Any, pairs: Sequence[Pair], length: int, block: int, line: float, cost: Cost = "entropy"
@@ -51,9 +57,7 @@ def fill(
     counts = torch.zeros_like(starts)
     x, starts, ends, places = (t.to(network.device) for t in (x, starts, ends, places))
     while len(rows := (x == mask_id).any(1).nonzero().flatten()):
-        masked = x[rows] == mask_id
-        blocks = (places - starts[rows, None]) // block
-        inside = masked & (blocks == blocks.gather(1, masked.int().argmax(1, keepdim=True)))
+        inside = current_block(x[rows] == mask_id, starts[rows], block)
         z = proposals(network, x[rows], ends[rows], inside, mask_id)
         costs = torch.full(inside.shape, torch.inf, device=x.device)
         costs[inside] = entropy(z) if cost == "entropy" else 1 - z.softmax(-1).amax(-1)

@@ -131,8 +131,7 @@ def main(argv: list[str] | None = None) -> None:
         base = Settings(seed=a.seed, probe_tokens=PROBED)
         answers = usable(read_answers(), [prompt["prompt"] for prompt in evaluation_prompts(TASKS)])
         target, tokenizer = load_target()
-        where = trained_on()
-        about = {"steps": a.steps, "seed": a.seed, "answers": len(answers), "command": f"{COMMAND} --steps {a.steps}", "machine": where}
+        about = {"steps": a.steps, "seed": a.seed, "answers": len(answers), "command": f"{COMMAND} --steps {a.steps}", "machine": trained_on()}
         for number in a.only if a.only is not None else range(len(VARIANTS)):
             print(VARIANTS[number].name, flush=True)
             row = ablate(target, tokenizer, answers, VARIANTS[number], a.steps, base)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.models.oracle import MANY, right_answers
-from engines.models.train.certainty import proposals
+from engines.models.train.certainty import current_block, proposals
 from engines.models.train.data import draw, encode
 from engines.models.train.networks import Network
 from engines.models.train.recipes import Recipe
@@ -104,9 +104,8 @@ class Walk:
         width = max(len(board.ids) for board in rows)
         end, mask_id = self.tokenizer.eos_token_id, self.tokenizer.mask_token_id
         x, truth = (torch.tensor([ids + [end] * (width - len(ids)) for ids in lists]) for lists in ([b.ids for b in rows], [b.truth for b in rows]))
-        starts, sizes = (torch.tensor([getattr(board, name) for board in rows])[:, None] for name in ("start", "block"))
-        masked, blocks = x == mask_id, (torch.arange(width) - starts) // sizes
-        inside = masked & (blocks == blocks.gather(1, masked.int().argmax(1, keepdim=True)))
+        starts, sizes = (torch.tensor([getattr(board, name) for board in rows]) for name in ("start", "block"))
+        inside = current_block(x == mask_id, starts, sizes[:, None])
         ends, lines = torch.tensor([len(board.ids) for board in rows]), torch.tensor([board.line for board in rows])
         return View(*(part.to(device) for part in (x, truth, inside, ends, lines)))
 
