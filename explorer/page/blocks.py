@@ -16,11 +16,10 @@ from explorer.page.controls import Slot, build_slot
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS
-from explorer.page.parts import bus, downloader, jump, panel, picker, say, status, table, toolbar
+from explorer.page.parts import LIGHT, bus, downloader, jump, panel, picker, say, status, table, toolbar
 from explorer.store import Card
 
 TITLE = "Decoding Explorer"
-LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}  # handlers that touch no model
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 

@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from engines import UserError
+from explorer.page.parts import LIGHT
 
 GATHER = "(...values) => JSON.stringify(values)"
 SPREAD = "(told) => told ? JSON.parse(told) : []"  # what is not named stays as it is
@@ -23,12 +24,13 @@ LARGEST = 2_000_000  # characters of a bundle
 def gather(triggers: Sequence[Callable[..., Any]], inputs: Sequence[Any]) -> tuple[Any, gr.Textbox]:
     """(event, hidden box): when a trigger fires, the box holds the values of `inputs` for what follows the event by `then`; read them with `unpack`."""
     box = gr.Textbox(visible=False)
-    return gr.on(triggers, None, list(inputs), box, js=GATHER, queue=False, show_progress="hidden", api_visibility="private"), box
+    return gr.on(triggers, None, list(inputs), box, js=GATHER, **LIGHT), box
 
 
-def spread(event: Any, box: gr.Textbox, outputs: Sequence[Any]) -> None:
-    """Behind `event`, whose output is `box`, the values of `pack` reach the outputs."""
-    event.then(None, box, list(outputs), js=SPREAD, queue=False, show_progress="hidden", api_visibility="private")
+def spread(trigger: Callable[..., Any], handler: Callable[..., str], inputs: Sequence[Any] | None, outputs: Sequence[Any]) -> None:
+    """When the trigger fires, what the handler makes of the inputs with `pack` reaches the outputs; "" changes nothing."""
+    box = gr.Textbox(visible=False)
+    trigger(handler, inputs, box, preprocess=False, **LIGHT).then(None, box, list(outputs), js=SPREAD, **LIGHT)
 
 
 def pack(updates: Sequence[Any]) -> str:

@@ -169,9 +169,7 @@ def build_slot(catalogue: Catalogue, number: int, plan: Plan, shown: bool) -> Sl
             return ""
         return bundles.pack(slot_updates(catalogue, catalogue.methods[slug], chosen))
 
-    told = gr.Textbox(visible=False)
-    event = method.input(changed, [method, model], told, queue=False, show_progress="hidden", api_visibility="private", preprocess=False)
-    bundles.spread(event, told, [model, about, *pool])
+    bundles.spread(method.input, changed, [method, model], [model, about, *pool])
     return slot
 
 

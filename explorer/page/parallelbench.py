@@ -15,7 +15,7 @@ from explorer.bench.parallelbench import ADAPTIVE, ALL, GRID, ITEMS, LEFT_TO_RIG
 from explorer.page.curves import NEUTRAL
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
-from explorer.page.parts import fresh, table
+from explorer.page.parts import LIGHT, fresh, table
 from explorer.page.replays import Replay, opens, row_number
 from explorer.page.theme import colours
 
@@ -59,10 +59,9 @@ def section(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) 
     view = table("")
     gr.Markdown(_sources(parts))
 
-    shown = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     draw = partial(drawn, parts, points)
     for event in (tab.select, task.input, order.input):
-        event(draw, [task, order], [*figures, frame, view], **shown)
+        event(draw, [task, order], [*figures, frame, view], **LIGHT)
 
     def again(row: Any, which: Any, request: gr.Request) -> Replay:
         point = point_of(row, points)

@@ -15,6 +15,7 @@ from explorer import ASSETS
 
 HERE = Path(__file__).resolve().parent
 PLAYER = ASSETS / "player"
+LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}  # of events that touch no model
 
 _numbers = itertools.count(1)
 

@@ -12,8 +12,6 @@ from explorer.page import bundles
 from explorer.page.controls import Catalogue, Slot, slot_updates
 from explorer.page.limits import SLOTS
 
-LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-
 
 def wire(desk: Any, results: gr.HTML, above: Sequence[Any], slots: Sequence[Slot]) -> None:
     """Whenever the results change: what was opened since then goes into the controls. above: prompt, seed, number of slots."""
@@ -24,8 +22,7 @@ def wire(desk: Any, results: gr.HTML, above: Sequence[Any], slots: Sequence[Slot
         return bundles.pack(updates(desk.catalogue, opened, len(session.traces), session.named)) if opened else ""
 
     controls = [one for slot in slots for one in (slot.box, slot.method, slot.model, slot.about, *slot.pool)]
-    box = gr.Textbox(visible=False)
-    bundles.spread(results.change(take, None, box, **LIGHT), box, [*above, *controls])
+    bundles.spread(results.change, take, None, [*above, *controls])
 
 
 def updates(catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str]) -> list[Any]:

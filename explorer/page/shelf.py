@@ -16,13 +16,12 @@ from explorer.keep import ID, MAX_LABEL, MEGABYTE, Keep, Kept
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
-from explorer.page.parts import asker, fresh, runs_list, share
+from explorer.page.parts import LIGHT, asker, fresh, runs_list, share
 from explorer.store import Gallery
 
 PAGE = 20  # runs of a list's page
 MAX_ASK = 4000  # characters of what a list sends
 SHOWN = 160  # characters of a prompt in the list
-LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 PUBLIC = (
     "This server is shared, so it keeps no runs and lists none: save what you want to have again as a file. "
     "At home (`pip install`, `decoding-explorer serve`) every run is kept and listed here."

@@ -11,7 +11,7 @@ import gradio as gr
 from explorer.bench import classes
 from explorer.bench.classes import Bench
 from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, drawn
-from explorer.page.parts import fresh, table
+from explorer.page.parts import LIGHT, fresh, table
 
 HELP = """## What lossless drafting is worth, by class of prompt
 All methods here write the control's text (in float32; in bf16 near-ties may part, the table counts the same texts). What differs is the time: a verifying
@@ -30,7 +30,7 @@ def section(tab: gr.Tab) -> None:
         with gr.Row():
             figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
         table(_table(one))
-        tab.select(partial(_figures, one), None, figures, queue=False, show_progress="hidden", api_visibility="private")
+        tab.select(partial(_figures, one), None, figures, **LIGHT)
 
 
 def _table(found: Bench) -> str:

@@ -10,7 +10,7 @@ import gradio as gr
 from engines import UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
-from explorer.page.parts import dots, status
+from explorer.page.parts import LIGHT, dots, status
 from explorer.page.replays import opens
 from explorer.page.sweeper import DEFAULTS, Sweeper
 
@@ -69,14 +69,13 @@ def section(desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
     cells = gr.Dataframe(headers=PROMPTS, interactive=False, elem_id="sweep-cells", label="Prompts of the chosen point", max_height=420, wrap=True)
     _wire(sweeper, inputs, start, cancel, [line, *figures, points, cells], about)
     clicked = dots("sweep-figures")
-    clicked.submit(sweeper.dot, clicked, [cells, about], queue=False, show_progress="hidden", api_visibility="private")
+    clicked.submit(sweeper.dot, clicked, [cells, about], **LIGHT)
     opens(cells, sweeper.again, seed, desk, tabs, outputs)
 
 
 def _wire(sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown) -> None:
     model, methods, name, text, *_ = inputs
     line, _, _, points, cells = shown
-    light: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
     def model_changed(chosen: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen))
@@ -90,14 +89,14 @@ def _wire(sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Butt
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
         return offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [], str(now))["text"]
 
-    model.input(model_changed, model, [methods, name, text], **light).then(sweeper.planned, inputs, line, **light)
-    methods.input(methods_changed, [model, methods, name], [name, text], **light).then(sweeper.planned, inputs, line, **light)
-    name.input(name_changed, [model, methods, name], text, **light).then(sweeper.planned, inputs, line, **light)
-    gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **light)
+    model.input(model_changed, model, [methods, name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    methods.input(methods_changed, [model, methods, name], [name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
     running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
-    cancel.click(sweeper.stop, None, shown, cancels=[running], **light)
-    points.select(sweeper.prompts, None, [cells, about], **light)
+    cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)
+    points.select(sweeper.prompts, None, [cells, about], **LIGHT)
 
 
 def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name: str | None = None) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def fill(
         x[i, : len(prompt)] = torch.tensor(prompt)
     x[places >= ends[:, None]] = tokenizer.eos_token_id
     counts = torch.zeros_like(starts)
-    x, starts, ends, places = (t.to(network.device) for t in (x, starts, ends, places))
+    x, starts, ends = (t.to(network.device) for t in (x, starts, ends))
     while len(rows := (x == mask_id).any(1).nonzero().flatten()):
         inside = current_block(x[rows] == mask_id, starts[rows], block)
         z = proposals(network, x[rows], ends[rows], inside, mask_id)
