@@ -176,7 +176,7 @@ def test_some_recorded_run_has_something_to_show():
 
 
 def test_an_edit_and_less_detail_on_a_real_run():
-    options = {"params": {"max_new_tokens": 16}, "seed": 0, "max_steps": 12}
+    options = {"params": {"max_new_tokens": 16}, "seed": 0, "max_steps": 14}
     plain = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", **options)
     place = plain.steps[0].commits.positions[0]
     edited = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", edits=[(3, Edit(remask=[place]))], **options)

@@ -69,7 +69,7 @@ def test_the_answer_of_every_recorded_run_is_what_its_steps_wrote():
         (Check(commits=7), "commits: claimed 7, found 1"),
         (Check(wrote={"2": "x"}), "written at 2"),
         (Check(causes={"quota": 2}), "causes"),
-        (Check(masked=[2]), "place 2 is empty"),
+        (Check(masked=[0]), "place 0 is empty"),
         (Check(text="never"), "text holds"),
         (Check(tokens=9), "tokens"),
         (Check(forwards=2), "forwards"),

@@ -132,8 +132,10 @@ def write_table(models: Path) -> None:
     names = [card["name"] for card in cards]
     lines = [INTRODUCTION, "## How they were made", ""]
     head = ["model", "kind", "parameters", "started from", "steps", "tokens", "minutes", "machine", "made again by"]
-    trainings = {leg["name"]: _made(leg, card) for card in cards for leg in (*card["legs"], card)}
-    lines += _table(head, list(trainings.values()))
+    trainings = {leg["name"]: (leg, card) for card in cards for leg in (*card["legs"], card)}
+    lines += _table(head, [_made(*training) for training in trainings.values()])
+    notes = [f"- {name}: {leg['note']}." for name, (leg, _) in trainings.items() if "note" in leg]
+    lines += ["", "A note on trainings that the command of today would not repeat exactly:", "", *notes] if notes else []
     lines += ["", "## Held-out exact match, one token per forward", ""]
     rows: list[list[Any]] = [["prompts per task", *(c["held_out_prompts"] for c in cards)]]
     rows += [[_asked(task), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]

@@ -21,6 +21,7 @@ from engines.core.errors import UserError
 from engines.models.smollm2 import cache_folder
 from engines.models.train.card import legs_of, training_facts, write_card, write_table
 from engines.models.train.data import batches
+from engines.models.train.finish import finish
 from engines.models.train.marks import exact_match
 from engines.models.train.networks import Network, build, loss_of
 from engines.models.train.optimizer import Optimizer
@@ -74,10 +75,11 @@ def train(name: str, *, device: str = "cpu", minutes: float | None = None, resum
     except KeyboardInterrupt:
         _save(recipe, network, optimizer, progress)
         raise UserError(f"stopped at step {progress.step}; go on with: python -m engines.models.train {name} --resume") from None
+    finished = finish(network, recipe, tokenizer, start)
     folder = install(recipe, network, out or folder_of(name))
     limit = (f" --steps {steps}" if steps else "") + (f" --minutes {minutes:g}" if minutes is not None else "")
     legs = legs_of(start) if start is not None and not RECIPES[str(recipe.init_from)].ships else ()
-    facts = training_facts(recipe, progress.step, progress.tokens, progress.seconds / 60, device, limit, legs)
+    facts = training_facts(recipe, progress.step, progress.tokens, progress.seconds / 60, device, limit, legs) | finished
     if recipe.ships:
         write_card(folder, facts)
         write_table(folder.parent)

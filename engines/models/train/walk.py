@@ -32,7 +32,7 @@ from engines.tasks import Example
 
 BOARDS = 384  # that are under way at once
 SPARE = (0, 0, 0, 16, 32)  # positions of a canvas beyond the answer rounded up to whole blocks
-BLOCKS = (8, 16, 16, 16, 24, 32, 64)  # positions of a board's blocks; one board in eight has from 5 to 20
+BLOCKS = (8, 16, 16, 16, 24, 32, 128, 128)  # positions of a board's blocks, 128: the whole canvas; one board in nine has from 5 to 20
 LINES = (0.3, 2.3)  # lines are 1 - 10^-u with u drawn from here: 0.5 to 0.995
 ANSWERS = 120  # right answers of a board at most: of prompts that have more only the reference is known
 NEAREST, LIKELY = 6, 0.4  # the loss is taken on the block's first masks and on those at least so sure: the others cannot be known yet
@@ -63,15 +63,22 @@ class View:
 
 
 class Walk:
-    """Boards under way. seed: two walks of a recipe with the same one draw the same boards."""
+    """Boards under way. seed: two walks of a recipe with the same seed draw the same boards."""
 
     def __init__(self, recipe: Recipe, tokenizer: Any, seed: int) -> None:
         self.recipe, self.tokenizer = recipe, tokenizer
-        self._fresh, self._rng = self._new(seed), random.Random(f"{recipe.name}/{recipe.seed}/windows from {seed}")
+        self._name = f"{recipe.order or recipe.name}/{recipe.seed}"
+        self._fresh, self._rng = self._new(seed), random.Random(f"{self._name}/windows from {seed}")
         self.boards: list[Board] = []
 
     def loss(self, network: Network) -> tuple[Tensor, int]:
         """Mean cross-entropy (nats) over the masks asked for of one batch of boards, which go on by one forward; and the tokens fed."""
+        z, view, sure = self.advance(network)
+        asked = ((view.inside.cumsum(1) <= NEAREST) | (sure > LIKELY))[view.inside]
+        return F.cross_entropy(z[asked], view.truth[view.inside][asked]), view.x.numel()
+
+    def advance(self, network: Network) -> tuple[Tensor, View, Tensor]:
+        """One forward over one batch of boards, which go on by it: logits [n, V] of the masks inside, the boards before it, confidences [R, L]."""
         rows = self._window()
         view = self.view(rows, network.device)
         z = proposals(network, view.x, view.ends, view.inside, self.tokenizer.mask_token_id)
@@ -84,8 +91,7 @@ class Walk:
         for board, commit, proposed in zip(rows, commits, tokens, strict=True):
             self._go_on(board, commit.nonzero()[0], proposed)
         self.boards = [board for board in self.boards if self.tokenizer.mask_token_id in board.ids]
-        asked = ((view.inside.cumsum(1) <= NEAREST) | (sure > LIKELY))[view.inside]
-        return F.cross_entropy(z[asked], view.truth[view.inside][asked]), view.x.numel()
+        return z, view, sure
 
     def _go_on(self, board: Board, commits: np.ndarray, proposed: np.ndarray) -> None:
         """Write what the network proposes at the commits [k], or the true tokens if no right answer agrees with that."""
@@ -123,7 +129,7 @@ class Walk:
         """Endless boards of nothing but masks, of training examples in the recipe's mixture."""
         end, mask_id, block = self.tokenizer.eos_token_id, self.tokenizer.mask_token_id, self.recipe.block
         for pool in count():
-            rng = random.Random(f"{self.recipe.name}/{self.recipe.seed}/walk from {seed}/{pool}")
+            rng = random.Random(f"{self._name}/walk from {seed}/{pool}")
             examples = draw(self.recipe, rng)
             for example, (prompt, answer) in zip(examples, encode(self.tokenizer, examples), strict=True):
                 length = -(-len(answer) // block) * block + rng.choice(SPARE)

@@ -16,7 +16,7 @@ from engines.models.train.walk import ANSWERS, BLOCKS, LIKELY, LINES, NEAREST, S
 from engines.tasks import check, recognise
 
 TINY = dataclasses.replace(
-    RECIPES["tiny-dlm-walked"],
+    RECIPES["tiny-dlm"],
     name="tiny-test",
     ships=True,
     hidden=16,
