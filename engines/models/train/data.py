@@ -30,7 +30,7 @@ def batches(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: tuple[int
     """Endless (position behind the batch, batch), from a position (pool, batch in the pool)."""
     pool, skip = start
     while True:
-        rng = random.Random(f"{recipe.order or recipe.name}/{recipe.seed}/{pool}")
+        rng = random.Random(f"{recipe.drawn}/{pool}")
         pairs = encode(tokenizer, draw(recipe, rng))
         for i, rows in enumerate(cut_by_length(recipe, pairs, rng)):
             seed = rng.getrandbits(48)

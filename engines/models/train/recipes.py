@@ -89,6 +89,11 @@ class Recipe:
     script: str = field(default="", repr=False)  # not in repr: checkpoints are compared by it, and only the common loop writes any
     mixture: dict[str, float] = field(default_factory=lambda: dict(MIXTURE))
 
+    @property
+    def drawn(self) -> str:
+        """What its examples are drawn under."""
+        return f"{self.order or self.name}/{self.seed}"
+
 
 _L: dict[str, Any] = {"hidden": 256, "layers": 6, "heads": 4, "mlp": 768}
 _W: dict[str, Any] = _L | {"learning_rate": 8e-4, "warmup": 50, "causal": 0.34, "near": 8, "walked": 0.75}

@@ -67,8 +67,7 @@ class Walk:
 
     def __init__(self, recipe: Recipe, tokenizer: Any, seed: int) -> None:
         self.recipe, self.tokenizer = recipe, tokenizer
-        self._name = f"{recipe.order or recipe.name}/{recipe.seed}"
-        self._fresh, self._rng = self._new(seed), random.Random(f"{self._name}/windows from {seed}")
+        self._fresh, self._rng = self._new(seed), random.Random(f"{recipe.drawn}/windows from {seed}")
         self.boards: list[Board] = []
 
     def loss(self, network: Network) -> tuple[Tensor, int]:
@@ -129,7 +128,7 @@ class Walk:
         """Endless boards of nothing but masks, of training examples in the recipe's mixture."""
         end, mask_id, block = self.tokenizer.eos_token_id, self.tokenizer.mask_token_id, self.recipe.block
         for pool in count():
-            rng = random.Random(f"{self._name}/walk from {seed}/{pool}")
+            rng = random.Random(f"{self.recipe.drawn}/walk from {seed}/{pool}")
             examples = draw(self.recipe, rng)
             for example, (prompt, answer) in zip(examples, encode(self.tokenizer, examples), strict=True):
                 length = -(-len(answer) // block) * block + rng.choice(SPARE)
