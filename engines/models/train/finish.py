@@ -39,7 +39,7 @@ def finish(network: Network, recipe: Recipe, tokenizer: Any, start: Path | None)
 
 @torch.no_grad()
 def average(network: Network, start: Network, share: float) -> None:
-    """Every weight becomes share * start + (1 - share) * trained, in place."""
+    """Every weight becomes share * start + (1 - share) * trained, in place. The two networks are of one size."""
     for weight, before in zip(network.parameters(), start.parameters(), strict=True):  # parameters, not the state: a tied head stands in that twice
         weight.lerp_(before.to(weight), share)
 
@@ -58,7 +58,7 @@ def proposed(network: Network, recipe: Recipe, tokenizer: Any, windows: int = WI
     logits, truth = [], []
     for _ in range(windows):
         z, view, _ = walk.advance(network)
-        said = z.softmax(-1).amax(-1) > LIKELY / 2  # what no temperature in reach lifts over the line is left out
+        said = z.softmax(-1).amax(-1) > LIKELY / 2  # the others stay below the line at any temperature near 1 and would only take room
         logits.append(z[said].half().cpu())
         truth.append(view.truth[view.inside][said].cpu())
     return torch.cat(logits), torch.cat(truth)

@@ -91,7 +91,7 @@ class Recipe:
 
     @property
     def drawn(self) -> str:
-        """What its examples are drawn under."""
+        """What its examples are drawn under: two recipes of one mixture and one such name see the same ones in the same order."""
         return f"{self.order or self.name}/{self.seed}"
 
 
