@@ -7,6 +7,7 @@ block's masks plus lambda times the entropy, at temperature 0.5, of those whose 
 We depart in these points. All weights are trained, with Muon and AdamW under a falling rate: at 5.6 M parameters LoRA saves nothing. The answers are the
 model's own, decoded at confidence 0.99 instead of one token per forward (nearly the same marks in the models' cards, at a quarter of the forwards), and
 only those that pass their task's check are learnt. The clean part ends before the answer does: the paper also draws blocks of nothing but end marks.
+What ships is the mean of start and result (`start_share`, as in `finish.py`): on our small models the result alone is sure too early.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from engines.models.hub import sha256
 from engines.models.train.card import load_network, training_facts, write_card, write_table
 from engines.models.train.certainty import TAU, figures, fill
 from engines.models.train.data import IGNORED, Batch, Pair, cut_by_length, draw, encode, shifted
+from engines.models.train.finish import average
 from engines.models.train.loop import attention, checkpoint_file, folder_of, install
 from engines.models.train.marks import ROWS, canvas_length
 from engines.models.train.networks import Network
@@ -43,6 +45,7 @@ from engines.tasks import TASKS, Example, check
 
 MODULE = "engines.models.train.dparallel"
 COMMAND = f"python -m {MODULE}"
+FROM_ZERO, SHARES = ("weight", "share"), ("ratio", "share")  # flags that may be 0, and that end at 1
 MARKED = 12  # held-out prompts per task for the figures of the entropy rule
 SURE = 0.99  # confidence at which the model's own answers are decoded
 TEMPERATURE = 0.5  # of the law whose entropy is pressed down
@@ -206,6 +209,7 @@ def distil(model: str, recipe: Recipe, how: Settings, *, device: str = "cpu", ou
     recorded = time.monotonic()
     seen, tokens = learn(network, recipe, tokenizer, pairs, how)
     trained = time.monotonic()
+    average(network, base, recipe.start_share)
     network.to(torch.bfloat16).float()  # what is measured is what ships
     measured = figures(base, network, tokenizer, recipe.block, MARKED)
     facts = training_facts(recipe, len(seen), tokens, (trained - began) / 60, device) | {
@@ -220,6 +224,7 @@ def distil(model: str, recipe: Recipe, how: Settings, *, device: str = "cpu", ou
             "lambda": how.weight,
             "mask_ratio": how.ratio,
             "learning_rate": recipe.learning_rate,
+            "start_share": recipe.start_share,
             "threshold": TAU,
             "curve": curve(seen),
         },
@@ -245,18 +250,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--weight", type=float, default=Settings.weight, help="lambda, the weight of the entropy (default 2, the paper's)")
     parser.add_argument("--ratio", type=float, default=Settings.ratio, help="share of the active block that the first copy masks (default 0.5, the paper's)")
     parser.add_argument("--rate", type=float, help="learning rate, instead of the recipe's")
+    parser.add_argument("--share", type=float, help="share of the start in the mean of start and result that ships, instead of the recipe's (0: none)")
     parser.add_argument("--batch", type=int, help="tokens per step, both copies counted, instead of the recipe's")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, help="instead of assets/models/NAME")
     a = parser.parse_args(argv)
     try:
-        given = {name: getattr(a, name) for name in ("steps", "minutes", "prompts", "block", "weight", "ratio", "rate", "batch")}
+        given = {name: getattr(a, name) for name in ("steps", "minutes", "prompts", "block", "weight", "ratio", "rate", "share", "batch")}
         recipe, how = recipe_for(a.model), Settings(a.prompts, a.weight, a.ratio, a.minutes)
         for name, value in given.items():
-            if value is not None and (value < 0 or (value == 0 and name != "weight") or (name == "ratio" and value > 1)):
-                raise UserError(f"--{name} {value:g} is out of range; give a number above 0{', at most 1' if name == 'ratio' else ''}.")
+            if value is not None and (value < 0 or (value == 0 and name not in FROM_ZERO) or (name in SHARES and value > 1)):
+                raise UserError(f"--{name} {value:g} is out of range; give a number above 0{', at most 1' if name in SHARES else ''}.")
         flags = "".join(f" --{name} {value}" for name, value in given.items() if value not in (None, asdict(Settings()).get(name)))
-        own = {"steps": a.steps, "block": a.block, "learning_rate": a.rate, "batch": a.batch}
+        own = {"steps": a.steps, "block": a.block, "learning_rate": a.rate, "start_share": a.share, "batch": a.batch}
         recipe = replace(recipe, **{name: value for name, value in own.items() if value is not None})
         print(distil(a.model, recipe, how, device=a.device, out=a.out, limit=flags))
     except UserError as error:

@@ -137,6 +137,7 @@ RECIPES: dict[str, Recipe] = {
             learning_rate=1e-4,
             warmup=50,
             init_from="tiny-dlm",
+            start_share=0.75,
             script="engines.models.train.dparallel",
             mixture=REASONING,
         ),

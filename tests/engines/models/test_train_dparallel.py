@@ -215,6 +215,18 @@ def test_five_steps_leave_a_whole_asset(here, answers):
     assert "## tiny-test-dparallel: the entropy rule before and after" in (here / "README.md").read_text()
 
 
+def test_what_ships_is_the_mean_with_the_start(here, answers):
+    weights = {}
+    for share in ("0", "0.5", "1"):
+        dparallel.main(["tiny-test", "--block", "4", "--share", share])
+        assert json.loads((here / "tiny-test-dparallel" / "card.json").read_text())["distillation"]["start_share"] == float(share)
+        weights[share] = [p.detach() for p in card.load_network(here / "tiny-test-dparallel", "masked").parameters()]
+    start = [p.detach() for p in card.load_network(here / "tiny-test", "masked").parameters()]
+    assert all(map(torch.equal, weights["1"], start)) and not all(map(torch.equal, weights["0"], start))
+    for trained, mean, before in zip(weights["0"], weights["0.5"], start, strict=True):
+        torch.testing.assert_close(mean, (trained + before) / 2, atol=4e-3, rtol=1e-2)  # the weights are rounded to bfloat16
+
+
 @pytest.mark.parametrize("where", ["figures", "write_card"])
 def test_nothing_is_written_before_the_end(where, here, answers, monkeypatch):
     def broken(*_):
@@ -254,6 +266,7 @@ def test_certainty_is_forced_and_answers_are_learnt(here, tokenizer):
         (["tiny-test", "--weight", "-1"], r"--weight -1 is out of range"),
         (["tiny-test", "--block", "0"], r"--block 0 is out of range"),
         (["tiny-test", "--ratio", "1.5"], r"--ratio 1.5 is out of range; give a number above 0, at most 1"),
+        (["tiny-test", "--share", "1.5"], r"--share 1.5 is out of range; give a number above 0, at most 1"),
         (["tiny-test", "--device", "cuda:99"], r"device 'cuda:99' is not available"),
         (["tiny-test", "--prompts", "3"], r"tiny-test answered none of 3 training prompts rightly"),
     ],
