@@ -69,7 +69,9 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             name=point.method,
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
-    finished = drawn(figure, title, "forwards, as a share of the control's (logarithmic)", "answered exactly", 1.02)
+    bottom = max(0.0, int(10 * min(p.interval[0] for p in points) - 0.5) / 10)  # most points lie close together at the top
+    finished = drawn(figure, title, "forwards, as a share of the control's (logarithmic)", f"answered exactly (axis from {bottom:g})", 1.06)
+    finished.update_yaxes(range=[bottom, 1.06], tickvals=[t / 10 for t in range(int(10 * bottom), 11)])
     ticks = [t for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2) if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))]
     finished.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])  # most methods lie close together at a small share
     return finished.update_layout(height=460)
@@ -117,7 +119,7 @@ def _at(points: Sequence[Point], base: Point) -> list[float]:
 
 
 def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> Any:
-    """The common look of all figures: a title, axes from 0, colours for a light and a dark page; top: the end of the vertical axis."""
+    """The common look of all figures: a title, axes from 0 (a figure that moves one says so), colours for a light and a dark page; top: the vertical end."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
         title={"text": title, "x": 0.02, "font": {"size": 14}},

@@ -14,6 +14,7 @@ from explorer.bench import quality
 from explorer.bench.quality import Point
 from explorer.bench.sweep import Sweep
 from explorer.bench.workers import in_turn
+from explorer.page.curves import sweep_figure
 
 
 def point(forwards, right, tried=10, **more):
@@ -115,3 +116,13 @@ def test_a_fixed_number_of_steps_follows_the_canvas():
                 assert found["max_new_tokens"] == length
                 if method := engines.get_method(info.slug).check:
                     method(Params(**({p.name: p.default for p in info.params} | found)))  # what is declared together fits together
+
+
+def test_the_figure_shows_every_point_and_says_where_its_axis_begins():
+    (found,) = quality.recorded()
+    drawn = sweep_figure(found.points, "a title")
+    bottom, top = drawn.layout.yaxis.range
+    assert 0 <= bottom <= min(low for low, _ in (p.interval for p in found.points)) and top > max(p.share for p in found.points) + 0.05
+    assert f"axis from {bottom:g}" in drawn.layout.yaxis.title.text and drawn.layout.yaxis.tickvals[0] == bottom
+    poor = [point(16, 10, control=True), point(4, 1, on_curve=True)]
+    assert sweep_figure(poor, "a title").layout.yaxis.range[0] == 0
