@@ -260,7 +260,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         recipe, how = recipe_for(a.model), Settings(a.prompts, a.weight, a.ratio, a.minutes)
         for name, value in given.items():
             if value is not None and (value < 0 or (value == 0 and name not in FROM_ZERO) or (name in SHARES and value > 1)):
-                raise UserError(f"--{name} {value:g} is out of range; give a number above 0{', at most 1' if name in SHARES else ''}.")
+                least, most = "from 0 on" if name in FROM_ZERO else "above 0", ", at most 1" if name in SHARES else ""
+                raise UserError(f"--{name} {value:g} is out of range; give a number {least}{most}.")
         flags = "".join(f" --{name} {value}" for name, value in given.items() if value not in (None, asdict(Settings()).get(name)))
         own = {"steps": a.steps, "block": a.block, "learning_rate": a.rate, "start_share": a.share, "batch": a.batch}
         recipe = replace(recipe, **{name: value for name, value in own.items() if value is not None})

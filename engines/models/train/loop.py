@@ -75,6 +75,8 @@ def train(name: str, *, device: str = "cpu", minutes: float | None = None, resum
     except KeyboardInterrupt:
         _save(recipe, network, optimizer, progress)
         raise UserError(f"stopped at step {progress.step}; go on with: python -m engines.models.train {name} --resume") from None
+    if recipe.calibrated:
+        _save(recipe, network, optimizer, progress)  # fitting takes a minute; what interrupts it shall not cost the last steps
     finished = finish(network, recipe, tokenizer, start)
     folder = install(recipe, network, out or folder_of(name))
     limit = (f" --steps {steps}" if steps else "") + (f" --minutes {minutes:g}" if minutes is not None else "")

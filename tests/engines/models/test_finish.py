@@ -99,3 +99,15 @@ def test_a_training_ends_with_both_and_says_so(tokenizer, monkeypatch, tmp_path)
     assert "start_share" not in json.loads((tmp_path / "tiny-test-first" / "card.json").read_text())
     gain = card.load_network(folder, "masked").model.norm.weight
     torch.testing.assert_close(gain, torch.full_like(gain, 1 / 1.5), atol=0.05, rtol=0)  # a few steps from gains of 1
+
+
+def test_an_interrupted_end_costs_no_step(tokenizer, monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "checkpoint_file", lambda name: tmp_path / f"{name}.pt")
+    monkeypatch.setattr(loop, "folder_of", lambda name: tmp_path / name)
+    monkeypatch.setitem(RECIPES, "tiny-test", dataclasses.replace(TINY, ships=False))
+    monkeypatch.setattr(loop, "finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        loop.train("tiny-test")
+    assert not (tmp_path / "tiny-test").exists()
+    monkeypatch.setattr(loop, "finish", finish)
+    assert json.loads((loop.train("tiny-test", resume=True) / "card.json").read_text())["steps"] == TINY.steps

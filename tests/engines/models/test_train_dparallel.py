@@ -266,7 +266,7 @@ def test_certainty_is_forced_and_answers_are_learnt(here, tokenizer):
         (["tiny-test", "--weight", "-1"], r"--weight -1 is out of range"),
         (["tiny-test", "--block", "0"], r"--block 0 is out of range"),
         (["tiny-test", "--ratio", "1.5"], r"--ratio 1.5 is out of range; give a number above 0, at most 1"),
-        (["tiny-test", "--share", "1.5"], r"--share 1.5 is out of range; give a number above 0, at most 1"),
+        (["tiny-test", "--share", "1.5"], r"--share 1.5 is out of range; give a number from 0 on, at most 1"),
         (["tiny-test", "--device", "cuda:99"], r"device 'cuda:99' is not available"),
         (["tiny-test", "--prompts", "3"], r"tiny-test answered none of 3 training prompts rightly"),
     ],
