@@ -1,4 +1,5 @@
-"""Start the Decoding Explorer: `python app.py`, with the options of `decoding-explorer serve`. Also the entry point of a Space."""
+"""Start the Decoding Explorer: `python app.py`, with the options of `decoding-explorer serve`. Also the entry point of
+a Space."""
 
 import os
 import sys

@@ -7,21 +7,36 @@
 Importing this package, listing methods and listing models load neither torch nor transformers.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.events import Edit, ModelRecord, Origin, Step, Trace, TraceError
+from engines.core.extra import extra_folder, extra_methods
 from engines.core.fork import digest, fork, models_of, stream_fork
-from engines.core.golden import FileReport, checks, differ, verify
+from engines.core.kinds import kinds_of
+from engines.core.measure import next_logits, row_costs
 from engines.core.method import MethodInfo
-from engines.core.own import load_method_file
 from engines.core.params import Param
-from engines.core.probe import next_logits, row_costs
-from engines.core.reading import read_trace
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.roles import assign_roles
 from engines.core.run import Run, run, stream
+from engines.core.statistics import wilson
+from engines.core.study import (
+    Progress,
+    Study,
+    StudyInfo,
+    broken_studies,
+    get_study,
+    list_studies,
+    read_study,
+    run_study,
+)
+from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
+from engines.core.user_methods import load_method_file
 from engines.core.version import code_version
+from engines.golden.verify import FileReport, checks, differ, verify
+
+if TYPE_CHECKING:
+    from engines.studies import parallelbench
 
 __all__ = [
     "Edit",
@@ -32,36 +47,56 @@ __all__ = [
     "Param",
     "Run",
     "Step",
+    "Study",
+    "StudyInfo",
     "Trace",
     "TraceError",
+    "Tree",
     "UserError",
     "assign_roles",
     "broken_methods",
+    "broken_studies",
     "checks",
     "code_version",
     "companion",
     "differ",
     "digest",
+    "extra_folder",
+    "extra_methods",
     "fork",
     "get_method",
+    "get_study",
     "joint",
+    "kinds_of",
     "list_methods",
     "list_models",
+    "list_studies",
     "load_method_file",
     "load_model",
     "models_of",
     "next_logits",
+    "parallelbench",
+    "read_study",
     "read_trace",
     "row_costs",
     "run",
     "stream",
     "stream_fork",
+    "study",
     "verify",
+    "wilson",
 ]
 
 
+def study(name: str, /, *, progress: Progress | None = None, **inputs: Any) -> Study:
+    """Compute a study with these inputs, its defaults for the others. progress(parts done, of all). Raises UserError
+    for an unknown study or bad inputs."""
+    return run_study(name, inputs, progress)
+
+
 def __getattr__(name: str) -> Any:
-    """The zoo and the mathematics of joint laws are imported at first use: they may pull heavy modules."""
+    """The zoo, the mathematics of joint distributions and the benchmark with its records are imported at first use:
+    they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 
@@ -70,4 +105,8 @@ def __getattr__(name: str) -> Any:
         from engines.models import joint
 
         return joint
+    if name == "parallelbench":
+        from engines.studies import parallelbench
+
+        return parallelbench
     raise AttributeError(f"module 'engines' has no attribute '{name}'")

@@ -1,45 +1,117 @@
-"""What a method file needs, in one place: `from engines.kit import method, Float, ...`. The templates use nothing else (`decoding-explorer template`)."""
+"""What a method file or a study needs, in one place: `from engines.kit import method, Float, ...`. The templates use
+nothing else (`decoding-explorer template`)."""
+
+from collections.abc import Generator
 
 from engines.core.errors import UserError
-from engines.core.events import Branch, Edit, Interval, Span, Step, Tree
-from engines.core.events import Choice as Decision
+from engines.core.kinds import (
+    BlockMaskedLM,
+    CachedMaskedLM,
+    CausalLM,
+    Extended,
+    KVCache,
+    LayeredLM,
+    MaskedLM,
+    Seq2SeqLM,
+    Tokenizer,
+)
+from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 from engines.core.lazy import torch
-from engines.core.masks import block_of, mask_positions, require_divisor, transfer_schedule
-from engines.core.method import LaneInfo, method
-from engines.core.params import Bool, Choice, Float, Int, Params, Text, max_new_tokens
+from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
+from engines.core.method import LaneInfo, method, part
+from engines.core.params import Bool, Choice, Float, Int, Param, Params, Text, max_new_tokens
+from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.sampling import draw, entropy, gumbel_argmax, law, token_probability, top_ids, within_mass, within_rank
+from engines.core.roles import Roles
+from engines.core.sampling import (
+    accept_probability,
+    distribution,
+    draw,
+    entropy,
+    gumbel_argmax,
+    residual,
+    token_probability,
+    top_ids,
+    within_mass,
+    within_rank,
+    without,
+)
+from engines.core.show import show
+from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.core.trace import Branch, Decision, Edit, Interval, Memory, Span, Step, Trace, Tree
+from engines.core.trees import children, from_child_counts, row_depths
+
+Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
+law = distribution  # its name in method files written before November 2026
 
 __all__ = [
+    "AttentionInputs",
+    "Axis",
+    "BlockMaskedLM",
     "Bool",
     "Branch",
+    "CachedMaskedLM",
+    "CausalLM",
     "Choice",
+    "Column",
     "Decision",
     "Edit",
+    "Extended",
+    "Fed",
+    "Figure",
     "Float",
     "Int",
     "Interval",
+    "KVCache",
     "LaneInfo",
+    "LayeredLM",
+    "MaskedLM",
+    "Memory",
+    "Param",
     "Params",
+    "Path",
+    "Paths",
+    "Progress",
+    "Receipt",
     "Recorder",
+    "Roles",
+    "Routing",
+    "Seq2SeqLM",
+    "Series",
     "Span",
     "Step",
+    "Steps",
+    "Study",
+    "Table",
+    "Taps",
     "Text",
+    "Tokenizer",
+    "Trace",
     "Tree",
     "UserError",
+    "accept_probability",
     "block_of",
+    "children",
+    "distribution",
     "draw",
     "entropy",
+    "from_child_counts",
     "gumbel_argmax",
-    "law",
     "mask_positions",
     "max_new_tokens",
     "method",
+    "on_board",
+    "part",
     "require_divisor",
+    "residual",
+    "row_depths",
+    "show",
+    "study",
     "token_probability",
     "top_ids",
     "torch",
     "transfer_schedule",
     "within_mass",
     "within_rank",
+    "without",
 ]

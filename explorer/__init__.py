@@ -1,8 +1,8 @@
 """Everything about traces: figures, stores, exports, the page and the command line. Knows no method.
 
-`import explorer` is cheap: it loads neither Gradio nor torch. `explorer.launch()` starts the page. In a notebook a trace plays itself once this
-package is imported; `explorer.show` puts several side by side, `explorer.lines` writes the Python that repeats a run.
-"""
+`import explorer` is cheap: it loads neither Gradio nor torch. `explorer.launch()` starts the page. In a notebook a
+trace plays itself once this package is imported; `explorer.show` puts several side by side, `explorer.lines` writes the
+Python that repeats a run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def make_edit(
     params: dict[str, Any] | None = None,
     method: str = "",
 ) -> Edit:
-    """An edit whose tokens are given as text or ids. A forced text of several tokens takes as many positions; a forbidden one must be one token.
+    """An edit whose tokens are given as text or ids. A forced text of several tokens takes as many positions; a
+    forbidden one must be one token.
 
     Raises UserError; positions and ids are checked by `engines`, against the run.
     """
@@ -29,12 +30,18 @@ def make_edit(
     for position, word in force:
         for offset, token in enumerate(tokens_of(model, word)):
             if position + offset in edit.force:
-                raise UserError(f"position {position + offset} is forced twice; a text of several tokens takes the positions behind it too.")
+                raise UserError(
+                    f"position {position + offset} is forced twice; a text of several tokens takes the positions "
+                    "behind it too."
+                )
             edit.force[position + offset] = token
     for position, word in forbid:
         tokens = tokens_of(model, word)
         if len(tokens) != 1:
-            raise UserError(f"“{str(word)[:40]}” is {len(tokens)} tokens for this model, and one token is forbidden at a time; give a shorter text or #ID.")
+            raise UserError(
+                f"“{str(word)[:40]}” is {len(tokens)} tokens for this model, and one token is forbidden at a time; "
+                "give a shorter text or #ID."
+            )
         edit.forbid.setdefault(position, []).append(tokens[0])
     if both := sorted(set(edit.remask) & set(edit.force)):
         raise UserError(f"position {both[0]} is forced and masked again at once; choose one.")
@@ -63,7 +70,10 @@ def sentence(origin: Origin, pieces: dict[int, str]) -> str:
     if edit is None:
         return "nothing changed"
     said = [f"forced “{pieces.get(token, token)}” at {position}" for position, token in sorted(edit.force.items())]
-    said += [f"forbade {' and '.join(f'“{pieces.get(t, t)}”' for t in tokens)} at {position}" for position, tokens in sorted(edit.forbid.items())]
+    said += [
+        f"forbade {' and '.join(f'“{pieces.get(t, t)}”' for t in tokens)} at {position}"
+        for position, tokens in sorted(edit.forbid.items())
+    ]
     said += [f"masked {', '.join(map(str, edit.remask))} again"] if edit.remask else []
     said += [f"method {edit.method}"] if edit.method else []
     said += [f"{name}={value}" for name, value in edit.params.items()]

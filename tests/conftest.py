@@ -13,7 +13,9 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["EXPLORER_STORE"] = tempfile.mkdtemp(prefix="explorer-store-")  # nobody's own runs are touched
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models are tiny; threads that wait for a busy core cost far more than they help
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # the models are tiny; threads that wait for a busy core cost far more than they help
 
 import pytest
 
@@ -28,6 +30,8 @@ def smollm2_is_here() -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        _place(item)
     marked = [item for item in items if item.get_closest_marker("smollm2")]
     if not marked or os.environ.get(REQUIRED) or smollm2_is_here():
         return
@@ -36,8 +40,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(skip)
 
 
+def _place(item: pytest.Item) -> None:
+    """Marks that follow from what a test uses, and the worker that runs it (`pytest -n 2 --dist loadgroup`): the
+    contract's runs are shared by the tests of one method, pages and browsers by the tests of one file."""
+    if "browser" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.browser)
+    if "training" in item.path.parts:
+        item.add_marker(pytest.mark.training)
+    called = getattr(item, "callspec", None)
+    slug = called.params.get("slug") if called and "contract" in item.path.parts else None
+    item.add_marker(pytest.mark.xdist_group(str(slug or item.path)))
+
+
 FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage"
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage"
 )
 
 
@@ -54,7 +71,8 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """One Chromium for all tests; CHROMIUM names another binary. Where there is none the tests skip, but fail under CI."""
+    """One Chromium for all tests; CHROMIUM names another binary. Where there is none the tests skip, but fail under
+    CI."""
     from playwright.sync_api import sync_playwright
 
     binary = os.environ.get("CHROMIUM", "/usr/bin/chromium")

@@ -1,7 +1,8 @@
 // Lessons: a list, a text with stops, and a real player of the recorded run beside it. And the glossary.
 
 import { el, setText } from "../player/dom.js";
-import { mount, mountToolbar } from "../player/player.js";
+import { mount } from "../player/player.js";
+import { mountToolbar } from "../player/toolbar.js";
 
 const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
 const GLOSSARY = "glossary";
@@ -9,27 +10,39 @@ const GLOSSARY = "glossary";
 function styles(...names) {
   for (const name of names) {
     const href = new URL(name, import.meta.url).href;
-    if (!document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
+    if (!document.querySelector(`link[href="${href}"]`))
+      document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
   }
 }
 
-/** The JSON text of a recorded run; a gzipped file is unpacked here. */
-async function recorded(name) {
-  const answer = await fetch(new URL(`../traces/${encodeURIComponent(name)}.json.gz`, import.meta.url));
-  if (!answer.ok) throw new Error(`The recorded run ${name} could not be fetched (${answer.status}). Reload the page and open the lesson again.`);
+/** The JSON text of a recorded run; a gzipped file is unpacked here. file: its path as seen from this module. */
+async function recorded(name, file) {
+  const answer = await fetch(new URL(file.split("/").map(encodeURIComponent).join("/"), import.meta.url));
+  if (!answer.ok)
+    throw new Error(
+      `The recorded run ${name} could not be fetched (${answer.status}). Reload the page and open the lesson again.`,
+    );
   const bytes = new Uint8Array(await answer.arrayBuffer());
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return new TextDecoder().decode(bytes);
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-const group = (list, key) => list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
+const group = (list, key) =>
+  list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
 const section = (name, ...content) => el("section", {}, el("h3", {}, name), ...content);
 
 class Learn {
-  /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name)` gives the JSON text of a recorded run. */
+  /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name, file)` gives the JSON text of a
+   * recorded run. */
   constructor(element, { data, theme, fetchTrace = recorded }) {
     styles("../player/player.css", "learn.css");
-    Object.assign(this, { lessons: data.lessons, terms: new Map(data.glossary.map((entry) => [entry.term, entry])), fetchTrace, at: null, open: null });
+    Object.assign(this, {
+      lessons: data.lessons,
+      terms: new Map(data.glossary.map((entry) => [entry.term, entry])),
+      fetchTrace,
+      at: null,
+      open: null,
+    });
     this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": "Lesson" });
     this.more = el("article", { class: "learn-text learn-more", "aria-label": "Question and words" });
     this.bar = el("div", {});
@@ -51,15 +64,27 @@ class Learn {
       return el("li", {}, button);
     };
     const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
-      el("div", {}, el("h3", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))));
-    return el("nav", { class: "learn-list", "aria-label": "Lessons" }, ...families, el("div", {}, el("h3", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))));
+      el("div", {}, el("h3", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))),
+    );
+    return el(
+      "nav",
+      { class: "learn-list", "aria-label": "Lessons" },
+      ...families,
+      el("div", {}, el("h3", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))),
+    );
   }
 
   /** The list of a narrow screen. */
   #select() {
     const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
-      el("optgroup", { label: family }, ...lessons.map(({ method, title }) => el("option", { value: method }, title))));
-    this.box = el("select", { "aria-label": "Lesson", onchange: () => this.show(this.box.value, true) }, ...families, el("option", { value: GLOSSARY }, "Glossary"));
+      el("optgroup", { label: family }, ...lessons.map(({ method, title }) => el("option", { value: method }, title))),
+    );
+    this.box = el(
+      "select",
+      { "aria-label": "Lesson", onchange: () => this.show(this.box.value, true) },
+      ...families,
+      el("option", { value: GLOSSARY }, "Glossary"),
+    );
     return el("div", { class: "learn-choice" }, this.box);
   }
 
@@ -79,23 +104,44 @@ class Learn {
 
   #lesson(lesson) {
     const n = this.lessons.indexOf(lesson);
-    const near = (i, label) => (this.lessons[i] ? el("button", { type: "button", onclick: () => this.show(this.lessons[i].method, true) }, `${label}: ${this.lessons[i].title}`) : el("span", {}));
+    const near = (i, label) =>
+      this.lessons[i]
+        ? el(
+            "button",
+            { type: "button", onclick: () => this.show(this.lessons[i].method, true) },
+            `${label}: ${this.lessons[i].title}`,
+          )
+        : el("span", {});
     this.say = el("p", { class: "learn-say", "aria-live": "polite" });
-    this.stops = lesson.stops.map(({ step }) => el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`));
+    this.stops = lesson.stops.map(({ step }) =>
+      el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`),
+    );
     const about = [lesson.family, lesson.lossless ? "lossless" : ""].filter(Boolean).join(" · ");
-    const paper = lesson.address ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper) : null;
+    const paper = lesson.address
+      ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper)
+      : null;
     this.text.replaceChildren(
       el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
       section("What was seen", el("p", {}, lesson.problem)),
       section("The idea", el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
       section("What to watch", el("p", {}, lesson.watch)),
-      section("Stops in this run", el("p", { class: "learn-quiet" }, `“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
-        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops), this.say));
+      section(
+        "Stops in this run",
+        el("p", { class: "learn-quiet" }, `“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
+        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops),
+        this.say,
+      ),
+    );
     this.more.replaceChildren(
-      section("A question", el("p", {}, lesson.question), el("details", { class: "learn-answer" }, el("summary", {}, "Show the answer"), el("p", {}, lesson.answer))),
+      section(
+        "A question",
+        el("p", {}, lesson.question),
+        el("details", { class: "learn-answer" }, el("summary", {}, "Show the answer"), el("p", {}, lesson.answer)),
+      ),
       section("What this run does not show", el("p", {}, lesson.caveat)),
       section("Words", this.#words(lesson.terms)),
-      el("footer", {}, near(n - 1, "Previous"), near(n + 1, "Next")));
+      el("footer", {}, near(n - 1, "Previous"), near(n + 1, "Next")),
+    );
     this.#play(lesson);
   }
 
@@ -111,10 +157,18 @@ class Learn {
       more.onclick = () => this.#lookUp(term);
       meaning.replaceChildren(el("strong", {}, term), ` ${this.terms.get(term)?.about ?? ""} `, more);
     };
-    const box = el("div", { class: "learn-words" }, ...terms.map((term) => {
-      const button = el("button", { type: "button", "aria-expanded": "false", onclick: () => open(button, term) }, term);
-      return button;
-    }));
+    const box = el(
+      "div",
+      { class: "learn-words" },
+      ...terms.map((term) => {
+        const button = el(
+          "button",
+          { type: "button", "aria-expanded": "false", onclick: () => open(button, term) },
+          term,
+        );
+        return button;
+      }),
+    );
     return el("div", {}, box, meaning);
   }
 
@@ -124,7 +178,7 @@ class Learn {
     setText(this.say, "");
     let text = "";
     try {
-      text = await this.fetchTrace(lesson.trace);
+      text = await this.fetchTrace(lesson.trace, lesson.file);
     } catch (error) {
       if (this.open === lesson) setText(this.say, error.message);
       return;
@@ -139,13 +193,17 @@ class Learn {
     this.player.seek(step);
     const view = this.stage.querySelector(`[data-view="${this.open?.view ?? "Tokens"}"]`);
     if (view && this.side.scrollHeight > this.side.clientHeight + 1)
-      this.side.scrollTo({ top: this.side.scrollTop + view.getBoundingClientRect().top - this.bar.getBoundingClientRect().bottom - 12, behavior: "instant" });
+      this.side.scrollTo({
+        top: this.side.scrollTop + view.getBoundingClientRect().top - this.bar.getBoundingClientRect().bottom - 12,
+        behavior: "instant",
+      });
   }
 
   /** The sentence of the last stop that was reached; the stop that one stands at is marked. */
   #follow() {
     if (this.at === GLOSSARY || !this.open) return;
-    const t = this.player.t, reached = this.open.stops.filter(({ step }) => step <= t).pop();
+    const t = this.player.t,
+      reached = this.open.stops.filter(({ step }) => step <= t).pop();
     for (const button of this.stops) button.setAttribute("aria-pressed", String(Number(button.dataset.step) === t));
     setText(this.say, reached ? `Step ${reached.step}: ${reached.say}` : "");
     this.say.toggleAttribute("data-past", Boolean(reached) && reached.step !== t);
@@ -162,8 +220,23 @@ class Learn {
     this.open = null;
     const left = el("output", { "aria-live": "polite", class: "learn-quiet" });
     const entries = [...this.terms.values()].map((entry) => {
-      const see = entry.see?.length ? el("span", { class: "learn-quiet" }, " See ", ...entry.see.flatMap((term, i) => [i ? ", " : "", el("button", { type: "button", class: "learn-link", onclick: () => this.#lookUp(term) }, term)]), ".") : null;
-      return { words: `${entry.term} ${entry.about}`.toLowerCase(), term: entry.term.toLowerCase(), node: el("div", {}, el("dt", {}, entry.term), el("dd", {}, entry.about, see)) };
+      const see = entry.see?.length
+        ? el(
+            "span",
+            { class: "learn-quiet" },
+            " See ",
+            ...entry.see.flatMap((term, i) => [
+              i ? ", " : "",
+              el("button", { type: "button", class: "learn-link", onclick: () => this.#lookUp(term) }, term),
+            ]),
+            ".",
+          )
+        : null;
+      return {
+        words: `${entry.term} ${entry.about}`.toLowerCase(),
+        term: entry.term.toLowerCase(),
+        node: el("div", {}, el("dt", {}, entry.term), el("dd", {}, entry.about, see)),
+      };
     });
     const list = el("dl", { class: "learn-terms" });
     const apply = () => {
@@ -173,8 +246,22 @@ class Learn {
       list.replaceChildren(...found.sort((a, b) => rank(a) - rank(b)).map(({ node }) => node));
       setText(left, `${found.length} of ${entries.length} words`);
     };
-    this.search = el("input", { type: "search", placeholder: "Search the glossary", "aria-label": "Search the glossary", oninput: apply });
-    this.text.replaceChildren(el("header", {}, el("h2", {}, "Glossary"), el("p", { class: "learn-quiet" }, "The words of the field, as they are used here.")), el("div", { class: "learn-search" }, this.search, left), list);
+    this.search = el("input", {
+      type: "search",
+      placeholder: "Search the glossary",
+      "aria-label": "Search the glossary",
+      oninput: apply,
+    });
+    this.text.replaceChildren(
+      el(
+        "header",
+        {},
+        el("h2", {}, "Glossary"),
+        el("p", { class: "learn-quiet" }, "The words of the field, as they are used here."),
+      ),
+      el("div", { class: "learn-search" }, this.search, left),
+      list,
+    );
     apply();
   }
 }

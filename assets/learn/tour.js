@@ -1,31 +1,71 @@
-// A guided tour of the page: small notes that point at its parts, one after the other. Keyboard: arrows or the buttons, Escape ends.
+// A guided tour of the page: small notes that point at its parts, one after the other. Keyboard: arrows or the buttons,
+// Escape ends.
 
 const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
 
 const STEPS = [
   ["#prompt", "Prompt", "What is to be decoded. The task examples below it have answers that can be checked exactly."],
-  ["#method-0", "Methods", "Each slot is one decoding method on one model. Up to four run on the same prompt; open a slot for its parameters."],
-  ["#run", "Run", "Decodes now, with a real model, one slot after the other. Every step appears as soon as it is made; Stop keeps what there is."],
-  ["#panel-0", "Players", "Each run has a player. Nothing in it is drawn from a formula: it shows the steps that the run left."],
-  ["#toolbar .dx-units, #toolbar [data-folded] .more", "One clock for all", "The same runs by steps, by forward passes, or in measured seconds. Space plays, the arrow keys step."],
-  ["#panel-0 .dx-board", "Tokens", "Every position in every step. Point at one for its candidates and scores, also while it is still masked."],
-  ["#results", "Results", "What came out, whether it is right, and what it cost. Each number says how it was obtained."],
-  ["[role=tab][data-tab-id=gallery]", "Gallery", "Recorded runs that play at once. Learn, the next tab, explains each method on one of them."],
+  [
+    "#method-0",
+    "Methods",
+    "Each slot is one decoding method on one model. Up to four run on the same prompt; open a slot for its parameters.",
+  ],
+  [
+    "#run",
+    "Run",
+    "Decodes now, with a real model, one slot after the other. " +
+      "Every step appears as soon as it is made; Stop keeps what there is.",
+  ],
+  [
+    "#panel-0",
+    "Players",
+    "Each run has a player. Nothing in it is drawn from a formula: it shows the steps that the run left.",
+  ],
+  [
+    "#toolbar .dx-units, #toolbar [data-folded] .more",
+    "One clock for all",
+    "The same runs by steps, by target calls, in measured seconds, or by work. Space plays, the arrow keys step.",
+  ],
+  [
+    "#panel-0 .dx-board",
+    "Tokens",
+    "Every position in every step. Point at one for its candidates and scores, also while it is still masked.",
+  ],
+  [
+    "#results",
+    "Results",
+    "What came out, whether it is right, and what it cost. Each number says how it was obtained.",
+  ],
+  [
+    "[role=tab][data-tab-id=gallery]",
+    "Gallery",
+    "Recorded runs that play at once. Learn, the next tab, explains each method on one of them.",
+  ],
 ];
 
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) name.startsWith("on") ? node.addEventListener(name.slice(2), value) : node.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes))
+    name.startsWith("on") ? node.addEventListener(name.slice(2), value) : node.setAttribute(name, value);
   node.append(...children);
   return node;
 };
 const remembered = () => {
-  try { return localStorage.getItem(KEY); } catch { return "seen"; /* no storage: never offer, the button is there */ }
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return "seen"; /* no storage: never offer, the button is there */
+  }
 };
 const remember = () => {
-  try { localStorage.setItem(KEY, "seen"); } catch { /* then it is offered again */ }
+  try {
+    localStorage.setItem(KEY, "seen");
+  } catch {
+    /* then it is offered again */
+  }
 };
-const shown = (selector) => [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
+const shown = (selector) =>
+  [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
 
 /** Pixels to leave free above a part that is scrolled to the top: the toolbar stays there on a wide screen. */
 function room() {
@@ -35,7 +75,8 @@ function room() {
 
 function styles() {
   const href = new URL("tour.css", import.meta.url).href;
-  if (!document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
+  if (!document.querySelector(`link[href="${href}"]`))
+    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
 class Tour {
@@ -48,8 +89,20 @@ class Tour {
     this.next = make("button", { type: "button", class: "tour-next", onclick: () => this.go(1) }, "Next");
     this.close = make("button", { type: "button", onclick: () => this.end() }, "End");
     this.ring = make("div", { class: "tour-ring", "aria-hidden": "true" });
-    this.box = make("div", { class: "tour-box", role: "dialog", "aria-modal": "true", "aria-labelledby": "tour-title", "aria-describedby": "tour-text", tabindex: "-1" },
-      this.title, this.text, make("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next));
+    this.box = make(
+      "div",
+      {
+        class: "tour-box",
+        role: "dialog",
+        "aria-modal": "true",
+        "aria-labelledby": "tour-title",
+        "aria-describedby": "tour-text",
+        tabindex: "-1",
+      },
+      this.title,
+      this.text,
+      make("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
+    );
     this.keys = (event) => this.#key(event);
     this.place = () => this.#place();
   }
@@ -89,7 +142,8 @@ class Tour {
     this.count.textContent = `${this.at + 1} of ${this.steps.length}`;
     this.back.disabled = this.at === 0;
     this.next.textContent = this.at === this.steps.length - 1 ? "Done" : "Next";
-    const target = shown(selector), tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
+    const target = shown(selector),
+      tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
     const high = tall || innerWidth <= 560; // so that the note at the foot covers no more than it must
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
     if (high) scrollBy({ top: -room(), behavior: "instant" });
@@ -97,17 +151,27 @@ class Tour {
     this.next.focus({ preventScroll: true });
   }
 
-  /** The ring around the part, and the note beside it where there is room: below, above, to the right, else at the foot of the screen. */
+  /** The ring around the part, and the note beside it where there is room: below, above, to the right, else at the foot
+   * of the screen. */
   #place() {
-    const target = this.steps && shown(this.steps[this.at][0]), EDGE = 10;
+    const target = this.steps && shown(this.steps[this.at][0]),
+      EDGE = 10;
     this.ring.hidden = !target;
     if (!target) return void (this.box.style.cssText = "");
-    const r = target.getBoundingClientRect(), { offsetWidth: w, offsetHeight: h } = this.box;
-    this.ring.style.cssText = `left:${r.left - 5}px;top:${r.top - 5}px;width:${r.width + 10}px;height:${r.height + 10}px`;
+    const r = target.getBoundingClientRect(),
+      { offsetWidth: w, offsetHeight: h } = this.box;
+    this.ring.style.cssText =
+      `left:${r.left - 5}px;top:${r.top - 5}px;` + `width:${r.width + 10}px;height:${r.height + 10}px`;
     if (innerWidth <= 560) return void (this.box.style.cssText = "");
     const left = Math.min(Math.max(EDGE, r.left), innerWidth - w - EDGE);
-    const spot = r.bottom + h + 2 * EDGE < innerHeight ? [left, r.bottom + EDGE + 4] : r.top - h - 2 * EDGE > 0 ? [left, r.top - h - EDGE - 4]
-      : r.left - w - 2 * EDGE > 0 ? [r.left - w - EDGE - 4, Math.max(EDGE, r.top)] : [innerWidth - w - 2 * EDGE, innerHeight - h - 2 * EDGE];
+    const spot =
+      r.bottom + h + 2 * EDGE < innerHeight
+        ? [left, r.bottom + EDGE + 4]
+        : r.top - h - 2 * EDGE > 0
+          ? [left, r.top - h - EDGE - 4]
+          : r.left - w - 2 * EDGE > 0
+            ? [r.left - w - EDGE - 4, Math.max(EDGE, r.top)]
+            : [innerWidth - w - 2 * EDGE, innerHeight - h - 2 * EDGE];
     this.box.style.cssText = `left:${spot[0]}px;top:${spot[1]}px;right:auto;bottom:auto`;
   }
 
@@ -116,9 +180,10 @@ class Tour {
     const act = { Escape: () => this.end(), ArrowRight: () => this.go(1), ArrowLeft: () => this.go(-1) }[event.key];
     if (!act && event.key !== "Tab") return;
     event.stopPropagation();
-    if (act) return void (event.preventDefault(), act());
-    const nodes = [this.close, this.back, this.next].filter((node) => !node.disabled), here = nodes.indexOf(document.activeElement);
     event.preventDefault();
+    if (act) return act();
+    const nodes = [this.close, this.back, this.next].filter((node) => !node.disabled),
+      here = nodes.indexOf(document.activeElement);
     nodes[(here + (event.shiftKey ? -1 : 1) + nodes.length) % nodes.length].focus();
   }
 }
@@ -126,13 +191,26 @@ class Tour {
 /** The button, and on the first visit the offer beside it. */
 export function mountTour(element) {
   styles();
-  const button = make("button", { type: "button", class: "tour-start", onclick: () => (offer?.remove(), tour.start()) }, "Tour");
-  const tour = new Tour(button);
   let offer = null;
-  const decline = () => (remember(), offer.remove(), button.focus());
+  const start = () => {
+    offer?.remove();
+    tour.start();
+  };
+  const decline = () => {
+    remember();
+    offer.remove();
+    button.focus();
+  };
+  const button = make("button", { type: "button", class: "tour-start", onclick: start }, "Tour");
+  const tour = new Tour(button);
   if (!remembered()) {
-    offer = make("div", { class: "tour-offer", role: "region", "aria-label": "First visit" }, make("span", {}, "New here? The tour shows the parts of this page in a minute."),
-      make("button", { type: "button", onclick: () => (offer.remove(), tour.start()) }, "Start the tour"), make("button", { type: "button", onclick: decline }, "Not now"));
+    offer = make(
+      "div",
+      { class: "tour-offer", role: "region", "aria-label": "First visit" },
+      make("span", {}, "New here? The tour shows the parts of this page in a minute."),
+      make("button", { type: "button", onclick: start }, "Start the tour"),
+      make("button", { type: "button", onclick: decline }, "Not now"),
+    );
   }
   element.replaceChildren(...(offer ? [offer] : []), button);
   return tour;

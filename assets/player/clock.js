@@ -1,14 +1,18 @@
-// One clock for all players of a group: steps, forward passes or measured seconds. The shorter run ends and stays at its end.
+// One clock for all players of a group: steps, calls of the target, measured seconds, or work in rows times layers. The
+// shorter run ends and stays at its end.
 
-export const UNITS = { steps: "Steps", forwards: "Forward passes", seconds: "Seconds" };
+export const UNITS = { steps: "Steps", forwards: "Target calls", seconds: "Seconds", work: "Work" };
 export const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
 const RATES = { steps: 6, forwards: 6, seconds: 1 }; // units a second at speed 1; seconds run in real time
+const WHOLE = 12; // seconds for all of the work, whose size differs a thousandfold from model to model
 const LONGEST_FRAME = 1; // seconds that count when the page was held up or hidden
-const NEXT = 50, WORDS = 150; // milliseconds: between two frames of one movement; between two tellings of words and numbers during one
+const NEXT = 50,
+  WORDS = 150; // milliseconds: between two frames of one movement; between two tellings of words and numbers during one
 
 /** How many steps are done at place `x` of a rising axis that starts at 0. */
 export function cursor(axis, x) {
-  let low = 0, high = axis.length - 1;
+  let low = 0,
+    high = axis.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (axis[middle] <= x) low = middle;
@@ -30,7 +34,17 @@ export function boundary(axes, x, direction) {
 
 export class Group {
   constructor() {
-    Object.assign(this, { members: new Set(), listeners: new Set(), unit: "steps", x: 0, speed: 1, playing: false, follow: false, told: 0, moved: 0 });
+    Object.assign(this, {
+      members: new Set(),
+      listeners: new Set(),
+      unit: "steps",
+      x: 0,
+      speed: 1,
+      playing: false,
+      follow: false,
+      told: 0,
+      moved: 0,
+    });
   }
 
   axes() {
@@ -118,7 +132,7 @@ export class Group {
   }
 
   tick(elapsed) {
-    this.x += elapsed * RATES[this.unit] * this.speed;
+    this.x += elapsed * (RATES[this.unit] ?? this.end / WHOLE) * this.speed;
     if (this.x >= this.end) {
       this.x = this.end;
       this.playing = false;
@@ -127,10 +141,11 @@ export class Group {
     this.refresh(this.playing);
   }
 
-  /** moving: played, dragged or scrubbed. While frames follow each other, boards and hands move in each; what must be read is told now and then, and when
-   * the clock rests. */
+  /** moving: played, dragged or scrubbed. While frames follow each other, boards and hands move in each; what must be
+   * read is told now and then, and when the clock rests. */
   refresh(moving = false) {
-    const now = performance.now(), hurry = moving && now - this.moved < NEXT && now - this.told < WORDS;
+    const now = performance.now(),
+      hurry = moving && now - this.moved < NEXT && now - this.told < WORDS;
     if (moving) this.moved = now;
     clearTimeout(this.rest);
     if (hurry) this.rest = setTimeout(() => this.refresh(), WORDS);
@@ -143,8 +158,15 @@ export class Group {
     const tag = event.target.tagName;
     if (event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(tag)) return;
     if (event.key === " " && ["BUTTON", "SUMMARY", "A"].includes(tag)) return;
-    const actions = { " ": () => this.toggle(), ArrowLeft: () => this.move(-1, event.repeat), ArrowRight: () => this.move(1, event.repeat), Home: () => this.seek(0),
-      End: () => this.seek(this.end), "[": () => this.shiftSpeed(-1), "]": () => this.shiftSpeed(1) };
+    const actions = {
+      " ": () => this.toggle(),
+      ArrowLeft: () => this.move(-1, event.repeat),
+      ArrowRight: () => this.move(1, event.repeat),
+      Home: () => this.seek(0),
+      End: () => this.seek(this.end),
+      "[": () => this.shiftSpeed(-1),
+      "]": () => this.shiftSpeed(1),
+    };
     if (!Object.hasOwn(actions, event.key)) return;
     event.preventDefault();
     event.stopPropagation();

@@ -3,22 +3,32 @@
 const SIZES = { u1: 1, u2: 2, i4: 4, f4: 4 };
 const TYPES = { u2: Uint16Array, i4: Int32Array, f4: Float32Array };
 const MISSING = 255;
-const unpacked = new WeakMap();
+const decoded = new WeakMap();
 
 /** A packed array of the trace as {values, shape}; decoded once, NaN where a u1 array has no value. */
 export function unpack(packed) {
-  let result = unpacked.get(packed);
-  if (!result) unpacked.set(packed, (result = decode(packed)));
+  let result = decoded.get(packed);
+  if (!result) decoded.set(packed, (result = decode(packed)));
   return result;
+}
+
+/** Numbers that never were packed, as an array that `unpack` takes. */
+export function unpacked(values, shape) {
+  const packed = { shape };
+  decoded.set(packed, { values, shape });
+  return packed;
 }
 
 function decode({ dtype, shape, data, lo = 0, hi = 1 }) {
   const size = SIZES[dtype];
-  if (!size) throw new Error(`A packed array has the type "${dtype}"; this player knows ${Object.keys(SIZES).join(", ")}.`);
+  if (!size)
+    throw new Error(`A packed array has the type "${dtype}"; this player knows ${Object.keys(SIZES).join(", ")}.`);
   const bytes = fromBase64(data);
   const count = shape.reduce((a, b) => a * b, 1);
   if (bytes.length !== count * size) {
-    throw new Error(`A packed ${dtype} array of shape [${shape.join(", ")}] needs ${count * size} bytes, got ${bytes.length}.`);
+    throw new Error(
+      `A packed ${dtype} array of shape [${shape.join(", ")}] needs ${count * size} bytes, got ${bytes.length}.`,
+    );
   }
   if (dtype !== "u1") return { values: new TYPES[dtype](bytes.buffer), shape };
   const values = new Float32Array(count);
@@ -38,11 +48,20 @@ export function fromBase64(text) {
   return bytes;
 }
 
-const PICTURES = { " ": "␣", "\n": "↵", "\t": "→", "\u2028": "↵", "\u2029": "↵" }; // characters that the usual fonts of every system have
+// Characters that the usual fonts of every system have.
+const PICTURES = { " ": "␣", "\n": "↵", "\t": "→", "\u2028": "↵", "\u2029": "↵" };
 
 // Characters that are invisible or turn the reading direction: shown by their number.
-const hidden = (c) => c < 32 || (c >= 0x7f && c <= 0xa0) || c === 0xad || c === 0x61c || (c >= 0x200b && c <= 0x200f)
-  || (c >= 0x202a && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c === 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
+const hidden = (c) =>
+  c < 32 ||
+  (c >= 0x7f && c <= 0xa0) ||
+  c === 0xad ||
+  c === 0x61c ||
+  (c >= 0x200b && c <= 0x200f) ||
+  (c >= 0x202a && c <= 0x202e) ||
+  (c >= 0x2060 && c <= 0x206f) ||
+  c === 0xfeff ||
+  (c >= 0xe0000 && c <= 0xe0fff);
 
 function visible(char, keepSpace) {
   if (keepSpace && (char === " " || char === "\n" || char === "\t")) return char;
@@ -54,7 +73,8 @@ function visible(char, keepSpace) {
 
 /** One line in which white space, control and direction characters can be seen, cut at `limit` characters. */
 export function glyphs(text, limit = 40) {
-  let out = "", n = 0;
+  let out = "",
+    n = 0;
   for (const char of text) {
     if (n++ >= limit) return `${out}…`;
     out += visible(char, false);
@@ -88,5 +108,14 @@ export function number(value, unit = "") {
 
 export function seconds(value) {
   if (value === 0) return "0 s";
-  return value < 0.001 ? `${(value * 1e6).toFixed(0)} µs` : value < 1 ? `${(value * 1e3).toFixed(value < 0.1 ? 1 : 0)} ms` : `${value.toFixed(2)} s`;
+  return value < 0.001
+    ? `${(value * 1e6).toFixed(0)} µs`
+    : value < 1
+      ? `${(value * 1e3).toFixed(value < 0.1 ? 1 : 0)} ms`
+      : `${value.toFixed(2)} s`;
+}
+
+export function bytes(value) {
+  const power = value < 1000 ? 0 : Math.min(3, Math.floor(Math.log10(value) / 3));
+  return `${power ? (value / 1000 ** power).toFixed(1) : value} ${["B", "kB", "MB", "GB"][power]}`;
 }

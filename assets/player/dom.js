@@ -2,11 +2,13 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** attributes: by name, those that begin with "on" are listeners; text is the class alone. What stands already is not written again. */
+/** attributes: by name, those that begin with "on" are listeners; text is the class alone. What stands already is not
+ * written again. */
 export function set(node, attributes) {
   for (const [name, value] of Object.entries(typeof attributes === "string" ? { class: attributes } : attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false && node.getAttribute(name) !== String(value)) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== false && node.getAttribute(name) !== String(value))
+      node.setAttribute(name, value === true ? "" : value);
   }
 }
 
@@ -18,10 +20,16 @@ function fill(node, attributes, children) {
 }
 
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
 
 /** A small drawing in the colour of the text: signs for media are missing from many fonts. */
-export const icon = (d) => svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, "aria-hidden": "true" }, svg("path", { d, fill: "currentColor", "fill-rule": "evenodd" }));
+export const icon = (d) =>
+  svg(
+    "svg",
+    { viewBox: "0 0 12 12", width: 12, height: 12, "aria-hidden": "true" },
+    svg("path", { d, fill: "currentColor", "fill-rule": "evenodd" }),
+  );
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -45,7 +53,8 @@ export function sizeCanvas(canvas, w, h, options) {
   return context;
 }
 
-/** Keeps exactly `n` children made by `make` in `parent` visible and returns them; spare ones are hidden, not removed. */
+/** Keeps exactly `n` children made by `make` in `parent` visible and returns them; spare ones are hidden, not
+ * removed. */
 export function pool(parent, n, make) {
   while (parent.childNodes.length < n) parent.append(make());
   const nodes = [...parent.childNodes];
@@ -55,16 +64,24 @@ export function pool(parent, n, make) {
 
 /** A labelled select; `choose` gets the chosen value. */
 export function select(label, options, value, choose) {
-  const box = el("select", { onchange: () => choose(box.value) }, ...options.map(([key, text]) => el("option", { value: key }, text)));
+  const box = el(
+    "select",
+    { onchange: () => choose(box.value) },
+    ...options.map(([key, text]) => el("option", { value: key }, text)),
+  );
   box.value = value;
   return el("label", "dx-select", el("span", {}, label), box);
 }
 
 /** A curve over steps that breaks off where there is no value. */
-export const curve = (values, y) => values.map((v, i) => (v == null ? "" : `${values[i - 1] == null ? "M" : "L"}${i + 0.5},${y(v).toFixed(2)}h0.01`)).join("");
+export const curve = (values, y) =>
+  values
+    .map((v, i) => (v == null ? "" : `${values[i - 1] == null ? "M" : "L"}${i + 0.5},${y(v).toFixed(2)}h0.01`))
+    .join("");
 
 /** A state of the board as the legends show it. */
-export const legend = ({ states }, state, text = states[state].label) => el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
+export const legend = ({ states }, state, text = states[state].label) =>
+  el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
 
 /** How far along an element, from 0 to 1, a pointer is. */
 export function along(node, event) {
@@ -74,8 +91,15 @@ export function along(node, event) {
 
 /** The part of a timeline that has not been played yet is covered by a veil which only moves. */
 export function timeline(run, context, ...drawing) {
-  const veil = el("div", "dx-veil"), hand = el("div", "dx-hand");
-  const node = el("div", { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(along(node, event) * run.length) + 1) }, ...drawing, veil, hand);
+  const veil = el("div", "dx-veil"),
+    hand = el("div", "dx-hand");
+  const node = el(
+    "div",
+    { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(along(node, event) * run.length) + 1) },
+    ...drawing,
+    veil,
+    hand,
+  );
   const show = (t) => (veil.style.transform = hand.style.transform = `translateX(${(100 * t) / run.length}%)`);
   return { node, show };
 }

@@ -1,20 +1,27 @@
 // The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
 
 import { groupNamed } from "./clock.js";
+import { openForks } from "./fork.js";
 import { copy, query, restore } from "./link.js";
-import { mount, mountToolbar as toolbar } from "./player.js";
-import { openDesk } from "./views/fork.js";
-import { answerReceipts } from "./views/receipt.js";
+import { common, load } from "./loader.js";
+import { mount } from "./player.js";
+import { mountToolbar as toolbar } from "./toolbar.js";
 
-const panels = new Map(), waiting = new Map(), ids = new Map(); // by slot; an id names a kept or a recorded run in a link
-const held = new Map(), PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
-let wire = null; // the event stream of the live run
+await common(); // who imports this draws a run at once
+
+const panels = new Map(),
+  waiting = new Map(),
+  ids = new Map(); // by slot; an id names a kept or a recorded run in a link
+const held = new Map(),
+  PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
+let stream = null; // the event stream of the live run
 let view = null; // where a link points, until its players are there
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
 
 function styles() {
   const href = new URL("player.css", import.meta.url).href;
-  if (!document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
+  if (!document.querySelector(`link[href="${href}"]`))
+    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
 /** props: {slot, theme, group?, title?}; theme is theme.json, as text or as an object. */
@@ -35,8 +42,8 @@ export function mountToolbar(element, { theme, group = "main" }) {
 }
 
 /** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */
-export function forker(element, props, submit) {
-  openDesk(read(props.methods), (request) => {
+export function forker(_element, props, submit) {
+  openForks(read(props.methods), (request) => {
     props.value = request;
     submit();
   });
@@ -50,25 +57,45 @@ function players() {
 
 function look() {
   if (!view || !ids.size || players().length < ids.size) return;
-  restore(view, players().map(([, panel]) => panel), groupNamed("main"));
+  restore(
+    view,
+    players().map(([, panel]) => panel),
+    groupNamed("main"),
+  );
   view = null;
 }
 
 /** The link to what the players show: {text} with the whole address, {without: [names]} or null. */
 function link() {
-  const shown = players().map(([slot, panel]) => ({ id: ids.get(slot), axis: panel.axis(groupNamed("main").unit), name: `player ${slot + 1}`, panel }));
-  const found = query(shown, groupNamed("main"), shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"));
+  const shown = players().map(([slot, panel]) => ({
+    id: ids.get(slot),
+    axis: panel.axis(groupNamed("main").unit),
+    name: `player ${slot + 1}`,
+    panel,
+  }));
+  const found = query(
+    shown,
+    groupNamed("main"),
+    shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"),
+  );
   return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
 }
 
-/** The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or {said}. */
+/** The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or
+ * {said}. */
 export function mountShare(element, props, watch, trigger) {
-  const [linkButton, pythonButton] = element.querySelectorAll("button"), field = element.querySelector("textarea");
+  const [linkButton, pythonButton] = element.querySelectorAll("button"),
+    field = element.querySelector("textarea");
   const say = (text) => (element.querySelector("output").textContent = text);
   linkButton.addEventListener("click", () => {
     const made = link();
     if (made?.text) return copy(made.text, field, say);
-    say(made ? `There is no link to ${made.without.join(" and ")}: that run is not kept. Keep it under “Save and open”, or save it as a file.` : "Nothing is shown that a link could lead to.");
+    say(
+      made
+        ? `There is no link to ${made.without.join(" and ")}: that run is not kept. ` +
+            "Keep it under “Save and open”, or save it as a file."
+        : "Nothing is shown that a link could lead to.",
+    );
   });
   pythonButton.addEventListener("click", () => {
     props.value = JSON.stringify({ ask: Date.now() });
@@ -84,14 +111,18 @@ export function mountShare(element, props, watch, trigger) {
 const ahead = (target, { run, seq }) => Boolean(target?.last) && target.last.run === run && seq > target.last.seq + 1;
 
 function route(batch) {
-  const { slot = 0 } = batch, target = panels.get(slot);
+  const { slot = 0 } = batch,
+    target = panels.get(slot);
   if (ahead(target, batch)) {
-    held.set(slot, [...(held.get(slot) ?? []), batch].sort((a, b) => a.seq - b.seq));
+    held.set(
+      slot,
+      [...(held.get(slot) ?? []), batch].sort((a, b) => a.seq - b.seq),
+    );
     return void setTimeout(() => held.get(slot)?.includes(batch) && release(slot, true), PATIENCE);
   }
   if (batch.id) ids.set(slot, batch.id);
   else if (batch.trace || batch.header || batch.state === "queued") ids.delete(slot);
-  if (batch.wire && (target?.last?.run !== batch.run || target.last.seq < batch.seq)) listen(batch.wire);
+  if (batch.stream && (target?.last?.run !== batch.run || target.last.seq < batch.seq)) listen(batch.stream);
   if (!target) waiting.set(slot, [...(waiting.get(slot) ?? []), batch]);
   else if (batch.trace) target.load(batch.trace, batch);
   else target.push(batch);
@@ -100,7 +131,8 @@ function route(batch) {
 
 /** Batches whose turn has come; overdue: those before them did not come, as the player will say. */
 function release(slot, overdue = false) {
-  const target = panels.get(slot), [first, ...rest] = held.get(slot) ?? [];
+  const target = panels.get(slot),
+    [first, ...rest] = held.get(slot) ?? [];
   if (!first || (ahead(target, first) && !overdue)) return;
   held.set(slot, overdue ? [] : rest);
   if (!overdue) route(first);
@@ -109,22 +141,32 @@ function release(slot, overdue = false) {
 
 /** Reads the steps of a live run beside the bus, which is slower; what comes by both is known by its number. */
 function listen(name) {
-  wire?.close();
-  const mine = (wire = new EventSource(new URL(`live/${name}`, document.baseURI)));
+  stream?.close();
+  const mine = (stream = new EventSource(new URL(`live/${name}`, document.baseURI)));
   mine.onmessage = ({ data }) => JSON.parse(data).batches.forEach(route);
   mine.addEventListener("end", () => mine.close());
 }
 
-/** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to empty all panels
-    first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids": {slot: id} for what is shown already. A batch may
-    carry the "id" of its run. */
-export function bus(element, props, watch) {
-  answerReceipts();
+/** Numbers outside the players ask for their receipts by an event: {anchor, receipt, numbers, header}. */
+function answer() {
+  if (document.documentElement.dataset.receipts) return;
+  document.documentElement.dataset.receipts = "here";
+  document.addEventListener("dx-receipt", async ({ detail }) => {
+    const { showReceipt } = await load("receipt");
+    showReceipt(detail);
+  });
+}
+
+/** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to
+ * empty all panels first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids":
+ * {slot: id} for what is shown already. A batch may carry the "id" of its run. */
+export function bus(_element, props, watch) {
+  answer();
   document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {
     const message = props.value ? read(props.value) : {};
     if (message.clear) {
-      wire?.close();
+      stream?.close();
       held.clear();
       waiting.clear();
       ids.clear();

@@ -1,4 +1,5 @@
-// Since which step each final token had been the top guess, by the rules of explorer/hindsight.py; a test compares the two. No DOM.
+// Since which step each final token had been the top guess, by the rules of explorer/figures/hindsight.py; a test
+// compares the two. No DOM.
 
 import { unpack } from "./codec.js";
 
@@ -9,22 +10,43 @@ export function hindsight(run) {
     const { values, shape } = group ? unpack(group.tokens) : { values: [] };
     return new Map(values.length ? group.positions.map((p, i) => [p, values[i * (shape[1] ?? 1)]]).reverse() : []);
   });
-  const used = run.sums.map((sum) => sum.forwards), hidden = (token) => token < 0 || token === run.mask, positions = [];
-  let ahead = false, enough = 0, never = run.widths.at(-1) - run.prompt.length;
+  const used = run.sums.map((sum) => sum.forwards),
+    hidden = (token) => token < 0 || token === run.mask,
+    positions = [];
+  let ahead = false,
+    enough = 0,
+    never = run.widths.at(-1) - run.prompt.length;
   run.history.forEach((writes, position) => {
-    const { step: committed, token } = writes.at(-1), before = writes.at(-2), has = (step) => tops[step].has(position);
+    const { step: committed, token } = writes.at(-1),
+      before = writes.at(-2),
+      has = (step) => tops[step].has(position);
     if (hidden(token)) return;
     const start = before ? Math.min(before.step + !hidden(before.token), committed) : 0;
     let since = committed + 1;
     while (since > start && tops[since - 1].get(position) === token) since--;
     ahead ||= tops.slice(start, committed).some((top) => top.has(position));
     never -= position >= run.prompt.length;
-    const known = since <= committed ? "since" : has(committed) ? "other" : "unknown", found = known === "since";
+    const known = since <= committed ? "since" : has(committed) ? "other" : "unknown",
+      found = known === "since";
     enough = Math.max(enough, used[Math.min(since, committed) + 1]);
-    positions.push({ position, token, committed, known, since: found ? since : null,
-      delay: found ? used[committed + 1] - used[since + 1] : null, earlier: found && since > start && !has(since - 1) });
+    positions.push({
+      position,
+      token,
+      committed,
+      known,
+      since: found ? since : null,
+      delay: found ? used[committed + 1] - used[since + 1] : null,
+      earlier: found && since > start && !has(since - 1),
+    });
   });
-  const delays = positions.flatMap((row) => row.delay ?? []), n = delays.length;
-  return { positions, never: run.canvas === null ? 0 : never, forwards: used.at(-1), enough: ahead ? enough : null,
-    mean: n ? delays.reduce((a, b) => a + b) / n : null, max: n ? Math.max(...delays) : null };
+  const delays = positions.flatMap((row) => row.delay ?? []),
+    n = delays.length;
+  return {
+    positions,
+    never: run.canvas === null ? 0 : never,
+    forwards: used.at(-1),
+    enough: ahead ? enough : null,
+    mean: n ? delays.reduce((a, b) => a + b) / n : null,
+    max: n ? Math.max(...delays) : null,
+  };
 }

@@ -1,6 +1,7 @@
 // Where things go: pure functions of sizes.
 
-/** Columns and cell width of a board of `count` cells in `width` pixels; columns are rounded to a number that is easy to count. */
+/** Columns and cell width of a board of `count` cells in `width` pixels; columns are rounded to a number that is easy
+ * to count. */
 export function grid(width, count, cell, gutter = 34, gap = 3) {
   const room = Math.max(width - gutter, cell.w);
   let columns = Math.max(1, Math.floor((room + gap) / (cell.w + gap)));
@@ -12,10 +13,14 @@ export function grid(width, count, cell, gutter = 34, gap = 3) {
 }
 
 /** The left upper corner of a cell. */
-export const cornerOf = ({ columns, w, gap, gutter, rowHeight }, position) => ({ x: gutter + (position % columns) * (w + gap), y: Math.floor(position / columns) * rowHeight });
+export const cornerOf = ({ columns, w, gap, gutter, rowHeight }, position) => ({
+  x: gutter + (position % columns) * (w + gap),
+  y: Math.floor(position / columns) * rowHeight,
+});
 
 export function cellAt(g, x, y, count) {
-  const column = Math.floor((x - g.gutter) / (g.w + g.gap)), row = Math.floor(y / g.rowHeight);
+  const column = Math.floor((x - g.gutter) / (g.w + g.gap)),
+    row = Math.floor(y / g.rowHeight);
   const position = row * g.columns + column;
   return column < 0 || column >= g.columns || row < 0 || position >= count ? -1 : position;
 }
@@ -24,27 +29,33 @@ export function cellAt(g, x, y, count) {
 export function segments(g, start, end) {
   const out = [];
   for (let row = Math.floor(start / g.columns); row * g.columns < end; row++) {
-    const from = Math.max(start, row * g.columns), to = Math.min(end, (row + 1) * g.columns);
+    const from = Math.max(start, row * g.columns),
+      to = Math.min(end, (row + 1) * g.columns);
     out.push({ row, column: from - row * g.columns, cells: to - from, first: from === start, last: to === end });
   }
   return out;
 }
 
-/** Tidy tree: depth gives the column, leaves get rows in depth-first order, a parent sits midway between its children. */
+/** Tidy tree: depth gives the column, leaves get rows in depth-first order, a parent sits midway between its
+ * children. */
 export function tidy(parents) {
-  const children = parents.map(() => []), roots = [], places = parents.map(() => ({ column: 0, row: 0 }));
+  const children = parents.map(() => []),
+    roots = [],
+    places = parents.map(() => ({ column: 0, row: 0 }));
   parents.forEach((parent, i) => (parent < 0 ? roots : children[parent]).push(i));
   let rows = 0;
   const place = (node, column) => {
     for (const child of children[node]) place(child, column + 1);
-    const first = children[node][0], last = children[node].at(-1);
+    const first = children[node][0],
+      last = children[node].at(-1);
     places[node] = { column, row: first === undefined ? rows++ : (places[first].row + places[last].row) / 2 };
   };
   for (const root of roots) place(root, 0);
   return { places, rows, columns: Math.max(0, ...places.map((p) => p.column + 1)) };
 }
 
-/** Rows of a large tree that stay visible: branches refused at depth 1 fold into their head, then whatever was never reached. */
+/** Rows of a large tree that stay visible: branches refused at depth 1 fold into their head, then whatever was never
+ * reached. */
 export function fold(parents, why, limit = 200) {
   const shown = parents.map(() => true);
   if (parents.length <= limit) return shown;

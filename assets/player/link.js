@@ -2,19 +2,28 @@
 
 import { cursor } from "./clock.js";
 
-/** What to show again, as a query. shown: [{id, run, axis}] in the order of the players; null if nothing is shown, {without} if a run has no id. */
+/** What to show again, as a query. shown: [{id, run, axis}] in the order of the players; null if nothing is shown,
+ * {without} if a run has no id. */
 export function query(shown, { unit, x }, lane) {
   if (!shown.length) return null;
   const without = shown.filter(({ id }) => !id).map(({ name }) => name);
   if (without.length) return { without };
-  const lengths = shown.map(({ axis }) => axis.length), longest = lengths.indexOf(Math.max(...lengths));
-  const inside = shown.findIndex(({ axis }) => axis.length > 1 && axis[axis.length - 1] >= x), lead = inside < 0 ? longest : inside;
-  const ids = shown.map(({ id }) => id), kept = ids.some((id) => /^[0-9a-f]{16,64}$/.test(id));
-  const parts = [[kept ? "run" : "gallery", ids.join(",")], ["step", cursor(shown[lead].axis, x)]];
+  const lengths = shown.map(({ axis }) => axis.length),
+    longest = lengths.indexOf(Math.max(...lengths));
+  const inside = shown.findIndex(({ axis }) => axis.length > 1 && axis[axis.length - 1] >= x),
+    lead = inside < 0 ? longest : inside;
+  const ids = shown.map(({ id }) => id),
+    kept = ids.some((id) => /^[0-9a-f]{16,64}$/.test(id));
+  const parts = [
+    [kept ? "run" : "gallery", ids.join(",")],
+    ["step", cursor(shown[lead].axis, x)],
+  ];
   if (lead) parts.push(["of", lead + 1]);
   if (unit !== "steps") parts.push(["clock", unit]);
   if (lane) parts.push(["lane", lane]);
-  return { text: parts.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&") };
+  return {
+    text: parts.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&"),
+  };
 }
 
 /** Puts players to where a link points. view: {clock?, step?, of?, lane?}; panels in the order of the players. */
@@ -24,7 +33,8 @@ export function restore(view, panels, group) {
   if (view.step !== undefined) panels[(view.of ?? 1) - 1]?.seek(view.step);
 }
 
-/** A text to the clipboard; where the browser forbids it the field with the text is selected instead. Says what it did. */
+/** A text to the clipboard; where the browser forbids it the field with the text is selected instead. Says what it
+ * did. */
 export async function copy(text, field, say) {
   field.value = text;
   field.hidden = false;

@@ -1,18 +1,23 @@
-// What a run has at a place of the clock, and where two outputs part, by the rules of explorer/race.py and explorer/compare.py; tests compare them. No DOM.
+// What a run has at a place of the clock, and where two outputs part, by the rules of explorer/figures/race.py and
+// explorer/figures/compare.py; tests compare them. No DOM.
 
 export const SLACK = 1e-6; // a step that exactly fits a budget is inside it
 const known = new WeakMap();
 
 const hidden = (run, token) => token === undefined || token === null || token < 0 || token === run.mask;
-const endOf = (run, ids) => ids.findIndex((token) => run.eos.has(token)) >>> 0; // beyond every index where there is none
+// Beyond every index where there is none.
+const endOf = (run, ids) => ids.findIndex((token) => run.eos.has(token)) >>> 0;
 
-/** Tokens after 0, 1, ... steps: ids after the prompt and before the first end mark, masks not counted. Goes on where a live run had ended before. */
+/** Tokens after 0, 1, ... steps: ids after the prompt and before the first end mark, masks not counted. Goes on where a
+ * live run had ended before. */
 export function growth(run) {
   if (!known.has(run)) known.set(run, { ids: [], points: [0] });
-  const { ids, points } = known.get(run), first = run.prompt.length;
+  const { ids, points } = known.get(run),
+    first = run.prompt.length;
   for (let t = points.length - 1; t < run.length; t++) {
     run.steps[t].commits?.positions.forEach((position, i) => {
-      const token = run.steps[t].commits.tokens[i], at = position - first;
+      const token = run.steps[t].commits.tokens[i],
+        at = position - first;
       if (token < 0) ids.length = Math.min(ids.length, Math.max(at, 0));
       else if (at >= 0) ids[at] = token;
     });
@@ -26,10 +31,19 @@ export function growth(run) {
   return points;
 }
 
-/** What stands after t steps and what became of it: {steps, forwards, seconds, tokens, remasked, changed, cut, behind, missing}. */
+/** What stands after t steps and what became of it: {steps, forwards, seconds, tokens, remasked, changed, cut, behind,
+ * missing}. */
 export function standing(run, t) {
-  const first = run.prompt.length, [now, last] = [t, run.length].map((at) => run.board(at).slice(first).map((cell) => cell.token));
-  const stop = endOf(run, now), over = endOf(run, last), found = { tokens: 0, remasked: 0, changed: 0, cut: 0, behind: 0 };
+  const first = run.prompt.length,
+    [now, last] = [t, run.length].map((at) =>
+      run
+        .board(at)
+        .slice(first)
+        .map((cell) => cell.token),
+    );
+  const stop = endOf(run, now),
+    over = endOf(run, last),
+    found = { tokens: 0, remasked: 0, changed: 0, cut: 0, behind: 0 };
   now.forEach((token, at) => {
     if (at >= stop || token === null) return;
     found.tokens++;
@@ -37,19 +51,24 @@ export function standing(run, t) {
     if (later) found[later.token < 0 ? "cut" : later.token === run.mask ? "remasked" : "changed"]++;
     else if (at >= over) found.behind++;
   });
-  const missing = last.filter((token, at) => at < over && token !== null && token !== now[at]).length, { forwards, model, method } = run.sums[t];
+  const missing = last.filter((token, at) => at < over && token !== null && token !== now[at]).length,
+    { forwards, model, method } = run.sums[t];
   return { steps: t, forwards, seconds: model + method, ...found, missing };
 }
 
-/** Lane -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/work.py. */
+/** Lane -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/figures/work.py. */
 export function work(run) {
-  const rows = new Map(), once = [];
+  const rows = new Map(),
+    once = [];
   run.steps.forEach(({ lanes = [] }, t) => {
-    const calls = lanes.filter((call) => call.measured !== false), shift = run.axes.seconds[t] - Math.min(...calls.map((call) => call.start));
+    const calls = lanes.filter((call) => call.measured !== false && (call.unit ?? "seconds") === "seconds"),
+      shift = run.axes.seconds[t] - Math.min(...calls.map((call) => call.start));
     calls.forEach(({ lane, start, end }, i) => {
       if (!rows.has(lane)) rows.set(lane, []);
       rows.get(lane).push([start + shift, end + shift]);
-      for (const b of calls.slice(i)) if (b.lane !== lane && b.start < end && start < b.end) once.push([Math.max(start, b.start) + shift, Math.min(end, b.end) + shift]);
+      for (const b of calls.slice(i))
+        if (b.lane !== lane && b.start < end && start < b.end)
+          once.push([Math.max(start, b.start) + shift, Math.min(end, b.end) + shift]);
     });
   });
   return rows.size > 1 ? rows.set("at once", once) : new Map();
@@ -61,7 +80,8 @@ const asked = (run) => run.header.params?.max_new_tokens;
 /** Both outputs for comparison; cut to the length that both reached unless both came to their own end. */
 function comparable(a, b) {
   const themselves = [a, b].every((run) => run.end.output_ids.some((token) => run.eos.has(token)));
-  if (themselves || (asked(a) === asked(b) && [a, b].every((run) => run.end.reason === "complete"))) return { ours: answer(a), theirs: answer(b), limited: false };
+  if (themselves || (asked(a) === asked(b) && [a, b].every((run) => run.end.reason === "complete")))
+    return { ours: answer(a), theirs: answer(b), limited: false };
   const shorter = Math.min(a.end.output_ids.length, b.end.output_ids.length);
   return { ours: answer(a).slice(0, shorter), theirs: answer(b).slice(0, shorter), limited: true };
 }
@@ -74,25 +94,56 @@ const parts = (a, b) => {
 
 /** The token that holds a character of the output, or null where the tokens do not spell the text out. */
 function tokenAt(run, character) {
-  const texts = answer(run).map((token) => run.piece(token).text), whole = texts.join("");
+  const texts = answer(run).map((token) => run.piece(token).text),
+    whole = texts.join("");
   if (!whole.endsWith(run.end.text)) return null;
   let at = 0;
-  for (let left = character + [...whole].length - [...run.end.text].length; at < texts.length && left >= [...texts[at]].length; at++) left -= [...texts[at]].length;
+  for (
+    let left = character + [...whole].length - [...run.end.text].length;
+    at < texts.length && left >= [...texts[at]].length;
+    at++
+  )
+    left -= [...texts[at]].length;
   return at;
 }
 
 /** The main model's tokenizer: ids mean the same in two runs where it is the same. */
 const tokenizer = (run) => run.header.models?.[0]?.tokenizer;
 
-/** The first place where the outputs of two finished runs part: {unit: "token" | "character", at: null (the same), count, ours, theirs,
- * position: of the board or null, limited: compared only as far as both go, respelled: the same text in other tokens}. */
+/** The first place where the outputs of two finished runs part: {unit: "token" | "character", at: null (the same),
+ * count, ours, theirs, position: of the board or null, limited: compared only as far as both go, respelled: the same
+ * text in other tokens}. */
 export function difference(run, other) {
   if (tokenizer(run) && tokenizer(run) === tokenizer(other)) {
-    const { ours, theirs, limited } = comparable(run, other), at = parts(ours, theirs), show = (who, ids) => (at < ids.length ? who.piece(ids[at]).text : "");
+    const { ours, theirs, limited } = comparable(run, other),
+      at = parts(ours, theirs),
+      show = (who, ids) => (at < ids.length ? who.piece(ids[at]).text : "");
     const respelled = at !== null && !limited && run.end.text === other.end.text;
-    return { unit: "token", at, count: theirs.length, ours: show(run, ours), theirs: show(other, theirs), position: at === null ? null : run.prompt.length + at, limited, respelled };
+    return {
+      unit: "token",
+      at,
+      count: theirs.length,
+      ours: show(run, ours),
+      theirs: show(other, theirs),
+      position: at === null ? null : run.prompt.length + at,
+      limited,
+      respelled,
+    };
   }
-  const ours = [...run.end.text], theirs = [...other.end.text], limited = [run, other].some((one) => one.end.reason !== "complete");
-  const cut = limited ? Math.min(ours.length, theirs.length) : Infinity, at = parts(ours.slice(0, cut), theirs.slice(0, cut)), token = at === null ? null : tokenAt(run, at);
-  return { unit: "character", at, count: Math.min(theirs.length, cut), ours: ours[at] ?? "", theirs: theirs[at] ?? "", position: token === null ? null : run.prompt.length + token, limited, respelled: false };
+  const ours = [...run.end.text],
+    theirs = [...other.end.text],
+    limited = [run, other].some((one) => one.end.reason !== "complete");
+  const cut = limited ? Math.min(ours.length, theirs.length) : Infinity,
+    at = parts(ours.slice(0, cut), theirs.slice(0, cut)),
+    token = at === null ? null : tokenAt(run, at);
+  return {
+    unit: "character",
+    at,
+    count: Math.min(theirs.length, cut),
+    ours: ours[at] ?? "",
+    theirs: theirs[at] ?? "",
+    position: token === null ? null : run.prompt.length + token,
+    limited,
+    respelled: false,
+  };
 }

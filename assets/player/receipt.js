@@ -1,9 +1,10 @@
-// How a number was obtained, as rows of words: the formula with this run's numbers put in, what was counted, and the conditions. No DOM.
+// How a number was obtained, as rows of words: the formula with this run's numbers put in, what was counted, and the
+// conditions. No DOM.
 
 import { COUNTED, DEFINITIONS, KINDS, LOST } from "./definitions.js";
 import { standing } from "./race.js";
 
-/** A number as a receipt writes it, as in explorer/definitions.py. */
+/** A number as a receipt writes it, as in explorer/figures/definitions.py. */
 export function shown(name, value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string") return value;
@@ -15,50 +16,159 @@ export const fill = (terms, numbers) => terms.replace(/\{(\w+)\}/g, (_, name) =>
 /** The fields that a number needs (its own if nothing else is said) and the record of the run does not hold. */
 export const lost = (name, { missing }) => (DEFINITIONS[name].needs ?? [name]).filter((field) => missing.has(field));
 
-/** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in explorer/metrics.py. */
+const byRole = (counts) =>
+  Object.entries(counts)
+    .map(([role, n]) => `${n.toLocaleString("en")} ${role}`)
+    .join(" + ") || "0";
+
+/** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in
+ * explorer/figures/metrics.py. */
 export function numbers(run, t) {
-  const { forwards, roles, fed, model, method } = run.sums[t], over = run.end && t === run.length, first = run.prompt.length;
-  const ids = over ? run.end.output_ids : run.board(t).slice(first).map((cell) => cell.token ?? run.mask);
-  const end = ids.findIndex((id) => run.eos.has(id)), masks = ids.filter((id) => id === run.mask).length, behind = end < 0 ? [] : ids.slice(end + 1);
-  const padding = behind.filter((id) => id !== run.mask).length, ends = Number(end >= 0);
-  const bonus = run.steps.slice(0, t).reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === "bonus").length ?? 0), 0);
-  const all = { steps: t, forwards, roles: Object.entries(roles).map(([role, n]) => `${n.toLocaleString("en")} ${role}`).join(" + ") || "0", tokens_fed: fed,
-    tokens: ids.length - masks - padding - ends, ids: ids.length, prompt: first, end_tokens: ends, padding, masks, bonus, model_seconds: model,
-    method_seconds: method, record_seconds: run.end?.record_seconds ?? null, warmup_seconds: run.header.warmup_seconds ?? 0 };
+  const { forwards, others, roles, work, layers, fed, model, method } = run.sums[t],
+    over = run.end && t === run.length,
+    first = run.prompt.length;
+  const ids = over
+    ? run.end.output_ids
+    : run
+        .board(t)
+        .slice(first)
+        .map((cell) => cell.token ?? run.mask);
+  const end = ids.findIndex((id) => run.eos.has(id)),
+    masks = ids.filter((id) => id === run.mask).length,
+    behind = end < 0 ? [] : ids.slice(end + 1);
+  const padding = behind.filter((id) => id !== run.mask).length,
+    ends = Number(end >= 0);
+  const bonus = run.steps
+    .slice(0, t)
+    .reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === "bonus").length ?? 0), 0);
+  const all = {
+    steps: t,
+    target_calls: forwards,
+    draft_calls: others,
+    roles: byRole(roles),
+    work,
+    work_roles: byRole(layers),
+    tokens_fed: fed,
+    tokens: ids.length - masks - padding - ends,
+    ids: ids.length,
+    prompt: first,
+    end_tokens: ends,
+    padding,
+    masks,
+    bonus,
+    model_seconds: model,
+    method_seconds: method,
+    record_seconds: run.end?.record_seconds ?? null,
+    warmup_seconds: run.header.warmup_seconds ?? 0,
+  };
   for (const field of run.missing) for (const name of LOST[field] ?? [field]) if (name in all) all[name] = null;
   return all;
 }
 
 /** The same with what stands at t and what became of it. */
 export function racing(run, t) {
-  const here = standing(run, t), final = standing(run, run.length).tokens;
-  return { ...numbers(run, t), tokens: here.tokens, remasked: here.remasked, changed: here.changed, cut: here.cut, final, kept: final - here.missing };
+  const here = standing(run, t),
+    final = standing(run, run.length).tokens;
+  return {
+    ...numbers(run, t),
+    tokens: here.tokens,
+    remasked: here.remasked,
+    changed: here.changed,
+    cut: here.cut,
+    final,
+    kept: final - here.missing,
+  };
 }
 
-const said = (without, header) => `${header.imported_from ?? "what is left of this run"} does not say: ${without.join(", ").replaceAll("_", " ")}`;
+const said = (without, header) =>
+  `${header.imported_from ?? "what is left of this run"} does not say: ${without.join(", ").replaceAll("_", " ")}`;
 
 /** A receipt of one of the player's own numbers; `at`: where it was taken, in words. */
 export function receipt(name, value, run, known, at) {
-  const { label, kind = "measured", formula, terms = "", counts = [], note = "" } = DEFINITIONS[name], without = lost(name, run);
-  if (without.length) return compose({ label, kind, value: "not recorded", formula, note: said(without, run.header), at }, known, run.header);
+  const { label, kind = "measured", formula, terms = "", counts = [], note = "" } = DEFINITIONS[name],
+    without = lost(name, run);
+  if (without.length)
+    return compose(
+      { label, kind, value: "not recorded", formula, note: said(without, run.header), at },
+      known,
+      run.header,
+    );
   return compose({ label, kind, value, formula, terms: fill(terms, known), counts, note, at }, known, run.header);
 }
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 
 export const ofModel = ({ name, parameters, dtype, device = "cpu", threads = 1 }) =>
-  [name, parameters && `${COMPACT.format(parameters)} parameters`, dtype, device, threads && `${threads} thread${threads > 1 ? "s" : ""}`].filter(Boolean).join(", ");
+  [
+    name,
+    parameters && `${COMPACT.format(parameters)} parameters`,
+    dtype,
+    device,
+    threads && `${threads} thread${threads > 1 ? "s" : ""}`,
+  ]
+    .filter(Boolean)
+    .join(", ");
 
-const modelRow = (m) => [`model (${m.role})`, `${ofModel(m)}${m.revision ? `, revision ${m.revision}` : ""}; weights sha256 ${m.sha256 || "not recorded"}`];
+const modelRow = (m) => [
+  `model (${m.role})`,
+  `${ofModel(m)}${m.revision ? `, revision ${m.revision}` : ""}; weights sha256 ${m.sha256 || "not recorded"}`,
+];
 
-/** {title, kind, about, sections: [[heading, rows of [name, text]]]} from the facts of a number, the numbers of its run and the run's header. */
+/** {title, kind, about, sections: [[heading, rows of [name, text]]]} from the facts of a number, the numbers of its run
+ * and the run's header. */
 export function compose({ label, kind, value, formula, terms = "", counts = [], note = "", at = "" }, known, header) {
-  const how = [["formula", formula], ...(terms ? [["here", `${terms}${kind === "measured" && !/[−÷+×]/.test(terms) ? "" : ` = ${value}`}`]] : []), ...(at ? [["taken", at]] : []), ...(note ? [["holds", note]] : [])];
+  const how = [
+    ["formula", formula],
+    ...(terms ? [["here", `${terms}${kind === "measured" && !/[−÷+×]/.test(terms) ? "" : ` = ${value}`}`]] : []),
+    ...(at ? [["taken", at]] : []),
+    ...(note ? [["holds", note]] : []),
+  ];
   const rows = [...new Map(counts.flatMap((group) => COUNTED[group]).map((row) => [row[0], row])).values()];
-  const counted = rows.map(([what, name, yes]) => [what, `${yes ? "✓ counted" : "✗ not counted"}${name ? `; ${shown(name, known[name])} ${at ? "so far" : "in this run"}` : ""}`]);
-  const { models = [], machine, seed, detail, versions = {}, started_at, warmup_seconds = 0, params = {}, missing = [] } = header, held = (field, text) => (missing.includes(field) ? "not recorded" : text);
-  const under = [...models.map(modelRow), ["machine", machine], ["seed", held("seed", String(seed))], ["batch", "1"], ["warm-up", held("warmup_seconds", `${shown("_seconds", warmup_seconds)}, not counted`)],
-    ["recorded", `${started_at}, at detail ‘${detail}’`], ["parameters", held("params", Object.entries(params).map(([name, one]) => `${name} ${one}`).join(", ") || "none")],
-    ["libraries", Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ") || "not recorded"]];
-  return { title: `${label}: ${value}`, kind, about: KINDS[kind], sections: [["How", how], ...(counted.length ? [["What is counted", counted]] : []), ["Under which conditions", under]] };
+  const amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? "so far" : "in this run"}` : "");
+  const counted = rows.map(([what, name, yes]) => [what, `${yes ? "✓ counted" : "✗ not counted"}${amount(name)}`]);
+  const {
+      models = [],
+      machine,
+      seed,
+      detail,
+      versions = {},
+      started_at,
+      warmup_seconds = 0,
+      params = {},
+      missing = [],
+    } = header,
+    held = (field, text) => (missing.includes(field) ? "not recorded" : text);
+  const under = [
+    ...models.map(modelRow),
+    ["machine", machine],
+    ["seed", held("seed", String(seed))],
+    ["batch", "1"],
+    ["warm-up", held("warmup_seconds", `${shown("_seconds", warmup_seconds)}, not counted`)],
+    ["recorded", `${started_at}, at detail ‘${detail}’`],
+    [
+      "parameters",
+      held(
+        "params",
+        Object.entries(params)
+          .map(([name, one]) => `${name} ${one}`)
+          .join(", ") || "none",
+      ),
+    ],
+    [
+      "libraries",
+      Object.entries(versions)
+        .map(([name, version]) => `${name} ${version}`)
+        .join(", ") || "not recorded",
+    ],
+  ];
+  return {
+    title: `${label}: ${value}`,
+    kind,
+    about: KINDS[kind],
+    sections: [
+      ["How", how],
+      ...(counted.length ? [["What is counted", counted]] : []),
+      ["Under which conditions", under],
+    ],
+  };
 }

@@ -1,28 +1,40 @@
-// One run as the views read it: checked header, running sums, the board after any number of steps. No DOM, no metric beyond sums.
+// One run as the views read it: checked header, running sums, the board after any number of steps. No DOM, no metric
+// beyond sums.
 
 import { unpack } from "./codec.js";
+import { upgraded } from "./upgrade.js";
 
-const SCHEMA = 1;
-const STATES = new Map([["accepted", "accepted"], ["bonus", "bonus"], ["forced", "forced"]]);
+const SCHEMA = 2;
+const STATES = new Map([
+  ["accepted", "accepted"],
+  ["bonus", "bonus"],
+  ["forced", "forced"],
+]);
 const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought
 
 export function checkHeader(header) {
   if (!header || typeof header !== "object") throw new Error("This is not a trace: it has no header.");
-  if (header.schema !== SCHEMA) throw new Error(`This trace has schema version ${header.schema ?? "(none)"}; this player reads version ${SCHEMA}.`);
+  if (header.schema !== SCHEMA)
+    throw new Error(`This trace has schema version ${header.schema ?? "(none)"}; this player reads version ${SCHEMA}.`);
 }
 
+/** A trace, decoded and in the newest form, from an object or JSON text of any version that is known. */
 export function parseTrace(trace) {
-  if (typeof trace !== "string") return trace;
+  if (typeof trace !== "string") return upgraded(trace);
+  let read;
   try {
-    return JSON.parse(trace);
+    read = JSON.parse(trace);
   } catch (error) {
     throw new Error(`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
   }
+  return upgraded(read);
 }
 
-/** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a "gap". */
+/** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a
+ * "gap". */
 export function order(last, batch) {
-  if (!last || last.run !== batch.run) return batch.header || batch.state === "queued" || batch.seq === 0 ? "start" : "gap";
+  if (!last || last.run !== batch.run)
+    return batch.header || batch.state === "queued" || batch.seq === 0 ? "start" : "gap";
   if (batch.seq <= last.seq) return "old";
   return batch.seq === last.seq + 1 ? "next" : "gap";
 }
@@ -41,8 +53,9 @@ export class Run {
     this.steps = [];
     this.end = null;
     this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
-    this.axes = { steps: [0], forwards: [0], seconds: [0] };
-    this.sums = [{ forwards: 0, roles: {}, fed: 0, model: 0, method: 0 }];
+    this.target = header.models?.[0]?.role ?? null; // the model that was picked: its calls make the clock
+    this.axes = { steps: [0], forwards: [0], seconds: [0], work: [0] };
+    this.sums = [{ forwards: 0, others: 0, roles: {}, work: 0, layers: {}, fed: 0, model: 0, method: 0 }];
     this.widths = [this.canvas ?? this.prompt.length];
     this.widest = this.widths[0];
     this.history = [];
@@ -71,27 +84,46 @@ export class Run {
 
   addSteps(steps = []) {
     for (const step of steps) {
-      if (step.index !== this.length) throw new Error(`Step ${this.length} is missing: step ${step.index} came instead.`);
+      if (step.index !== this.length)
+        throw new Error(`Step ${this.length} is missing: step ${step.index} came instead.`);
       this.steps.push(step);
       this.#sum(step);
       this.#commit(step);
       this.#scores(step);
-      for (const [name, group] of Object.entries(step)) if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
+      for (const [name, group] of Object.entries(step))
+        if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
       for (const { kind } of step.spans ?? []) if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
     }
   }
 
   #sum(step) {
-    const { forwards, roles, fed, model, method } = this.sums[this.length - 1];
-    const next = { forwards, roles: { ...roles }, fed: fed + step.tokens_fed, model: model + step.model_seconds, method: method + step.method_seconds };
+    const { forwards, others, roles, work, layers, fed, model, method } = this.sums[this.length - 1];
+    const next = {
+      forwards,
+      others,
+      roles: { ...roles },
+      work,
+      layers: { ...layers },
+      fed: fed + step.tokens_fed,
+      model: model + step.model_seconds,
+      method: method + step.method_seconds,
+    };
     for (const [role, n] of Object.entries(step.forwards)) {
       next.roles[role] = (next.roles[role] ?? 0) + n;
-      next.forwards += n;
+      next[this.target === null || role === this.target ? "forwards" : "others"] += n;
+    }
+    for (const [role, n] of Object.entries(step.work ?? {})) {
+      next.layers[role] = (next.layers[role] ?? 0) + n;
+      next.work += n;
     }
     this.sums.push(next);
     this.axes.steps.push(this.length);
-    for (const [unit, place] of [["forwards", next.forwards], ["seconds", next.model + next.method]]) {
-      if (this.missing.has(unit === "forwards" ? unit : "model_seconds")) continue; // no place on that clock
+    for (const [unit, place] of [
+      ["forwards", next.forwards],
+      ["seconds", next.model + next.method],
+      ["work", next.work],
+    ]) {
+      if (this.missing.has(unit === "seconds" ? "model_seconds" : unit)) continue; // no place on that clock
       this.axes[unit].push(Math.max(place, this.axes[unit].at(-1) + TIE));
     }
   }
@@ -101,7 +133,13 @@ export class Run {
     const write = (position, entry) => (this.history[position] ??= []).push(entry);
     commits?.positions.forEach((position, i) => {
       const token = commits.tokens[i];
-      const entry = { step: index, token, cause: commits.causes[i], probability: commits.probabilities?.[i] ?? null };
+      const entry = {
+        step: index,
+        token,
+        cause: commits.causes[i],
+        author: commits.authors?.[i] ?? "",
+        probability: commits.probabilities?.[i] ?? null,
+      };
       if (token < 0) {
         for (let behind = position; behind < width; behind++) write(behind, entry);
         width = Math.min(width, position);
@@ -121,11 +159,20 @@ export class Run {
     for (const lane of step.scores ?? []) {
       const fixed = lane.unit === "probability";
       let seen = this.lanes.get(lane.name);
-      if (!seen) this.lanes.set(lane.name, (seen = { unit: lane.unit, lo: fixed ? 0 : Infinity, hi: fixed ? 1 : -Infinity, threshold: null }));
+      if (!seen)
+        this.lanes.set(
+          lane.name,
+          (seen = { unit: lane.unit, lo: fixed ? 0 : Infinity, hi: fixed ? 1 : -Infinity, threshold: null }),
+        );
       if (lane.threshold !== undefined && lane.threshold !== null) seen.threshold = lane.threshold;
       if (fixed) continue;
       let { lo = 0, hi = 1, dtype } = lane.values;
-      if (dtype !== "u1") for (const value of (lo = Infinity, hi = -Infinity, unpack(lane.values).values)) (lo = Math.min(lo, value)), (hi = Math.max(hi, value));
+      if (dtype !== "u1") [lo, hi] = [Infinity, -Infinity];
+      if (dtype !== "u1")
+        for (const value of unpack(lane.values).values) {
+          lo = Math.min(lo, value);
+          hi = Math.max(hi, value);
+        }
       seen.lo = Math.min(seen.lo, lo);
       seen.hi = Math.max(seen.hi, hi);
     }
@@ -139,7 +186,8 @@ export class Run {
   written(position, t) {
     const entries = this.history[position];
     if (!entries) return null;
-    let low = 0, high = entries.length;
+    let low = 0,
+      high = entries.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (entries[middle].step < t) low = middle + 1;
@@ -178,8 +226,8 @@ export class Run {
     return Number.isInteger(step) && t > step && position >= first && position <= last;
   }
 
-  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?, marked?}, up to the first end mark; the position `marked` is a
-   * part of its own. */
+  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?, marked?}, up to the first
+   * end mark; the position `marked` is a part of its own. */
   text(t, marked = -1) {
     const parts = [];
     for (const { position, token, entry } of this.board(t).slice(this.prompt.length)) {
@@ -187,8 +235,10 @@ export class Run {
       const kind = end ? "end" : token === null ? "hole" : entry?.step === t - 1 ? "new" : "old";
       const piece = token === null ? null : this.piece(token);
       const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
-      const last = parts[parts.length - 1], wrong = this.wrong(position, t);
-      if (last?.kind === kind && Boolean(last.wrong) === wrong && !last.marked && position !== marked) last.text += text;
+      const last = parts[parts.length - 1],
+        wrong = this.wrong(position, t);
+      if (last?.kind === kind && Boolean(last.wrong) === wrong && !last.marked && position !== marked)
+        last.text += text;
       else parts.push({ text, kind, ...(wrong && { wrong }), ...(position === marked && { marked: true }) });
       if (end) break;
     }
@@ -198,7 +248,11 @@ export class Run {
   /** Tokens gained at cursor t: ids after the prompt and before the first end mark, masks not counted. */
   tokens(t) {
     const done = this.end && t === this.length;
-    const ids = done ? this.end.output_ids : this.board(t).slice(this.prompt.length).map((cell) => cell.token);
+    const ids = done
+      ? this.end.output_ids
+      : this.board(t)
+          .slice(this.prompt.length)
+          .map((cell) => cell.token);
     let n = 0;
     for (const id of ids) {
       if (this.eos.has(id)) break;
@@ -228,12 +282,19 @@ export class Run {
     const group = this.steps[index]?.candidates;
     const row = group ? group.positions.indexOf(position) : -1;
     if (row < 0) return null;
-    const tokens = unpack(group.tokens), probabilities = unpack(group.probabilities).values, k = tokens.shape[1] ?? 1;
-    return Array.from({ length: k }, (_, i) => ({ token: tokens.values[row * k + i], probability: probabilities[row * k + i] }));
+    const tokens = unpack(group.tokens),
+      probabilities = unpack(group.probabilities).values,
+      k = tokens.shape[1] ?? 1;
+    return Array.from({ length: k }, (_, i) => ({
+      token: tokens.values[row * k + i],
+      probability: probabilities[row * k + i],
+    }));
   }
 
-  /** True if any step so far fills the group `name`. */
+  /** True if any step so far fills the group `name`. Two words more: "masked", a board that begins masked, and "end", a
+   * run that is over. */
   has(name) {
-    return this.groups.has(name);
+    if (name === "end") return this.end !== null;
+    return name === "masked" ? this.canvas !== null : this.groups.has(name);
   }
 }

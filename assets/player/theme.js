@@ -2,21 +2,29 @@
 
 const LEVELS = 32;
 
-const declare = (theme, mode) => [
-  `color-scheme:${mode};--dx-mode:${mode}`,
-  ...Object.entries(theme.surface[mode]).map(([name, value]) => `--${name}:${value}`),
-  ...Object.entries(theme.states).flatMap(([state, look]) => Object.entries(look[mode]).map(([part, value]) => `--${state}-${part}:${value}`)),
-  ...theme.options[mode].flatMap(({ fill, text }, i) => [`--option${i}-fill:${fill}`, `--option${i}-text:${text}`]),
-  ...Object.entries(theme.spans[mode]).map(([kind, value]) => `--span-${kind}:${value}`),
-  `--ramp:linear-gradient(90deg,${theme.heat[mode].join(",")})`,
-].join(";");
+const declare = (theme, mode) =>
+  [
+    `color-scheme:${mode};--dx-mode:${mode}`,
+    ...Object.entries(theme.surface[mode]).map(([name, value]) => `--${name}:${value}`),
+    ...Object.entries(theme.states).flatMap(([state, look]) =>
+      Object.entries(look[mode]).map(([part, value]) => `--${state}-${part}:${value}`),
+    ),
+    ...theme.options[mode].flatMap(({ fill, text }, i) => [`--option${i}-fill:${fill}`, `--option${i}-text:${text}`]),
+    ...Object.entries(theme.spans[mode]).map(([kind, value]) => `--span-${kind}:${value}`),
+    `--ramp:linear-gradient(90deg,${theme.heat[mode].join(",")})`,
+  ].join(";");
 
 /** Light by default; dark by the system's wish, except inside a Gradio page, where its `dark` class alone decides. */
 export function themeCss(theme) {
-  const light = declare(theme, "light"), dark = declare(theme, "dark");
-  const states = Object.entries(theme.states).map(([state, { border }]) =>
-    `.dx [data-s="${state}"]{--fill:var(--${state}-fill);--ink:var(--${state}-text);--edge:var(--${state}-line);--style:${border}}`);
-  return `.dx{${light}}@media(prefers-color-scheme:dark){.dx:not(.gradio-container .dx,.light .dx){${dark}}}.dark .dx,.dx.dark{${dark}}${states.join("")}`;
+  const light = declare(theme, "light"),
+    dark = declare(theme, "dark");
+  const states = Object.entries(theme.states).map(
+    ([state, { border }]) =>
+      `.dx [data-s="${state}"]{--fill:var(--${state}-fill);--ink:var(--${state}-text);` +
+      `--edge:var(--${state}-line);--style:${border}}`,
+  );
+  const wish = `@media(prefers-color-scheme:dark){.dx:not(.gradio-container .dx,.light .dx){${dark}}}`;
+  return `.dx{${light}}${wish}.dark .dx,.dx.dark{${dark}}${states.join("")}`;
 }
 
 export function installTheme(theme) {
@@ -42,7 +50,8 @@ export function luminance(rgb) {
 export function ramp(theme, mode) {
   const stops = theme.heat[mode].map(rgbOf);
   return Array.from({ length: LEVELS }, (_, level) => {
-    const place = (level / (LEVELS - 1)) * (stops.length - 1), i = Math.min(Math.floor(place), stops.length - 2);
+    const place = (level / (LEVELS - 1)) * (stops.length - 1),
+      i = Math.min(Math.floor(place), stops.length - 2);
     const rgb = stops[i].map((c, channel) => Math.round(c + (stops[i + 1][channel] - c) * (place - i)));
     return { rgb, fill: `rgb(${rgb.join(",")})`, text: luminance(rgb) > 0.179 ? "#000" : "#fff" };
   });

@@ -1,4 +1,5 @@
-"""A decoding method of your own: sample from left to right, but only tokens that are not much less likely than the best one.
+"""A decoding method of your own: sample from left to right, but only tokens that are not much less likely than the best
+one.
 
     decoding-explorer run --method-file my.py --prompt "sort: Mia, Leo, Ada"     its text in the terminal
     decoding-explorer sweep --method-file my.py --model tiny-ar-l --task sort    its quality
@@ -7,7 +8,7 @@
 Change the rule in the two lines marked HERE. Everything else tells the page what to draw.
 """
 
-from engines.kit import Float, LaneInfo, draw, entropy, law, max_new_tokens, method
+from engines.kit import Float, LaneInfo, draw, entropy, distribution, max_new_tokens, method
 
 
 @method(
@@ -16,29 +17,31 @@ from engines.kit import Float, LaneInfo, draw, entropy, law, max_new_tokens, met
     family="own",
     paper="",
     summary="Samples among the tokens that have at least a given part of the best one's probability.",
-    needs="causal",  # the kind of model: masked, causal, block or seq2seq
+    needs="causal",  # the kind of model: masked, causal, layered, block or seq2seq
     params=[
         max_new_tokens(),
         Float("temperature", 1.0, 0.0, 2.0, step=0.05, sees="0 always takes the best token."),
         Float("part", 0.2, 0.0, 1.0, sees="Higher leaves fewer tokens to draw from; 1 is greedy."),
     ],
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
-    lanes={"entropy": LaneInfo("nats", "Entropy of the model's law for this token.")},
+    lanes={"entropy": LaneInfo("nats", "Entropy of the model's distribution for this token.")},
 )
 def decode(model, prompt, p, run):
     ids, end = prompt, len(prompt) + p.max_new_tokens
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
-        z = model.extend(ids[cache.length :], cache, last_only=True).logits  # [1, V]: one forward, counted and timed for you
-        probabilities = law(z[0], p.temperature)  # [V]
+        # [1, V]: one forward, counted and timed for you
+        z = model.extend(ids[cache.length :], cache, last_only=True).logits
+        probabilities = distribution(z[0], p.temperature)  # [V]
         allowed = probabilities >= p.part * probabilities.max()  # HERE: which tokens may be drawn ...
         token = draw(probabilities * allowed, run.rng)  # HERE: ... and which one is; run.rng makes equal seeds equal
         at = [len(ids)]
         ids = [*ids, token]
         edit = yield run.step(  # one step after every forward
-            commits=(at, [token], "sampled", [float(probabilities[token])]),  # positions, tokens, why, with which probability
+            # positions, tokens, why, with which probability
+            commits=(at, [token], "sampled", [float(probabilities[token])]),
             scores=lambda: {"entropy": (at, entropy(z))},  # lambdas are called only when somebody looks
             candidates=lambda: (at, z),
             note=f"{int(allowed.sum())} tokens were left to draw from.",
         )
-        ids = run.steer(edit, ids, cache)  # what a person changed meanwhile: this is what makes a fork work
+        ids = run.apply_edit(edit, ids, cache)  # what a person changed meanwhile: this is what makes a fork work

@@ -16,7 +16,7 @@ from engines.kit import Float, LaneInfo, mask_positions, max_new_tokens, method,
     family="own",
     paper="",
     summary="Writes every token whose probability reaches the threshold, and always the surest one.",
-    needs="masked",  # the kind of model: masked, causal, block or seq2seq
+    needs="masked",  # the kind of model: masked, causal, layered, block or seq2seq
     params=[max_new_tokens(), Float("threshold", 0.9, 0.0, 1.0, sees="Lower writes more tokens in one forward.")],
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
     lanes={"confidence": LaneInfo("probability", "Probability of the most likely token at each masked position.")},
@@ -31,10 +31,11 @@ def decode(model, prompt, p, run):
         ready |= sure == sure.max()  # HERE: ... and never none, or it would not end
         x[masks[ready]] = best[ready]
         edit = yield run.step(  # one step after every forward
-            commits=(masks[ready], best[ready], "threshold", sure[ready]),  # positions, tokens, why, with which probability
+            # positions, tokens, why, with which probability
+            commits=(masks[ready], best[ready], "threshold", sure[ready]),
             scores=lambda: {"confidence": (masks, sure)},  # lambdas are called only when somebody looks
             thresholds={"confidence": p.threshold},
             candidates=lambda: (masks, z),
             note=f"{int(ready.sum())} of {len(masks)} open positions are written.",
         )
-        x = run.steer(edit, x)  # what a person changed meanwhile: this is what makes a fork work
+        x = run.apply_edit(edit, x)  # what a person changed meanwhile: this is what makes a fork work

@@ -1,8 +1,9 @@
-"""Fork a recorded run: the same method, model, prompt, parameters and seed are run again up to a step, and go on from there with a change.
+"""Fork a recorded run: the same method, model, prompt, parameters and seed are run again up to a step, and go on from
+there with a change.
 
-Nothing is restored from the recording. The run is deterministic, so running it again gives the state of every method, whatever it keeps; the
-replayed steps are held against the recorded ones, and where they differ (other weights, another number type, another machine) the fork says so.
-"""
+Nothing is restored from the recording. The run is deterministic, so running it again gives the state of every method,
+whatever it keeps; the replayed steps are held against the recorded ones, and where they differ (other weights, another
+number type, another machine) the fork says so."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from typing import Any
 import msgspec
 
 from engines.core.errors import UserError
-from engines.core.events import Detail, Edit, Header, Origin, Trace
 from engines.core.params import LENGTH
 from engines.core.registry import get_method
 from engines.core.replay import Replay
 from engines.core.roles import assign_roles, roles_for
 from engines.core.run import MAX_STEPS, Run, stream
+from engines.core.trace import Detail, Edit, Header, Origin, Trace
 
 
 def stream_fork(
@@ -33,17 +34,24 @@ def stream_fork(
     max_steps: int = MAX_STEPS,
     max_seconds: float | None = None,
 ) -> Run:
-    """A fork of `trace` after `step` of its steps (0: before the first one), as an iterator of steps. `next` replays first, then goes on.
+    """A fork of `trace` after `step` of its steps (0: before the first one), as an iterator of steps. `next` replays
+    first, then goes on.
 
-    edit: tokens to force, forbid or hide again. method: another method for the same kind of model, which begins anew from the board there. params: new
-    values for the method, or the parameters of the new one. model: as in `run`; by default the trace's models by their names. Raises UserError.
-    """
+    edit: tokens to force, forbid or hide again. method: another method for the same kind of model, which begins anew
+    from the board there. params: new values for the method, or the parameters of the new one. model: as in `run`; by
+    default the trace's models by their names. Raises UserError."""
     change = msgspec.structs.replace(edit or Edit(), method=method or (edit.method if edit else ""))
     change.params = {**change.params, **(params or {})}
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= len(trace.steps):
-        raise UserError(f"step={str(step)[:40]} cannot be forked; this run has {len(trace.steps)} steps, give a whole number from 0 to {len(trace.steps)}.")
+        raise UserError(
+            f"step={str(step)[:40]} cannot be forked; this run has {len(trace.steps)} steps, give a whole number from "
+            f"0 to {len(trace.steps)}."
+        )
     if trace.steps and all(one.commits is None for one in trace.steps):
-        raise UserError("this trace was recorded without its tokens (detail=none), so a replay could not be checked; record it with detail=light or full.")
+        raise UserError(
+            "this trace was recorded without its tokens (detail=none), so a replay could not be checked; record it "
+            "with detail=light or full."
+        )
     h, changed = trace.header, change != Edit()
     slug, given = h.method, h.params
     models = assign_roles(get_method(h.method).info, models_of(h) if model is None else model)
@@ -89,8 +97,8 @@ def digest(trace: Trace) -> str:
 
 
 def models_of(header: Header) -> dict[str, Any]:
-    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it. Raises UserError where one is not
-    known here."""
+    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it. Raises
+    UserError where one is not known here."""
     from engines.models import zoo
 
     roles, known = get_method(header.method).info.needs, {m.name for m in zoo.list_models()}
@@ -100,7 +108,8 @@ def models_of(header: Header) -> dict[str, Any]:
             continue  # of a method that took over later
         if record.name not in known:
             raise UserError(
-                f"this run was made with the model '{record.name[:80]}', which is not available here; the models here are {', '.join(sorted(known))}."
+                f"this run was made with the model '{record.name[:80]}', which is not available here; the models here "
+                f"are {', '.join(sorted(known))}."
             )
         found[record.role] = zoo.load_model(record.name, **record.loading)
     return found
@@ -110,5 +119,7 @@ def _passed_on(before: str, after: str, models: Mapping[str, Any]) -> dict[str, 
     """The models of one method for the roles of another. Raises UserError where the two need other kinds."""
     a, b = get_method(before).info, get_method(after).info
     if a.kind != b.kind:
-        raise UserError(f"'{after}' needs a {b.kind} model and this run has a {a.kind} one; switch to a method for {a.kind} models.")
+        raise UserError(
+            f"'{after}' needs a {b.kind} model and this run has a {a.kind} one; switch to a method for {a.kind} models."
+        )
     return roles_for(b, models[a.role], models)

@@ -1,4 +1,5 @@
-"""`from engines.core.lazy import torch`: torch, imported at its first use, so that listing methods or starting the page never waits for it."""
+"""`from engines.core.lazy import torch`: torch, imported at its first use, so that listing methods or starting the page
+never waits for it."""
 
 from __future__ import annotations
 

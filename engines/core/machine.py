@@ -1,4 +1,5 @@
-"""The machine in words: its processor's or accelerator's own name, because the same code gives other ratios on another one."""
+"""The machine in words: its processor's or accelerator's own name, because the same code gives other ratios on another
+one."""
 
 from __future__ import annotations
 
@@ -16,12 +17,26 @@ CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def processor() -> str:
-    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; the kind alone where there is none."""
+    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; the kind alone where
+    there is none."""
     name, kind = "", platform.machine()
     if CPUINFO.is_file():  # Linux
-        name = next((line.partition(":")[2] for line in CPUINFO.read_text(errors="replace").splitlines() if line.startswith("model name")), "")
+        name = next(
+            (
+                line.partition(":")[2]
+                for line in CPUINFO.read_text(errors="replace").splitlines()
+                if line.startswith("model name")
+            ),
+            "",
+        )
     elif platform.system() == "Darwin":
-        asked = subprocess.run(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, timeout=5, check=False)
+        asked = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
         name = asked.stdout
     name = " ".join((name or platform.processor()).split())[:80]
     return f"{name} ({kind})" if name and name != kind else kind

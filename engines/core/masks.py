@@ -1,10 +1,12 @@
-"""Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule commits."""
+"""Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule
+commits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
+from engines.core.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,6 +17,17 @@ def mask_positions(x: Tensor, mask_id: int) -> Tensor:
     return (x == mask_id).nonzero()[:, 0]
 
 
+def on_board(values: Tensor, positions: Tensor, length: int) -> Tensor:
+    """Values [m] at their positions of a board, -inf elsewhere, [length].
+
+    LLaDA's and Dream's loops rank and draw positions on the whole board. Sure positions are often *equal* in float32,
+    and which of equal values torch.topk takes depends on all that it is given, so ours is given the same.
+    """
+    board = values.new_full((length,), -torch.inf)
+    board[positions] = values
+    return board
+
+
 def block_of(position: int, start: int, length: int, end: int) -> tuple[int, int]:
     """The block [a, b) that holds a position, blocks of `length` counted from `start`, the last one cut at `end`."""
     a = start + (position - start) // length * length
@@ -22,7 +35,8 @@ def block_of(position: int, start: int, length: int, end: int) -> tuple[int, int
 
 
 def transfer_schedule(masks: int, steps: int) -> list[int]:
-    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the remainder to the first (LLaDA, linear schedule)."""
+    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the remainder to the first (LLaDA,
+    linear schedule)."""
     return [masks // steps + (i < masks % steps) for i in range(steps)]
 
 

@@ -1,18 +1,35 @@
-"""What a method declares. One decorated generator per paper; the registry finds it, the driver runs it, the page reads its declaration."""
+"""What a method declares. One decorated generator per paper; the registry finds it, the driver runs it, the page reads
+its declaration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from engines.core.events import Edit, Step, Unit
-from engines.core.params import Param, Params
+from engines.core.kinds import KINDS
+from engines.core.params import Param, Params, resolve
+from engines.core.trace import Edit, Step, Unit
 
-ModelKind = Literal["causal", "masked", "block", "seq2seq"]
-GROUPS = frozenset({"commits", "scores", "candidates", "tree", "branches", "spans", "lanes", "routing", "choice", "media", "memory", "facts", "note"})
+GROUPS = frozenset(
+    {
+        "commits",
+        "scores",
+        "candidates",
+        "tree",
+        "branches",
+        "spans",
+        "lanes",
+        "routing",
+        "choice",
+        "media",
+        "memory",
+        "facts",
+        "note",
+    }
+)
 Decode = Callable[..., Generator[Step, Edit | None, None]]
 
 
@@ -23,21 +40,36 @@ class LaneInfo(msgspec.Struct, frozen=True):
     meaning: str
 
 
+@dataclass(frozen=True)
+class PartNeed:
+    """A trained part of the picked model that a method asks for in `needs`."""
+
+    name: str
+
+
+def part(name: str) -> PartNeed:
+    """In `needs`: the part of that name which was trained for the picked model (`engines.models.parts`), such as
+    `needs={"target": "layered", "head": part("kangaroo")}`; the method finds it as `models.head`."""
+    return PartNeed(name)
+
+
 class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration: everything the page, the command line and the docs say about a method.
 
-    `needs` maps model roles to kinds; the first role is the model a person picks, the others come from its companions.
+    `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
+    come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
-    `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all others on its kind of model compare with.
-    `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty for those that ship.
-    """
+    `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all others on its
+    kind of model compare with. `paths`: parameters under which it writes several continuations at once; empty where it
+    always does, None where it never does. `file`, `version`: the local file that it was loaded from and the sha256 of
+    its text; empty for those that ship."""
 
     slug: str
     title: str
     family: str
     paper: str
     summary: str
-    needs: dict[str, ModelKind]
+    needs: dict[str, str]
     params: tuple[Param, ...]
     emits: frozenset[str]
     lanes: dict[str, LaneInfo] = {}
@@ -46,6 +78,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     curve: tuple[str, tuple[float, ...]] | None = None
     code: str = ""
     departures: str = "none"
+    paths: dict[str, Any] | None = None
+    parts: dict[str, str] = {}
     file: str = ""
     version: str = ""
 
@@ -55,9 +89,11 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
         return next(iter(self.needs))
 
     @property
-    def kind(self) -> ModelKind:
-        """The kind of that model."""
-        return self.needs[self.role]
+    def kind(self) -> str:
+        """The kind of board that it writes, which is what a model's record calls its kind: of a method that needs a
+        layered model this is causal, for it writes what any causal method writes and can take over from one. Which
+        models it can run on is what `needs` says."""
+        return KINDS[self.needs[self.role]].board
 
 
 @dataclass(frozen=True)
@@ -76,7 +112,7 @@ def method(
     family: str,
     paper: str,
     summary: str,
-    needs: ModelKind | Mapping[str, ModelKind],
+    needs: str | Mapping[str, str | PartNeed],
     params: Sequence[Param],
     emits: set[str],
     lanes: Mapping[str, LaneInfo] | None = None,
@@ -85,6 +121,7 @@ def method(
     curve: tuple[str, tuple[float, ...]] | None = None,
     code: str = "",
     departures: str = "none",
+    paths: Mapping[str, Any] | None = None,
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
     """Declare the decorated generator as a method. Raises ValueError where the declaration contradicts itself."""
@@ -93,12 +130,15 @@ def method(
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
     if curve and (curve[0] not in {p.name for p in params} or not curve[1]):
-        raise ValueError(f"method '{slug}' has a curve over '{curve[0]}', which needs to be one of its parameters, with values")
+        raise ValueError(
+            f"method '{slug}' has a curve over '{curve[0]}', which needs to be one of its parameters, with values"
+        )
     for p in params:
         p.check(p.default)
         for value in curve[1] if curve and p.name == curve[0] else ():
             p.check(value)
-    roles: dict[str, ModelKind] = {"target" if needs == "causal" else "model": needs} if isinstance(needs, str) else dict(needs)  # type: ignore[dict-item]
+    resolve(params, paths)
+    roles, parts = _roles(slug, needs)
     info = MethodInfo(
         slug=slug,
         title=title,
@@ -114,11 +154,26 @@ def method(
         curve=curve,
         code=code,
         departures=departures,
+        paths=None if paths is None else dict(paths),
+        parts=parts,
     )
     return lambda decode: Method(info, decode, check)
 
 
+def _roles(slug: str, needs: str | Mapping[str, str | PartNeed]) -> tuple[dict[str, str], dict[str, str]]:
+    """(role -> kind of model, role -> name of a part). Raises ValueError for a kind that is not known, or a part
+    without a model."""
+    given = {KINDS[needs].role if needs in KINDS else "model": needs} if isinstance(needs, str) else dict(needs)
+    models = {role: one for role, one in given.items() if isinstance(one, str)}
+    if unknown := set(models.values()) - set(KINDS):
+        raise ValueError(f"method '{slug}' needs unknown kinds of models {sorted(unknown)}; known are {sorted(KINDS)}")
+    if not models or next(iter(given)) not in models:
+        raise ValueError(f"method '{slug}' needs a model in its first role; a part belongs to the model before it")
+    return models, {role: one.name for role, one in given.items() if isinstance(one, PartNeed)}
+
+
 def arguments(info: MethodInfo, **values: Any) -> dict[str, Any]:
-    """The given values that this method declares; used where one setting goes to several methods (the page's length, the contract tests)."""
+    """The given values that this method declares; used where one setting goes to several methods (the page's length,
+    the contract tests)."""
     names = {p.name for p in info.params}
     return {name: value for name, value in values.items() if name in names}

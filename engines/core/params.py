@@ -1,4 +1,5 @@
-"""Parameters as data: type, default, range, symbol and sentence stand once; slider, flag, docs and validation all come from here."""
+"""Parameters as data: type, default, range, symbol and sentence stand once; slider, flag, docs and validation all come
+from here."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     file: bool = False  # the text names a file of this machine: not for strangers
 
     def check(self, value: Any) -> Any:
-        """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is understood."""
+        """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is
+        understood."""
         try:
             value = _coerce(self.kind, value)
         except (TypeError, ValueError, KeyError, OverflowError):
@@ -50,7 +52,9 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "text" and len(value) > 2000:
             raise UserError(f"{self.name} has {len(value)} characters; at most 2000 are allowed.")
         if self.kind in ("text", "choice") and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            raise UserError(f"{self.name} holds half of a character (a lone surrogate), which no file can hold; take it out.")
+            raise UserError(
+                f"{self.name} holds half of a character (a lone surrogate), which no file can hold; take it out."
+            )
         return value
 
     def allowed(self) -> str:
@@ -62,29 +66,94 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "text":
             return "give a text"
         number = "a whole number" if self.kind == "int" else "a number"
-        return f"give {number} from {self.low:g} to {self.high:g}" if self.low is not None and self.high is not None else f"give {number}"
+        return (
+            f"give {number} from {self.low:g} to {self.high:g}"
+            if self.low is not None and self.high is not None
+            else f"give {number}"
+        )
 
 
-def Int(name: str, default: int, low: int, high: int, *, sees: str, symbol: str = "", neutral: int | None = None, source: str = "") -> Param:
+def Int(
+    name: str,
+    default: int,
+    low: int,
+    high: int,
+    *,
+    sees: str,
+    symbol: str = "",
+    neutral: int | None = None,
+    source: str = "",
+) -> Param:
     """A whole number in [low, high]."""
-    return Param(name=name, kind="int", default=default, low=low, high=high, step=1, sees=sees, symbol=symbol, neutral=neutral, source=source)
+    return Param(
+        name=name,
+        kind="int",
+        default=default,
+        low=low,
+        high=high,
+        step=1,
+        sees=sees,
+        symbol=symbol,
+        neutral=neutral,
+        source=source,
+    )
 
 
 def Float(
-    name: str, default: float, low: float, high: float, *, sees: str, step: float = 0.01, symbol: str = "", neutral: float | None = None, source: str = ""
+    name: str,
+    default: float,
+    low: float,
+    high: float,
+    *,
+    sees: str,
+    step: float = 0.01,
+    symbol: str = "",
+    neutral: float | None = None,
+    source: str = "",
 ) -> Param:
     """A number in [low, high]."""
-    return Param(name=name, kind="float", default=default, low=low, high=high, step=step, sees=sees, symbol=symbol, neutral=neutral, source=source)
+    return Param(
+        name=name,
+        kind="float",
+        default=default,
+        low=low,
+        high=high,
+        step=step,
+        sees=sees,
+        symbol=symbol,
+        neutral=neutral,
+        source=source,
+    )
 
 
-def Bool(name: str, default: bool, *, sees: str, symbol: str = "", neutral: bool | None = None, source: str = "") -> Param:
+def Bool(
+    name: str, default: bool, *, sees: str, symbol: str = "", neutral: bool | None = None, source: str = ""
+) -> Param:
     """A switch."""
     return Param(name=name, kind="bool", default=default, sees=sees, symbol=symbol, neutral=neutral, source=source)
 
 
-def Choice(name: str, default: str, choices: Sequence[str], *, sees: str, symbol: str = "", neutral: str | None = None, source: str = "") -> Param:
+def Choice(
+    name: str,
+    default: str,
+    choices: Sequence[str],
+    *,
+    sees: str,
+    symbol: str = "",
+    neutral: str | None = None,
+    source: str = "",
+) -> Param:
     """One of several named options."""
-    return Param(name=name, kind="choice", default=default, choices=tuple(choices), sees=sees, symbol=symbol, neutral=neutral, source=source)
+    return Param(
+        name=name,
+        kind="choice",
+        default=default,
+        choices=tuple(choices),
+        sees=sees,
+        symbol=symbol,
+        neutral=neutral,
+        source=source,
+    )
 
 
 def Text(name: str, default: str, *, sees: str, source: str = "", file: bool = False) -> Param:
@@ -94,7 +163,14 @@ def Text(name: str, default: str, *, sees: str, source: str = "", file: bool = F
 
 def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
     """The length of the answer, called the same in every method."""
-    return Int(LENGTH, default, 1, high, symbol="G", sees="How many tokens may be written; on a masked board, how many masks it starts with.")
+    return Int(
+        LENGTH,
+        default,
+        1,
+        high,
+        symbol="G",
+        sees="How many tokens may be written; on a masked board, how many masks it starts with.",
+    )
 
 
 class Params(SimpleNamespace):
@@ -126,13 +202,13 @@ class Noticing(Params):
         return super().__getattribute__(name)
 
 
-def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None) -> Params:
-    """Defaults overlaid with `given`, each checked. Raises UserError for an unknown name or a bad value."""
+def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None, what: str = "this method") -> Params:
+    """Defaults overlaid with `given`, each checked. Raises UserError for an unknown name or a bad value of `what`."""
     given = dict(given or {})
     by_name = {p.name: p for p in declared}
     for name in given:
         if name not in by_name:
-            raise UserError(f"unknown parameter '{_short(name)}'; this method has {', '.join(by_name) or 'no parameters'}.")
+            raise UserError(f"unknown parameter '{_short(name)}'; {what} has {', '.join(by_name) or 'no parameters'}.")
     return Params(**{name: p.check(given[name]) if name in given else p.default for name, p in by_name.items()})
 
 
@@ -140,7 +216,16 @@ def _coerce(kind: Kind, value: Any) -> Any:
     if kind == "bool":
         if isinstance(value, bool):
             return value
-        return {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}[str(value).strip().lower()]
+        return {
+            "true": True,
+            "1": True,
+            "yes": True,
+            "on": True,
+            "false": False,
+            "0": False,
+            "no": False,
+            "off": False,
+        }[str(value).strip().lower()]
     if kind in ("choice", "text"):
         if not isinstance(value, str):
             raise TypeError
@@ -156,7 +241,13 @@ def _coerce(kind: Kind, value: Any) -> Any:
 
 
 def _article(kind: Kind) -> str:
-    return {"int": "a whole number", "float": "a number", "bool": "true or false", "choice": "one of the choices", "text": "a text"}[kind]
+    return {
+        "int": "a whole number",
+        "float": "a number",
+        "bool": "true or false",
+        "choice": "one of the choices",
+        "text": "a text",
+    }[kind]
 
 
 def _short(value: Any) -> str:

@@ -1,7 +1,8 @@
-"""What a method is handed as `run`: its randomness, its board, and `step`, which turns facts into a recorded step at the chosen detail.
+"""What a method is handed as `run`: its randomness, its board, and `step`, which turns facts into a recorded step at
+the chosen detail.
 
-Recording is timed apart from the model and from the method's own work, so that looking closely does not change what is reported.
-"""
+Recording is timed apart from the model and from the method's own work, so that looking closely does not change what is
+reported."""
 
 from __future__ import annotations
 
@@ -10,19 +11,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from msgspec.structs import replace
 
 from engines.core.errors import UserError
-from engines.core.events import (
+from engines.core.kinds import KVCache, Tokenizer
+from engines.core.lazy import torch
+from engines.core.meter import Meter, OverBudget
+from engines.core.method import MethodInfo
+from engines.core.params import Params
+from engines.core.recording import ints, pack_candidates, pack_scores
+from engines.core.trace import (
     Branch,
-    Candidates,
-    Choice,
     Commits,
+    Decision,
     Detail,
     Edit,
     Interval,
-    Lane,
     Media,
     Memory,
     Piece,
@@ -30,29 +34,36 @@ from engines.core.events import (
     Span,
     Step,
     Tree,
-    pack,
     step_tokens,
 )
-from engines.core.lazy import torch
-from engines.core.method import MethodInfo
-from engines.core.models import KVCache, Meter, OverBudget, Tokenizer
-from engines.core.params import Params
+from engines.core.trace.authors import accepted_sources, authors_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-TOP_K = 5  # candidates kept per position in focus
-FOCUS_LIMIT = 128  # positions in focus kept per step
-BOUNDS: dict[str, tuple[float | None, float | None]] = {"probability": (0.0, 1.0), "score": (None, None)}  # of a lane's scale; others start at 0
 
-CommitFacts = tuple[Any, Any, str | Sequence[str]] | tuple[Any, Any, str | Sequence[str], Any]
+CommitFacts = (
+    tuple[Any, Any, str | Sequence[str]]
+    | tuple[Any, Any, str | Sequence[str], Any]
+    | tuple[Any, Any, str | Sequence[str], Any, Sequence[str]]
+)
 
 
 class Recorder:
-    """The run as a method sees it. `rng` is the only randomness; `x = run.steer((yield run.step(...)), x)` ends every turn."""
+    """The run as a method sees it. `rng` is the only randomness; `x = run.apply_edit((yield run.step(...)), x)` ends
+    every turn."""
 
     def __init__(
-        self, info: MethodInfo, params: Params, prompt: list[int], *, seed: int, detail: Detail, meter: Meter, tokenizer: Tokenizer, mask_id: int | None
+        self,
+        info: MethodInfo,
+        params: Params,
+        prompt: list[int],
+        *,
+        seed: int,
+        detail: Detail,
+        meter: Meter,
+        tokenizer: Tokenizer,
+        mask_id: int | None,
     ) -> None:
         self.rng = torch.Generator().manual_seed(seed)
         self.params = params
@@ -70,22 +81,26 @@ class Recorder:
         self.know(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
-        """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes over."""
+        """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes
+        over."""
         assert self._mask_id is not None
         if self._taken is not None:
-            assert len(self._taken) == self.prompt_length + length, "a method keeps the length of the board that it takes over"
+            assert len(self._taken) == self.prompt_length + length, (
+                "a method keeps the length of the board that it takes over"
+            )
             return torch.tensor(self._taken, device=device)
         self.board = self.board[: self.prompt_length] + [self._mask_id] * length
         return torch.tensor(self.board, device=device)
 
     def take_over(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
-        """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises UserError for a bad edit."""
+        """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises
+        UserError for a bad edit."""
         self._info, self.params = info, params
         self.rng = torch.Generator().manual_seed(seed)
         edit = replace(edit, params={}, method="")
         self.check_edit(edit)
         masked = self._mask_id is not None
-        state = self.steer(edit, torch.tensor(self.board) if masked else list(self.board))
+        state = self.apply_edit(edit, torch.tensor(self.board) if masked else list(self.board))
         self._taken = state.tolist() if masked else state
         return list(self._taken)
 
@@ -93,11 +108,17 @@ class Recorder:
         """The board before the first step, for an edit there: `length` masks behind the prompt."""
         self.board = self.board[: self.prompt_length] + [self._mask_id or 0] * length
 
-    def due(self, forwards: int, start: int, end: int) -> int:
-        """Of the forwards that a fixed schedule plans for [start, end), those that are left where a part of it was there when the method took over."""
+    def remaining_steps(self, forwards: int, start: int, end: int) -> int:
+        """Of the forwards that a fixed schedule plans for [start, end), those that are left where a part of it was
+        there when the method took over."""
         if self._taken is None:
             return forwards
         return -(-forwards * self._taken[start:end].count(self._mask_id or 0) // (end - start))
+
+    @property
+    def steps(self) -> int:
+        """How many steps were recorded."""
+        return self._index
 
     @property
     def unrecorded(self) -> bool:
@@ -119,7 +140,7 @@ class Recorder:
         tree: Callable[[], Tree] | None = None,
         memory: Callable[[], Iterable[Memory]] | None = None,
         spans: Iterable[Span] = (),
-        choice: Choice | None = None,
+        choice: Decision | None = None,
         facts: Mapping[str, float] | None = None,
         note: str = "",
         branches: Iterable[Branch] = (),
@@ -129,11 +150,11 @@ class Recorder:
     ) -> Step:
         """Record one turn and return it for yielding.
 
-        commits: (positions, tokens, causes[, probabilities]) as tensors or lists; one cause may serve all.
+        commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
+        Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept.
-        scores, candidates, tree and memory are functions, so that nothing is computed where nothing is recorded, and on the recording's clock.
-        """
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree and memory are
+        functions, so that nothing is computed where nothing is recorded, and on the recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
@@ -144,37 +165,53 @@ class Recorder:
             tokens_fed=meter.tokens_fed,
             model_seconds=meter.seconds,
             method_seconds=max(0.0, now - self._resumed - meter.seconds),
+            work=dict(meter.work),
         )
         self._index += 1
         written = self._commits(commits)
         self._apply(written)
         if self.detail != "none":
-            step.commits = written
-            step.spans, step.choice, step.facts, step.note = list(spans), choice, {k: float(v) for k, v in (facts or {}).items()}, note
-            step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.tree = tree() if tree else None
+            step.commits = self._signed(written, step.tree, choice)
+            step.spans, step.choice, step.facts, step.note = (
+                list(spans),
+                choice,
+                {k: float(v) for k, v in (facts or {}).items()},
+                note,
+            )
+            step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.memory = list(memory()) if memory and self.full else []
             self.know(step_tokens(step))
             if self.full:
-                step.scores = self._lanes(scores(), thresholds or {}) if scores else []
-                step.candidates = self._candidates(*candidates()) if candidates else None
+                step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
+                step.candidates = pack_candidates(*candidates()) if candidates else None
+                if step.candidates:
+                    self.know(step.candidates.tokens.array().ravel().tolist())
         meter.reset()
         self.record_seconds += time.perf_counter() - now
         return step
 
     def calls(self, labels: Mapping[str, str] | None = None) -> list[Interval]:
-        """The model calls since the last step as measured intervals, a lane per role; none where nothing is recorded. labels: role -> verb shown."""
+        """The model calls since the last step as measured intervals, a lane per role; none where nothing is recorded.
+        labels: role -> verb shown."""
         if self.detail == "none":
             return []
         names = labels or {}
         return [
-            Interval(role, began - self._start, ended - self._start, f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}")
+            Interval(
+                role,
+                began - self._start,
+                ended - self._start,
+                f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}",
+            )
             for role, began, ended, fed in self._meter.calls
         ]
 
     def book(self, role: str) -> None:
-        """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to compare with."""
-        self._meter.forwards = {role: sum(self._meter.forwards.values())}
+        """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to
+        compare with."""
+        meter = self._meter
+        meter.forwards, meter.work = {role: sum(meter.forwards.values())}, {role: sum(meter.work.values())}
 
     def know(self, tokens: Iterable[int]) -> None:
         """Put tokens into the token table."""
@@ -186,17 +223,34 @@ class Recorder:
         forced, self._pending = self._pending, []
         if facts is None and not forced:
             return None
-        positions, tokens, causes, chances = (*facts, None)[:4] if facts is not None else ([], [], [], None)
-        at, ids = _ints(positions), _ints(tokens)
+        positions, tokens, causes, chances, by = (
+            (*facts, None, None)[:5] if facts is not None else ([], [], [], None, ())
+        )
+        at, ids = ints(positions), ints(tokens)
         why = [causes] * len(at) if isinstance(causes, str) else list(causes)
         p: list[float | None] = (
-            [] if chances is None else [None if c is None else round(float(c), 6) for c in (chances.tolist() if hasattr(chances, "tolist") else chances)]
+            []
+            if chances is None
+            else [
+                None if c is None else round(float(c), 6)
+                for c in (chances.tolist() if hasattr(chances, "tolist") else chances)
+            ]
         )
         if not at and not forced:
             return None
         if forced:
             p = [*[None] * len(forced), *(p or [None] * len(at))]
-        return Commits([f[0] for f in forced] + at, [f[1] for f in forced] + ids, [f[2] for f in forced] + why, p)
+        authors = [*["person"] * len(forced), *by] if by else []
+        return Commits(
+            [f[0] for f in forced] + at, [f[1] for f in forced] + ids, [f[2] for f in forced] + why, p, authors
+        )
+
+    def _signed(self, commits: Commits | None, tree: Tree | None, choice: Decision | None) -> Commits | None:
+        """The commits with their authors, where the method did not name them."""
+        if commits and not commits.authors:
+            role = choice.chosen if choice and choice.chosen in self._info.needs else self._info.role
+            commits.authors = authors_of(commits.causes, role, accepted_sources(tree.why, tree.sources) if tree else ())
+        return commits
 
     def _apply(self, commits: Commits | None) -> None:
         for position, token in zip(commits.positions, commits.tokens, strict=True) if commits else ():
@@ -208,35 +262,9 @@ class Recorder:
                 assert position == len(self.board), f"commit at {position} leaves a gap behind {len(self.board)}"
                 self.board.append(token)
 
-    def _lanes(self, scores: Mapping[str, tuple[Any, Any]], thresholds: Mapping[str, float]) -> list[Lane]:
-        lanes = []
-        for name, (positions, values) in scores.items():
-            at = _ints(positions)
-            if not at:
-                continue
-            start, row = min(at), _floats(values)
-            if max(at) - start + 1 != len(at):  # positions left out have no value
-                spread = np.full(max(at) - start + 1, np.nan, dtype=np.float32)
-                spread[np.asarray(at) - start] = row
-                row = spread
-            unit = self._info.lanes[name].unit
-            low, high = BOUNDS.get(unit, (0.0, None))
-            threshold = thresholds.get(name)
-            lanes.append(Lane(name, unit, start, pack(row, low, high), None if threshold is None else float(threshold)))
-        return lanes
-
-    def _candidates(self, positions: Any, logits: Tensor) -> Candidates | None:
-        at = _ints(positions)[:FOCUS_LIMIT]
-        if not at:
-            return None
-        z = logits[: len(at)].float()
-        p, ids = z.softmax(-1).topk(min(TOP_K, z.shape[-1]))
-        shown = ids.cpu().numpy()
-        self.know(shown.ravel().tolist())
-        return Candidates(at, pack(shown), pack(p.cpu().numpy(), 0.0, 1.0))
-
     def check_edit(self, edit: Edit) -> None:
-        """Refuse an edit that does not fit the run as it stands: parameters, positions, kind of board. Raises UserError; nothing has changed then."""
+        """Refuse an edit that does not fit the run as it stands: parameters, positions, kind of board. Raises
+        UserError; nothing has changed then."""
         declared = {p.name: p for p in self._info.params}
         for name, value in edit.params.items():
             if name not in declared:
@@ -255,24 +283,36 @@ class Recorder:
         if gap := [b for a, b in itertools.pairwise(positions) if b != a + 1]:
             raise UserError(f"forced positions must follow each other; {gap[0]} leaves a gap.")
 
-    def steer(self, edit: Edit | None, state: Any, *caches: KVCache) -> Any:
-        """The state after an edit that passed `check_edit`: a masked board [L], or a causal run's list of ids (its caches are cropped to match)."""
+    def apply_edit(self, edit: Edit | None, state: Any, *caches: KVCache) -> Any:
+        """The state after an edit that passed `check_edit`: a masked board [L], or a causal run's list of ids (its
+        caches are cropped to match)."""
         if edit is None:
             return state
         if edit.params:
-            self.params.change({p.name: p.check(edit.params[p.name]) for p in self._info.params if p.name in edit.params})
+            self.params.change(
+                {p.name: p.check(edit.params[p.name]) for p in self._info.params if p.name in edit.params}
+            )
         for position, tokens in edit.forbid.items():
             self._meter.forbidden.setdefault(position, set()).update(tokens)
-        return self._steer_board(edit, state) if hasattr(state, "clone") else self._steer_ids(edit, state, caches)
+        return (
+            self._apply_edit_board(edit, state)
+            if hasattr(state, "clone")
+            else self._apply_edit_ids(edit, state, caches)
+        )
 
-    def _steer_board(self, edit: Edit, x: Tensor) -> Tensor:
-        changes = [(p, t, "forced") for p, t in edit.force.items()] + [(p, self._mask_id, "remasked") for p in edit.remask]
+    # Their names in method files written before November 2026.
+    steer, due = apply_edit, remaining_steps
+
+    def _apply_edit_board(self, edit: Edit, x: Tensor) -> Tensor:
+        changes = [(p, t, "forced") for p, t in edit.force.items()] + [
+            (p, self._mask_id, "remasked") for p in edit.remask
+        ]
         for position, token, cause in changes:
             x[position] = token
             self._pending.append((position, int(token or 0), cause))
         return x
 
-    def _steer_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
+    def _apply_edit_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
         if not edit.force:
             return ids
         first = min(edit.force)
@@ -285,11 +325,3 @@ class Recorder:
         for cache in caches:
             cache.crop(min(cache.length, first))
         return ids
-
-
-def _ints(values: Any) -> list[int]:
-    return values.tolist() if hasattr(values, "tolist") else list(values)
-
-
-def _floats(values: Any) -> np.ndarray:
-    return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values, dtype=np.float32)

@@ -10,10 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from engines.core.errors import UserError
+from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
+from engines.core.method_file import declared_in
 
-ENGINES = Path(__file__).resolve().parents[1]
-NOT_FAMILIES = frozenset({"core", "models", "tasks"})
+METHODS = Path(__file__).resolve().parents[1] / "methods"
 
 
 @dataclass(frozen=True)
@@ -34,31 +35,38 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """Walk `engines/<family>/*.py` once per process."""
+    """Walk `engines/methods/<family>/*.py`, and the extra folder if there is one, once per process. Raises UserError
+    for an extra folder that is not there."""
     methods: dict[str, Method] = {}
     broken: list[Broken] = []
-    families = sorted(p for p in ENGINES.iterdir() if p.is_dir() and p.name not in NOT_FAMILIES and (p / "__init__.py").exists())
+    families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())
     for family in families:
         for found in pkgutil.iter_modules([str(family)]):
             if found.name.startswith("_"):
                 continue
-            name = f"engines.{family.name}.{found.name}"
+            name = f"engines.methods.{family.name}.{found.name}"
             try:
-                _collect(name, family.name, methods)
+                module = importlib.import_module(name)
+                _add([value for value in vars(module).values() if isinstance(value, Method)], family.name, methods)
             except Exception as error:  # a broken file must show, whatever is wrong with it
                 where = traceback.extract_tb(error.__traceback__)[-1]
-                broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
+                broken.append(
+                    Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+                )
+    for path in extra_methods():
+        try:
+            _add(declared_in(path), path.parent.name, methods)
+        except (UserError, ValueError) as error:
+            broken.append(Broken(str(path), str(error)))
     return Registry(methods, tuple(broken))
 
 
-def _collect(name: str, family: str, methods: dict[str, Method]) -> None:
-    module = importlib.import_module(name)
-    declared = [value for value in vars(module).values() if isinstance(value, Method)]
+def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> None:
     if not declared:
         raise ValueError("declares no method")
     for one in declared:
         if one.info.family != family:
-            raise ValueError(f"'{one.info.slug}' says family '{one.info.family}' but stands in '{family}'")
+            raise ValueError(f"'{one.info.slug}' says family '{one.info.family}' but is in the folder '{family}'")
         if one.info.slug in methods:
             raise ValueError(f"slug '{one.info.slug}' is taken")
         methods[one.info.slug] = one

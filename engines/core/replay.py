@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engines.core.events import Origin, Step
+from engines.core.trace import Origin, Step
 
 
 class Replay:
-    """Holds the steps of a fork against those of its parent, up to the fork. Where they part first, `origin.parted` says so."""
+    """Holds the steps of a fork against those of its parent, up to the fork. Where they part first, `origin.diverged`
+    says so."""
 
     def __init__(self, origin: Origin, recorded: Sequence[Step]) -> None:
         self.origin, self._recorded = origin, recorded[: origin.step]
@@ -16,12 +17,12 @@ class Replay:
 
     def look(self, step: Step, piece: Callable[[int], str]) -> None:
         """Compare a new step. piece: how a token looks."""
-        if self.origin.parted is not None or step.index >= len(self._recorded):
+        if self.origin.diverged is not None or step.index >= len(self._recorded):
             return
         then, now = written(self._recorded[step.index]), written(step)
         if then == now:
             return
-        self.origin.parted = step.index
+        self.origin.diverged = step.index
         place = next((i for i, (a, b) in enumerate(zip(then, now, strict=False)) if a != b), None)
         if place is None:
             self._where = f"{len(then)} tokens were written there, {len(now)} now"
@@ -31,16 +32,19 @@ class Replay:
 
     def over(self, steps: int) -> None:
         """The run ended after that many steps."""
-        if self.origin.parted is None and steps < len(self._recorded):
-            self.origin.parted = steps
+        if self.origin.diverged is None and steps < len(self._recorded):
+            self.origin.diverged = steps
             self._where = "the run ends there now"
 
     @property
     def sentence(self) -> str:
         """What to tell a person; nothing where the replay is the recording."""
-        if self.origin.parted is None:
+        if self.origin.diverged is None:
             return ""
-        return f"the replay parted from the recording at step {self.origin.parted + 1} ({self._where}): what is shown goes on from the replay."
+        return (
+            f"the replay diverged from the recording at step {self.origin.diverged + 1} ({self._where}): what is shown "
+            "goes on from the replay."
+        )
 
 
 def written(step: Step) -> list[tuple[int, int]]:

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
+from engines.core.kinds import Model, kinds_of
 from engines.core.method import MethodInfo
-from engines.core.models import Model
+
+if TYPE_CHECKING:
+    from engines.models.parts import Part
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Several models of one run by role, read as attributes: `models.small`, `models.large`, each of the kind that the
+    method declares for it, and the trained parts that it asks for, such as `models.head`."""
+
+    models: Mapping[str, Any]
+
+    def __getattr__(self, role: str) -> Any:
+        try:
+            return self.models[role]
+        except KeyError:
+            raise AttributeError(role) from None
 
 
 def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
-    """A loaded model of the right kind for every role; missing roles come from the model's companions. Raises UserError."""
+    """A loaded model of the right kind for every role; missing roles come from the model's companions. Raises
+    UserError."""
     from engines.models import zoo
 
     given = dict(model) if isinstance(model, Mapping) else {info.role: model}
@@ -25,15 +44,23 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         one = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
         if one is None:
             raise UserError(
-                f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of {loaded[info.role].record.name}, and none is known; "
+                f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of "
+                f"{loaded[info.role].record.name}, and none is known; "
                 f"choose {_with_companion(zoo, role)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
             )
-        beside = {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype} if role not in given else {}
+        beside = (
+            {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype}
+            if role not in given
+            else {}
+        )
         loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
-        if loaded[role].record.kind != kind:
-            fitting = ", ".join(m.name for m in zoo.list_models() if m.kind == kind)
+        if kind not in kinds_of(loaded[role]):
+            fitting = ", ".join(m.name for m in zoo.list_models() if kind in m.kinds)
             what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
-            raise UserError(f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; {what_to_do}.")
+            raise UserError(
+                f"'{info.slug}' needs a {kind} model, {loaded[role].record.name} is {loaded[role].record.kind}; "
+                f"{what_to_do}."
+            )
     _check_shared_tokenizer(info, loaded)
     return loaded
 
@@ -48,10 +75,22 @@ def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> No
     first, *others = loaded.values()
     for other in others:
         if not same_vocabulary(first.tokenizer, other.tokenizer):
-            raise UserError(f"'{info.slug}' needs models with one tokenizer; {first.record.name} and {other.record.name} number their tokens differently.")
+            raise UserError(
+                f"'{info.slug}' needs models with one tokenizer; {first.record.name} and {other.record.name} number "
+                "their tokens differently."
+            )
+
+
+def parts_of(info: MethodInfo, main: Model) -> dict[str, Part]:
+    """The trained parts of the picked model that a method needs, by role. Raises UserError, with the command that makes
+    it, where one is missing or was trained for other weights."""
+    from engines.models.parts import load_part
+
+    return {role: load_part(name, [main.record]) for role, name in info.parts.items()}
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:
-    """What is at hand for another method's roles: the main model, and of the others those with the same name and kind."""
+    """What is at hand for another method's roles: the main model, and of the others those with the same name and
+    kind."""
     others = {role: kind for role, kind in info.needs.items() if role != info.role and role in models}
-    return {info.role: main} | {role: models[role] for role, kind in others.items() if models[role].record.kind == kind}
+    return {info.role: main} | {role: models[role] for role, kind in others.items() if kind in kinds_of(models[role])}

@@ -1,6 +1,7 @@
-"""Shared mathematics of choosing tokens: confidences, entropy, Gumbel noise, rejection. Each function is small and tested alone.
+"""Shared mathematics of choosing tokens: confidences, entropy, Gumbel noise, rejection. Each function is small and
+tested alone.
 
-Letters: L positions, n rows, V vocabulary; z logits, p and q laws (p the target's, q the drafter's).
+Letters: L positions, n rows, V vocabulary; z logits, p and q distributions (p the target's, q the drafter's).
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
 
 
 def token_probability(z: Tensor, tokens: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """softmax(z)[token] per row, z [n, V], tokens [n] -> [n], in `dtype` (default float64), without building the softmax."""
-    z = z.to(dtype or torch.float64)
-    return (z.gather(-1, tokens[:, None]).squeeze(-1) - z.logsumexp(-1)).exp()
+    """softmax(z)[token] per row, z [n, V], tokens [n] -> [n], in `dtype` (default float64).
+
+    It is the softmax itself, as in the official loops: exp(z - logsumexp(z)) is the same number on paper, but in
+    float32 it is off by up to 1e-6 near 1, and so puts several sure positions into another order.
+    """
+    return z.to(dtype or torch.float64).softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
 
 
 def entropy(z: Tensor, base: float = math.e) -> Tensor:
@@ -28,9 +32,9 @@ def entropy(z: Tensor, base: float = math.e) -> Tensor:
 def gumbel_argmax(z: Tensor, temperature: float, rng: Generator, rows: Tensor | None = None, of: int = 0) -> Tensor:
     """One token per row drawn from softmax(z / temperature), z [..., V] -> [...]; argmax at 0.
 
-    LLaDA's form of Gumbel-max, exp(z) / (-ln U)^T in float64 (float32 noise is known to hurt): one uniform tensor of z's shape.
-    rows [k], of: z [k, V] are these rows of a board of `of`, and the noise is drawn for all of it, so that leaving rows out changes no draw.
-    """
+    LLaDA's form of Gumbel-max, exp(z) / (-ln U)^T in float64 (float32 noise is known to hurt): one uniform tensor of
+    z's shape. rows [k], of: z [k, V] are these rows of a board of `of`, and the noise is drawn for all of it, so that
+    leaving rows out changes no draw."""
     if temperature == 0:
         return z.argmax(-1)
     z = z.double()
@@ -40,7 +44,7 @@ def gumbel_argmax(z: Tensor, temperature: float, rng: Generator, rows: Tensor | 
 
 
 def draw(p: Tensor, rng: Generator) -> int:
-    """One token from the law p [V] by inverse CDF in token order."""
+    """One token from the distribution p [V] by inverse CDF in token order."""
     v = torch.rand((), dtype=torch.float64, generator=rng).item()
     return inverse_cdf(p, v)
 
@@ -52,7 +56,7 @@ def inverse_cdf(p: Tensor, v: float) -> int:
     return min(index, int(p.nonzero()[-1]))
 
 
-def law(z: Tensor, temperature: float) -> Tensor:
+def distribution(z: Tensor, temperature: float) -> Tensor:
     """What sampling at `temperature` would use: softmax(z / T) [.., V]; one-hot at the first maximum for T = 0."""
     if temperature == 0:
         return torch.nn.functional.one_hot(z.argmax(-1), z.shape[-1]).to(torch.float32)
@@ -60,7 +64,8 @@ def law(z: Tensor, temperature: float) -> Tensor:
 
 
 def within_mass(z: Tensor, top_p: float) -> Tensor:
-    """Top-p: logits [.., V] with -inf behind the most likely tokens whose mass first exceeds `top_p`; the first one always stays, 1 keeps all."""
+    """Top-p: logits [.., V] with -inf behind the most likely tokens whose mass first exceeds `top_p`; the first one
+    always stays, 1 keeps all."""
     if top_p >= 1:
         return z
     ranked, ids = z.sort(dim=-1, descending=True, stable=True)
@@ -84,7 +89,7 @@ def accept_probability(p: Tensor, q: Tensor, token: int) -> float:
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor | None:
-    """norm(max(p - q, 0)) [V], the law after a rejection; None where p = q (then nothing is ever rejected)."""
+    """norm(max(p - q, 0)) [V], the distribution after a rejection; None where p = q (then nothing is ever rejected)."""
     left = (p - q).clamp(min=0)
     total = left.sum()
     return left / total if total > 1e-12 else None
@@ -98,11 +103,14 @@ def without(q: Tensor, token: int) -> Tensor | None:
     return rest / total if total > 1e-12 else None
 
 
-def recursive_rejection(p: Tensor, q: Tensor, candidates: list[int], *, replacement: bool = False) -> tuple[list[float], Tensor | None]:
-    """Accept probability of each candidate in draw order, given that those before it were refused, and the residual law after all.
+def recursive_rejection(
+    p: Tensor, q: Tensor, candidates: list[int], *, replacement: bool = False
+) -> tuple[list[float], Tensor | None]:
+    """Accept probability of each candidate in draw order, given that those before it were refused, and the residual
+    distribution after all.
 
-    Without replacement the draft law loses each refused token, with replacement it stays q (SpecInfer). RSD (2402.14160), algorithm 2.
-    The list ends at a candidate that is certain to be accepted; then there is no residual.
+    Without replacement the draft distribution loses each refused token, with replacement it stays q (SpecInfer). RSD
+    (2402.14160), algorithm 2. The list ends at a candidate that is certain to be accepted; then there is no residual.
     """
     r: Tensor | None = p
     d: Tensor | None = q
@@ -129,7 +137,8 @@ def point_rejection(p: Tensor, candidates: list[int]) -> list[float]:
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """E[tokens per step] of a chain of gamma drafts with constant accept rate alpha: (1 - alpha^(gamma+1)) / (1 - alpha)."""
+    """E[tokens per step] of a chain of gamma drafts with constant accept rate alpha: (1 - alpha^(gamma+1)) / (1 -
+    alpha)."""
     return float(gamma + 1) if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engines.core.events import Step
 from engines.core.run import stream
+from engines.core.trace import Step
 
 
 def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
@@ -20,6 +20,12 @@ def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
 def line(step: Step, text: dict[int, str]) -> str:
     """One step as a line of text."""
     written = step.commits
-    tokens = " ".join(f"{at}:{text.get(token, token)!r}" for at, token in zip(written.positions, written.tokens, strict=True)) if written else "-"
+    tokens = (
+        " ".join(
+            f"{at}:{text.get(token, token)!r}" for at, token in zip(written.positions, written.tokens, strict=True)
+        )
+        if written
+        else "-"
+    )
     cost = " ".join(f"{role} {n}" for role, n in step.forwards.items())
     return f"{step.index:3d} | {cost} | {tokens} | {step.note}"

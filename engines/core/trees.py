@@ -1,4 +1,5 @@
-"""Draft trees: masks, paths and the walk that verifies them. A tree is a list of parents, row 0 the root with parent -1, parents first."""
+"""Draft trees: masks, paths and the walk that verifies them. A tree is a list of parents, row 0 the root with parent
+-1, parents first."""
 
 from __future__ import annotations
 
@@ -6,12 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engines.core.lazy import torch
-from engines.core.models import row_depths
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["row_depths", "ancestor_mask", "children", "leaf_paths", "from_child_counts", "longest_match"]
+
+def row_depths(parents: Sequence[int]) -> list[int]:
+    """Depth of each row of a tree whose parents stand before their children; a row with parent -1 has depth 0."""
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    return depths
 
 
 def ancestor_mask(parents: Sequence[int]) -> Tensor:
@@ -47,7 +53,8 @@ def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
 
 
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows beyond the list have none."""
+    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows
+    beyond the list have none."""
     parents, ranks = [-1], [-1]
     for row, count in enumerate(counts):
         if row >= len(parents):
@@ -58,7 +65,8 @@ def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def longest_match(parents: Sequence[int], tokens: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """Rows accepted by a greedy walk: from the root to the first child whose token is what the target wants there (`wanted[row]`)."""
+    """Rows accepted by a greedy walk: from the root to the first child whose token is what the target wants there
+    (`wanted[row]`)."""
     below, path = children(parents), [0]
     while (step := next((c for c in below[path[-1]] if tokens[c] == wanted[path[-1]]), None)) is not None:
         path.append(step)

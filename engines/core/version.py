@@ -1,4 +1,5 @@
-"""Which code is running: the versions of the libraries, and one sum over everything here that decides what a run gives."""
+"""Which code is running: the versions of the libraries, and one sum over everything here that decides what a run
+gives."""
 
 from __future__ import annotations
 
@@ -26,6 +27,6 @@ def versions() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def code_version() -> str:
     """sha256 over the sources under `engines` (but the scripts that train) and the versions of the libraries."""
-    files = sorted(path for path in ENGINES.rglob("*.py") if "train" not in path.relative_to(ENGINES).parts)
+    files = sorted(path for path in ENGINES.rglob("*.py") if "training" not in path.relative_to(ENGINES).parts)
     sums = [f"{path.relative_to(ENGINES).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files]
     return hashlib.sha256("\n".join([*sums, *map(str, versions().items())]).encode()).hexdigest()

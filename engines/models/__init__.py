@@ -1,1 +1,1 @@
-"""Models behind the protocols of `engines.core.models`: the zoo, its loaders and the training of the tiny family."""
+"""Models behind the protocols of `engines.core.kinds`: the zoo, its loaders and the training of the tiny family."""

@@ -1,35 +1,35 @@
-"""Acceptance heads: small networks that read a drafter's hidden state and say how likely the target is to keep the token read there (SpecDec++).
+"""Acceptance heads: small networks that read a drafter's hidden state and say how likely the target is to keep the
+token read there (SpecDec++).
 
-A head belongs to a pair: the drafter whose states it reads and the target whose refusals it has learned. Its folder stands beside the target's, with
-`-accept-head` behind the name; it is made by `python -m engines.models.train.accept_head TARGET`.
-"""
+A head belongs to a pair: the drafter whose states it reads and the target whose refusals it has learned. Its folder
+stands beside the target's, with `-accept-head` behind the name; it is made by `python -m
+engines.training accept-head TARGET`."""
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
 from engines.core.lazy import torch
-from engines.models.hub import header, read_json, sha256
-from engines.models.zoo import assets
+from engines.core.trace import ModelRecord
+from engines.models import parts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-LARGEST = 200_000_000  # bytes; two blocks for a hidden size of 4096 have 134 MB in float32
-COMMAND = "python -m engines.models.train.accept_head"
+COMMAND = "python -m engines.training accept-head"
 
 
 @dataclass(frozen=True)
 class AcceptHead:
-    """L times x <- x + SiLU(W x + b), then two logits U x + c: refuse, accept. One W [d, d] and b [d] for all L blocks, or one for each.
+    """L times x <- x + SiLU(W x + b), then two logits U x + c: refuse, accept. One W [d, d] and b [d] for all L blocks,
+    or one for each.
 
-    The released code repeats one block (`[ResBlock] * L`), so its three layers share their weights; `layers` says how often it is applied.
-    """
+    The released code repeats one block (`[ResBlock] * L`), so its three layers share their weights; `layers` says how
+    often it is applied."""
 
     name: str
     sha256: str
@@ -46,7 +46,12 @@ class AcceptHead:
 
     def logits(self, x: Tensor) -> Tensor:
         """Hidden states x [.., d] -> [.., 2], in the head's own type."""
-        W, b, U, c = [t.to(x.device) for t in self.W], [t.to(x.device) for t in self.b], self.U.to(x.device), self.c.to(x.device)
+        W, b, U, c = (
+            [t.to(x.device) for t in self.W],
+            [t.to(x.device) for t in self.b],
+            self.U.to(x.device),
+            self.c.to(x.device),
+        )
         x = x.to(U.dtype)
         for layer in range(self.layers):
             which = layer if len(W) > 1 else 0
@@ -59,50 +64,41 @@ class AcceptHead:
 
 
 def folder_of(target: str) -> Path:
-    """Where the head of a target and its drafter stands."""
-    return assets() / "models" / f"{target.replace(chr(92), '/').rpartition('/')[2]}-accept-head"
+    """Where the head of a target and its drafter is, or will be made."""
+    return parts.folder_of("accept-head", target)
 
 
 def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
-    """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names the command that makes it."""
-    folder, pair = folder_of(target.name), f"{target.name} with the drafter {draft.name}"
-    card, way_out = read_json(folder / "card.json"), f"train one with `{COMMAND} {target.name}` (minutes), or set head=confidence, which needs none."
-    if not (folder / "model.safetensors").is_file():
-        raise UserError(f"there is no acceptance head for {pair} in {folder.parent}; {way_out}")
-    if (card.get("target_sha256"), card.get("draft_sha256")) != (target.sha256, draft.sha256):
-        theirs = f"{card.get('target', 'unknown')} with {card.get('draft', 'unknown')}"
-        raise UserError(f"{folder.name} was trained for other weights ({theirs}) than {pair} has; {way_out}")
-    changed = (folder / "model.safetensors").stat()
-    found = _cached(str(folder / "model.safetensors"), folder.name, int(card.get("layers", 0)), changed.st_mtime_ns, changed.st_size)
-    if found.sha256 != card.get("sha256"):
-        raise UserError(f"{folder / 'model.safetensors'} is not the file that its card describes; {way_out}")
-    return found
+    """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names
+    the command that makes it."""
+    way_out = "or set head=confidence, which needs none"
+    found = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=way_out)
+    return from_state(found.tensors, found.name, int(found.card.get("layers", 0)), found.sha256)
 
 
-@functools.lru_cache(maxsize=4)
-def _cached(path: str, name: str, layers: int, changed: int, size: int) -> AcceptHead:
-    from safetensors.torch import load_file
-
-    if size > LARGEST:
-        raise UserError(f"{path} has {size:,} bytes; at most {LARGEST:,} are read as an acceptance head.")
-    header(Path(path))
-    return from_state(load_file(path), name, layers, sha256(Path(path)))
-
-
-def from_state(state: dict[str, Tensor], name: str, layers: int, digest: str = "") -> AcceptHead:
+def from_state(state: Mapping[str, Tensor], name: str, layers: int, digest: str = "") -> AcceptHead:
     """A head from the tensors blocks.I.weight, blocks.I.bias, out.weight, out.bias, all in float32.
 
-    Raises UserError unless there is one block, or one for each layer (none for 0), all of one size, with finite numbers.
-    """
+    Raises UserError unless there is one block, or one for each layer (none for 0), all of one size, with finite
+    numbers."""
     n = sum(key.startswith("blocks.") and key.endswith(".weight") for key in state)
     wanted = {f"blocks.{i}.{part}" for i in range(n) for part in ("weight", "bias")} | {"out.weight", "out.bias"}
     fits = set(state) == wanted and layers >= 0 and n in ({0} if layers == 0 else {1, layers})
     if fits:
         d = state["out.weight"].shape[-1]
-        shapes = {"out.weight": (2, d), "out.bias": (2,)} | {f"blocks.{i}.weight": (d, d) for i in range(n)} | {f"blocks.{i}.bias": (d,) for i in range(n)}
-        fits = all(tuple(state[key].shape) == shape and bool(state[key].isfinite().all()) for key, shape in shapes.items())
+        shapes = (
+            {"out.weight": (2, d), "out.bias": (2,)}
+            | {f"blocks.{i}.weight": (d, d) for i in range(n)}
+            | {f"blocks.{i}.bias": (d,) for i in range(n)}
+        )
+        fits = all(
+            tuple(state[key].shape) == shape and bool(state[key].isfinite().all()) for key, shape in shapes.items()
+        )
     if not fits:
-        raise UserError(f"{name} is no acceptance head of {layers} layers: it has to hold blocks.I.weight and .bias (one, or one per layer) and out.")
+        raise UserError(
+            f"{name} is no acceptance head of {layers} layers: it has to hold blocks.I.weight and .bias (one, or one "
+            "per layer) and out."
+        )
     t = {key: value.float() for key, value in state.items()}
     blocks = [tuple(t[f"blocks.{i}.{part}"] for i in range(n)) for part in ("weight", "bias")]
     return AcceptHead(name, digest, *blocks, t["out.weight"], t["out.bias"], layers)

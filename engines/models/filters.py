@@ -1,28 +1,28 @@
-"""Filters: tiny networks that read the confidences of one block and say which proposals are final already. Found beside their model, checked, computed.
+"""Filters: tiny networks that read the confidences of one block and say which proposals are final already. Found beside
+their model, checked, computed.
 
-A filter belongs to the weights whose confidences it was trained on; its folder stands beside the model's, with `-filter` behind the name. It is made by
-`python -m engines.models.train.filters MODEL`, which also converts the PyTorch state dicts that others publish.
-"""
+A filter belongs to the weights whose confidences it was trained on; its folder stands beside the model's, with
+`-filter` behind the name. It is made by `python -m engines.training filter MODEL`, which also converts the
+PyTorch state dicts that others publish."""
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
 from engines.core.lazy import torch
-from engines.models.hub import header, read_json, sha256
-from engines.models.zoo import assets
+from engines.core.trace import ModelRecord
+from engines.models import parts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 KEYS = ("linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias")
 LARGEST = 4_000_000  # bytes; a filter for blocks of 32 has 8,448
-COMMAND = "python -m engines.models.train.filters"
+COMMAND = "python -m engines.training filter"
 
 
 @dataclass(frozen=True)
@@ -42,71 +42,59 @@ class BlockFilter:
         return len(self.b1)
 
     def __call__(self, c: Tensor) -> Tensor:
-        """Confidences c [n] or [R, n], n <= b -> the probability that each proposal is final, same shape; zeros stand in for what a short block lacks.
+        """Confidences c [n] or [R, n], n <= b -> the probability that each proposal is final, same shape; zeros stand
+        in for what a short block lacks.
 
         Raises UserError for a block longer than b.
         """
         n = c.shape[-1]
         if n > self.size:
-            raise UserError(f"block_length={n} is longer than the {self.size} inputs of the filter {self.name}; use {self.size}, or train one for {n}.")
+            raise UserError(
+                f"block_length={n} is longer than the {self.size} inputs of the filter {self.name}; use {self.size}, "
+                f"or train one for {n}."
+            )
         W1, b1, W2, b2 = (t.to(c.device) for t in (self.W1, self.b1, self.W2, self.b2))
         padded = torch.nn.functional.pad(c.float(), (0, self.size - n))
         return torch.sigmoid(torch.relu(padded @ W1.T + b1) @ W2.T + b2)[..., :n]
 
 
 def folder_of(model: str) -> Path:
-    """Where the filter of a model stands."""
-    return assets() / "models" / f"{model.replace(chr(92), '/').rpartition('/')[2]}-filter"
+    """Where the filter of a model is, or will be made."""
+    return parts.folder_of("filter", model)
 
 
 def filter_of(record: ModelRecord) -> BlockFilter:
-    """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the command that makes it."""
-    folder = folder_of(record.name)
-    card, command = read_json(folder / "card.json"), f"`{COMMAND} {record.name}`"
-    if not (folder / "model.safetensors").is_file():
-        raise UserError(
-            f"there is no filter for {record.name} in {folder.parent}; train one with {command} (minutes), give a file of your own as filter=..., "
-            f"or set accept_thres=1, which needs none."
-        )
-    if card.get("model_sha256") != record.sha256:
-        theirs = str(card.get("model_sha256", "unknown"))[:12]
-        raise UserError(
-            f"{folder.name} was trained for other weights ({theirs}...) than {record.name} has ({record.sha256[:12]}...); make it again: {command}."
-        )
-    found = _read(str(folder / "model.safetensors"), folder.name)
-    if found.sha256 != card.get("sha256"):
-        raise UserError(f"{folder / 'model.safetensors'} is not the file that its card describes; make it again: {command}.")
-    return found
+    """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
+    command that makes it."""
+    ways = "give a file of your own as filter=..., or set accept_thres=1, which needs none"
+    found = parts.load_part("filter", [record], way_out=ways)
+    return from_state(found.tensors, found.name, found.sha256)
 
 
 def read_filter(path: str) -> BlockFilter:
-    """A filter of one's own from a safetensors file. Raises UserError with one sentence for whatever is wrong, so that it tells nothing about other files."""
+    """A filter of one's own from a safetensors file. Raises UserError with one sentence for whatever is wrong, so that
+    it tells nothing about other files."""
     if path.lower().endswith((".pth", ".pt", ".bin")):
-        raise UserError(f"filter={path[:200]} is a pickle, which is never read while decoding; convert it once with `{COMMAND} --convert FILE`.")
+        raise UserError(
+            f"filter={path[:200]} is a pickle, which is never read while decoding; convert it once with `{COMMAND} "
+            "--convert FILE`."
+        )
     try:
         file = Path(path).expanduser()
         if file.suffix == ".safetensors" and file.is_file() and file.stat().st_size <= LARGEST:
-            return _read(str(file.resolve()), file.stem)
+            found = parts.read_part(file.resolve(), file.stem)
+            return from_state(found.tensors, found.name, found.sha256)
     except (OSError, ValueError, RuntimeError, UserError):
         pass
-    raise UserError(f"filter={path[:200]} is no filter: give a safetensors file that holds {', '.join(KEYS)} for one block length, or leave it empty.")
+    raise UserError(
+        f"filter={path[:200]} is no filter: give a safetensors file that holds {', '.join(KEYS)} for one block "
+        "length, or leave it empty."
+    )
 
 
-def _read(path: str, name: str) -> BlockFilter:
-    changed = Path(path).stat()
-    return _cached(path, name, changed.st_mtime_ns, changed.st_size)
-
-
-@functools.lru_cache(maxsize=16)
-def _cached(path: str, name: str, changed: int, size: int) -> BlockFilter:
-    from safetensors.torch import load_file
-
-    header(Path(path))
-    return from_state(load_file(path), name, sha256(Path(path)))
-
-
-def from_state(state: dict[str, Tensor], name: str, digest: str = "") -> BlockFilter:
-    """A filter from the tensors linear1 and linear2. Raises UserError unless both are square layers of one size with finite numbers."""
+def from_state(state: Mapping[str, Tensor], name: str, digest: str = "") -> BlockFilter:
+    """A filter from the tensors linear1 and linear2. Raises UserError unless both are square layers of one size with
+    finite numbers."""
     tensors = [state[key].float() for key in KEYS if isinstance(state.get(key), torch.Tensor)]
     b = tensors[1].shape[0] if len(tensors) == len(KEYS) and tensors[1].ndim == 1 else 0
     fits = b > 0 and len(state) == len(KEYS) and [tuple(t.shape) for t in tensors] == [(b, b), (b,), (b, b), (b,)]

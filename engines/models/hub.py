@@ -1,64 +1,133 @@
-"""Where a model's files come from and whether they are safe: a local folder or a snapshot of the Hugging Face hub, safetensors only."""
+"""Where a model's files come from and whether they are safe: a local folder or a snapshot of the Hugging Face hub,
+safetensors only."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-import math
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models import stored
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
 
 
 def snapshot(repo: str, revision: str | None = None) -> tuple[Path, str]:
-    """The folder of a hub model, downloaded at the first use, and its commit. Raises UserError where it cannot be had."""
+    """The folder of a hub model, downloaded at the first use, and its commit. Raises UserError where it cannot be
+    had."""
     import huggingface_hub as hub
     from huggingface_hub import errors
 
     try:
         folder = Path(hub.snapshot_download(repo, revision=revision, allow_patterns=WANTED))
     except errors.GatedRepoError:
-        raise UserError(f"'{repo}' asks its users to accept terms first; accept them on its page and run `hf auth login`.") from None
+        raise UserError(
+            f"'{repo}' asks its users to accept terms first; accept them on its page and run `hf auth login`."
+        ) from None
     except errors.RevisionNotFoundError:
         raise UserError(f"'{repo}' has no revision '{revision}'; leave it out for the newest.") from None
     except errors.RepositoryNotFoundError:
-        raise UserError(f"the hub has no model '{repo}', or it is private; check the spelling or run `hf auth login`.") from None
+        raise UserError(
+            f"the hub has no model '{repo}', or it is private; check the spelling or run `hf auth login`."
+        ) from None
     except Exception as error:  # no network has many names: offline switch, DNS, proxy, timeout
         why = type(error).__name__
-        raise UserError(f"'{repo}' is not in the local cache and the hub cannot be reached ({why}); go online or give a local folder.") from error
+        raise UserError(
+            f"'{repo}' is not in the local cache and the hub cannot be reached ({why}); go online or give a local "
+            "folder."
+        ) from error
     return folder, folder.name
 
 
 def check_folder(folder: Path, name: str) -> str:
-    """The sha256 of the (first) weight file. Raises UserError unless the folder holds a config.json and whole safetensors weights, those of its card."""
+    """The `identity` of the (first) weight file. Raises UserError unless the folder holds a config.json and whole
+    safetensors weights, those of its card."""
     if not (folder / "config.json").is_file():
-        raise UserError(f"'{name}' has no config.json, so it is not a transformers model; give the folder that holds config.json.")
+        raise UserError(
+            f"'{name}' has no config.json, so it is not a transformers model; give the folder that holds config.json."
+        )
     files = shards(folder)
     if not files:
         pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl") for p in folder.glob(pattern))
         found = f"only {pickles[0]}, which could run code when read" if pickles else "none"
-        what_to_do = _repair(folder) if (folder / "card.json").is_file() else "convert it with save_pretrained or choose another revision"
+        what_to_do = (
+            _repair(folder)
+            if (folder / "card.json").is_file()
+            else "convert it with save_pretrained or choose another revision"
+        )
         raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
     for file in files:
         header(file)
-    found, expected = sha256(files[0]), read_json(folder / "card.json").get("sha256")
+    found, expected = sha256(files[0]), expected_file(read_json(folder / "card.json"))
     if expected is not None and files[0].name == "model.safetensors" and found != expected:
         sums = f"its sha256 is {found[:12]}... and its card says {str(expected)[:12]}..."
         raise UserError(f"{files[0]} is not the file that was published: {sums}; {_repair(folder)}.")
-    return found
+    return _plain_sum(files[0]) or found
+
+
+def expected_file(card: Mapping[str, Any]) -> str | None:
+    """The sha256 that a model's or part's weight file should have by its card; None where the card names none.
+
+    A card's `sha256` is that of the weights, which is not the file's where the file is coded (`engines/models/stored`);
+    the file's then stands under `stored`.
+    """
+    form = card.get("stored")
+    found = (form.get("file_sha256") if isinstance(form, dict) else None) or card.get("sha256")
+    return None if found is None else str(found)
+
+
+def identity(file: Path) -> str:
+    """What tells whether two models have the same weights: the file's sha256, or, where weights are coded without loss,
+    the sha256 of their plain file. Raises UserError as `header`."""
+    return _plain_sum(file) or sha256(file)
+
+
+def _plain_sum(file: Path) -> str:
+    found = metadata(file).get(stored.IDENTITY, "")
+    return found if re.fullmatch(r"[0-9a-f]{64}", found) else ""
 
 
 def _repair(folder: Path) -> str:
     """What to do about a damaged model: those with a card are ours, in the repository and made by its scripts."""
     if not (folder / "card.json").is_file():
         return "download or copy it again"
-    return f"restore it with `git checkout -- assets/models/{folder.name}` or train it again with `python -m engines.models.train {folder.name}`"
+    return (
+        f"restore it with `git checkout -- assets/models/{folder.name}` or train it again with `python -m "
+        f"engines.training {folder.name}`"
+    )
+
+
+def assets() -> Path:
+    """The folder `assets` of the repository; the variable DECODING_EXPLORER_ASSETS names another one."""
+    given = os.environ.get("DECODING_EXPLORER_ASSETS")
+    return Path(given) if given else Path(__file__).resolve().parents[2] / "assets"
+
+
+def tokenizer_folder(folder: Path) -> Path:
+    """Where a model's tokenizer lies: in its own folder, or in the one that its config.json names as `tokenizer_from`,
+    which stands beside it or, for a copy of a model that was taken elsewhere, among the models that ship.
+
+    Raises UserError where it is in neither place.
+    """
+    name = read_json(folder / "config.json").get("tokenizer_from")
+    if name is None or any((folder / file).is_file() for file in TOKENIZER_FILES):
+        return folder
+    places = [place / str(name) for place in (folder.parent, assets() / "models")]
+    for place in places if re.fullmatch(r"[\w-]+", str(name)) else ():
+        if any((place / file).is_file() for file in TOKENIZER_FILES):
+            return place
+    raise UserError(
+        f"'{folder.name}' takes its tokenizer from the folder '{str(name)[:60]}', which is neither beside it nor in "
+        f"{places[1].parent}; copy that folder there, or its files into {folder}."
+    )
 
 
 def shards(folder: Path) -> list[Path]:
@@ -99,13 +168,23 @@ def _sha256(path: str, changed: int, size: int) -> str:
 
 
 def header(file: Path) -> dict[str, Any]:
-    """The tensors' entries (shape, data_offsets ...) of a safetensors file, by name. Raises UserError if the file is missing, cut short or something else."""
+    """The tensors' entries (shape, data_offsets ...) of a safetensors file, by name. Raises UserError if the file is
+    missing, cut short or something else."""
+    return _header(file)[0]
+
+
+def metadata(file: Path) -> dict[str, str]:
+    """What a safetensors file says of itself. Raises UserError as `header`."""
+    return _header(file)[1]
+
+
+def _header(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         size = file.stat().st_size
         with open(file, "rb") as opened:
             begin = 8 + int.from_bytes(opened.read(8), "little")
             entries = json.loads(opened.read(min(begin, size) - 8))  # shorter than it says: no JSON
-        entries = {key: entry for key, entry in entries.items() if key != "__metadata__"}
+        about = {str(key): str(value) for key, value in entries.pop("__metadata__", {}).items()}
         whole = begin + max((entry["data_offsets"][1] for entry in entries.values()), default=0)
     except FileNotFoundError:
         raise UserError(f"{file} is missing; {_repair(file.parent)}.") from None
@@ -113,9 +192,9 @@ def header(file: Path) -> dict[str, Any]:
         raise UserError(f"{file} is no safetensors file, or only its beginning; {_repair(file.parent)}.") from None
     if size != whole:
         raise UserError(f"{file} has {size:,} bytes and should have {whole:,}; {_repair(file.parent)}.")
-    return entries
+    return entries, about
 
 
 def count_parameters(folder: Path) -> int:
-    """Numbers in the weight files, read from their headers. Raises UserError for a damaged file."""
-    return sum(math.prod(entry["shape"]) for shard in shards(folder) for entry in header(shard).values())
+    """Parameters in the weight files, read from their headers. Raises UserError for a damaged file."""
+    return sum(stored.numbers(header(shard)) for shard in shards(folder))

@@ -1,18 +1,28 @@
-"""From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes only."""
+"""From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes
+only."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.core.models import KINDS, Model
-from engines.models.hub import check_folder, count_parameters, read_json, sha256, shards
+from engines.core.kinds import KINDS, Model
+from engines.core.trace import ModelRecord
+from engines.models.hub import (
+    TOKENIZER_FILES,
+    check_folder,
+    count_parameters,
+    read_json,
+    sha256,
+    shards,
+    tokenizer_folder,
+)
 from engines.models.mapping import Plan, plan
+from engines.models.weights import pretrained
 
 if TYPE_CHECKING:
     from engines.models.tokens import HFTokenizer, IdTokenizer
@@ -20,29 +30,50 @@ if TYPE_CHECKING:
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 SMALL = 100e6  # bytes of weights up to which float32 is the default
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
-TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 
 
 def load_folder(
-    folder: Path, name: str, *, kind: str | None = None, device: str = "cpu", dtype: Any = None, revision: str = "", licence: str = "", **options: Any
+    folder: Path,
+    name: str,
+    *,
+    kind: str | None = None,
+    device: str = "cpu",
+    dtype: Any = None,
+    revision: str = "",
+    licence: str = "",
+    **options: Any,
 ) -> Model:
-    """Load a model. options: mask_id, shift, block_size, device_map, quantization. Raises UserError if the folder or a wish does not fit."""
+    """Load a model. options: mask_id, shift, block_size, device_map, quantization. Raises UserError if the folder or a
+    wish does not fit."""
     digest = check_folder(folder, name)
     raw = read_json(folder / "config.json")
-    how = plan(read_json(folder / "generation_config.json") | raw, name)  # some publish the block length as a setting of generation
-    require_kind(name, how.kind, kind)
+    how = plan(
+        read_json(folder / "generation_config.json") | raw, name
+    )  # some publish the block length as a setting of generation
+    require_kind(name, how.kinds, kind)
     for option, kinds in OPTION_KINDS.items():
         if options.get(option) is not None and how.kind not in kinds:
-            raise UserError(f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out.")
+            raise UserError(
+                f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out."
+            )
     _check_types(options)
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
-    core = _tokenizer(folder, how)
+    core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)
     mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
     tokenizer = _wrap(core, network.config, eos_ids, mask_id)
-    record = _record(folder, name, how.kind, network, digest, licence or str(read_json(folder / "card.json").get("licence", "")), revision)
+    record = _record(
+        folder,
+        name,
+        how.kind,
+        network,
+        digest,
+        licence or str(read_json(folder / "card.json").get("licence", "")),
+        revision,
+        tokenizer=tokenizer_folder(folder),
+    )
     record.options = _told(options)
     return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
 
@@ -53,12 +84,16 @@ def _check_types(options: dict[str, Any]) -> None:
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise UserError(f"{option}={value!r:.60} is no whole number; give one, for example {option}=32.")
     if options.get("shift") not in (None, True, False):
-        raise UserError(f"shift={options['shift']!r:.60} cannot be; give True (a logit speaks of the next position) or False.")
+        raise UserError(
+            f"shift={options['shift']!r:.60} cannot be; give True (a logit speaks of the next position) or False."
+        )
 
 
-def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: Any, digest: str, options: dict[str, Any]) -> Model:
+def _draft(
+    folder: Path, name: str, target: str, how: Plan, device: str, dtype: Any, digest: str, options: dict[str, Any]
+) -> Model:
     """A draft model: its own layers, with embedding and tokenizer of its target."""
-    from engines.models.draft import HFDraftLM, load_draft, target_folder
+    from engines.models.networks.draft import HFDraftLM, load_draft, target_folder
     from engines.models.packed import pack
 
     if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
@@ -72,17 +107,29 @@ def _draft(folder: Path, name: str, target: str, how: Plan, device: str, dtype: 
     return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
 
 
-def _adapter(how: Plan, network: Any, tokenizer: Any, record: ModelRecord, mask_id: int | None, eos_ids: frozenset[int], options: dict[str, Any]) -> Model:
-    from engines.models.block import HFBlockMaskedLM
-    from engines.models.causal import HFCausalLM
-    from engines.models.masked import HFMaskedLM
+def _adapter(
+    how: Plan,
+    network: Any,
+    tokenizer: Any,
+    record: ModelRecord,
+    mask_id: int | None,
+    eos_ids: frozenset[int],
+    options: dict[str, Any],
+) -> Model:
+    from engines.models.adapters.block import HFBlockMaskedLM
+    from engines.models.adapters.causal import HFCausalLM
+    from engines.models.adapters.layered import HFLayeredLM
+    from engines.models.adapters.masked import HFMaskedLM
+    from engines.models.adapters.seq2seq import HFSeq2SeqLM
     from engines.models.packed import pack
-    from engines.models.seq2seq import HFSeq2SeqLM
 
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        return HFCausalLM(pack(network), tokenizer, record, eos_ids)  # the other kinds feed whole boards, which gain nothing
+        causal = HFLayeredLM if how.layered else HFCausalLM
+        return causal(
+            pack(network), tokenizer, record, eos_ids
+        )  # the other kinds feed whole boards, which gain nothing
     shift = how.shift if options.get("shift") is None else bool(options["shift"])
     if how.kind == "masked":
         return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)
@@ -90,12 +137,15 @@ def _adapter(how: Plan, network: Any, tokenizer: Any, record: ModelRecord, mask_
     return HFBlockMaskedLM(network, tokenizer, record, mask_id, block_size, shift, eos_ids)
 
 
-def require_kind(name: str, has: str, wanted: str | None) -> None:
-    """Raise UserError if a kind was asked for and the model has another one, or if there is no such kind."""
+def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:
+    """Raise UserError if a kind was asked for and is none of the model's, or if there is no such kind."""
     if wanted is not None and wanted not in KINDS:
         raise UserError(f"kind '{wanted}' is unknown; choose one of {', '.join(KINDS)}.")
-    if wanted is not None and wanted != has:
-        raise UserError(f"a {wanted} model is needed and {name} is {has}; choose a {wanted} model (`decoding-explorer models` lists them).")
+    if wanted is not None and wanted not in has:
+        raise UserError(
+            f"a {wanted} model is needed and {name} is {' and '.join(sorted(has))}; choose a {wanted} model "
+            "(`decoding-explorer models` lists them)."
+        )
 
 
 def _dtype(wanted: Any, folder: Path) -> Any:
@@ -103,22 +153,24 @@ def _dtype(wanted: Any, folder: Path) -> Any:
 
     if wanted is None:
         return torch.float32 if _bytes(folder) <= SMALL else "auto"
-    value = getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
+    value = (
+        getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
+    )
     if value != "auto" and not (isinstance(value, torch.dtype) and value.is_floating_point):
         raise UserError(f"dtype '{wanted}' is unknown; choose float32, bfloat16, float16 or auto (as stored).")
     return value
 
 
 def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
-    import transformers
 
     config = _config(folder, name, how)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
     with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
-        network, info = getattr(transformers, how.model_class).from_pretrained(
+        network, info = pretrained(
+            how.model_class,
             folder,
-            config=config,
+            config,
             key_mapping=dict(how.rename) or None,
             dtype=dtype,
             device_map=where,
@@ -128,10 +180,15 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
             output_loading_info=True,
             **extra,
         )
-    lost = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]))
+    lost = sorted(
+        map(str, [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())])
+    )
     if lost:
         what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
-        raise UserError(f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose another model.")
+        raise UserError(
+            f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose "
+            "another model."
+        )
     return network
 
 
@@ -145,7 +202,9 @@ def _refusing(name: str, options: dict[str, Any]) -> Iterator[None]:
         if not wishes:
             raise
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"'{name}' cannot be loaded with {' and '.join(wishes)} as given: {reason}; change that or leave it out.") from error
+        raise UserError(
+            f"'{name}' cannot be loaded with {' and '.join(wishes)} as given: {reason}; change that or leave it out."
+        ) from error
 
 
 @contextmanager
@@ -176,7 +235,10 @@ def _config(folder: Path, name: str, how: Plan) -> Any:
         return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError) as error:
         kind = read_json(folder / "config.json").get("model_type")
-        raise UserError(f"'{name}' has the model type '{kind}', which would need code from the checkpoint; choose a Llama- or Qwen-like model.") from error
+        raise UserError(
+            f"'{name}' has the model type '{kind}', which would need code from the checkpoint; choose a Llama- or "
+            "Qwen-like model."
+        ) from error
 
 
 def _device(device: str) -> str:
@@ -185,7 +247,9 @@ def _device(device: str) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device '{device}' is not available here ({str(error).splitlines()[0]}); use 'cpu' or 'cuda'.") from None
+        raise UserError(
+            f"device '{device}' is not available here ({str(error).splitlines()[0]}); use 'cpu' or 'cuda'."
+        ) from None
     return device
 
 
@@ -194,7 +258,9 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         return None
-    return getattr(transformers, how.tokenizer_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return getattr(transformers, how.tokenizer_class).from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
 
 
 def _eos_ids(network: Any, tokenizer: Any | None) -> frozenset[int]:
@@ -213,23 +279,45 @@ def _mask_id(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> 
     raise UserError(f"'{name}' does not say which token is its mask; give it as mask_id=...")
 
 
-def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None) -> HFTokenizer | IdTokenizer:
+def _wrap(
+    tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None
+) -> HFTokenizer | IdTokenizer:
     from engines.models.tokens import HFTokenizer, IdTokenizer
 
     if tokenizer is not None:
         return HFTokenizer(tokenizer)
-    named = {getattr(config, "bos_token_id", None): "<bos>", getattr(config, "pad_token_id", None): "<pad>", mask_id: "<mask>"}
-    return IdTokenizer(config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>"))
+    named = {
+        getattr(config, "bos_token_id", None): "<bos>",
+        getattr(config, "pad_token_id", None): "<pad>",
+        mask_id: "<mask>",
+    }
+    return IdTokenizer(
+        config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>")
+    )
 
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were set, as plain values that the loader takes as well; a quantisation config as its dictionary."""
-    found = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in options.items() if value is not None}
+    """The options that were set, as plain values that the loader takes as well; a quantisation config as its
+    dictionary."""
+    found = {
+        name: value.to_dict() if hasattr(value, "to_dict") else value
+        for name, value in options.items()
+        if value is not None
+    }
     plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
     return plain
 
 
-def _record(folder: Path, name: str, kind: str, network: Any, digest: str, licence: str, revision: str, tokenizer: Path | None = None) -> ModelRecord:
+def _record(
+    folder: Path,
+    name: str,
+    kind: str,
+    network: Any,
+    digest: str,
+    licence: str,
+    revision: str,
+    tokenizer: Path | None = None,
+) -> ModelRecord:
     """What a run says about its model. `tokenizer`: where that lies, if not in the model's own folder."""
     import torch
 

@@ -1,8 +1,9 @@
-"""What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA, its names in that class.
+"""What a checkpoint's config.json asks for: the kind of model, the stock transformers class and, for LLaDA, its names
+in that class.
 
-LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2 without one and with shifted
-rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a block-causal mask, so no code from the checkpoint is ever run. LLaDA2 has no stock class.
-"""
+LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2
+without one and with shifted rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a block-causal mask, so no code from the
+checkpoint is ever run. LLaDA2 has no stock class."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ LLADA_NAMES = {  # patterns of published names -> names in LlamaForCausalLM (tra
     r"^model\.transformer\.wte\.": "model.embed_tokens.",
     r"^model\.transformer\.ln_f\.": "model.norm.",
     r"^model\.transformer\.ff_out\.": "lm_head.",
-} | {rf"^model\.transformer\.blocks\.(\d+)\.{ours}\.": rf"model.layers.\1.{stock}." for ours, stock in LLADA_PARTS.items()}
+} | {
+    rf"^model\.transformer\.blocks\.(\d+)\.{ours}\.": rf"model.layers.\1.{stock}."
+    for ours, stock in LLADA_PARTS.items()
+}
 LLADA_MUST_BE: dict[str, Any] = {  # the switches of its config under which it is a Llama
     "block_type": "llama",
     "activation_type": "silu",
@@ -53,18 +57,39 @@ LLADA_MOE_MUST_BE: dict[str, Any] = {  # the switches of LLaDA-MoE's config unde
     "clip_qkv": None,
 }
 QWEN_FIELDS = (
-    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_act",
-    "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "head_dim", "attention_bias",
-    "use_sliding_window", "sliding_window", "max_window_layers", "layer_types",
-)  # fmt: skip
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "hidden_act",
+    "max_position_embeddings",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "head_dim",
+    "attention_bias",
+    "use_sliding_window",
+    "sliding_window",
+    "max_window_layers",
+    "layer_types",
+)
+LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
+    *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
+    *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
+)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None: transformers reads config.json itself.
+    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None:
+    transformers reads config.json itself.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
-    """
+    layered: a causal model that can be run layer by layer."""
 
     kind: str
     model_class: str
@@ -75,23 +100,41 @@ class Plan:
     mask_id: int | None = None
     shift: bool = False
     block_size: int = 0
+    layered: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds that the model satisfies."""
+        return (self.kind, "layered") if self.layered else (self.kind,)
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
-    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2 too, and for encoder-decoders other than T5.
+    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2 too, and for
+    encoder-decoders other than T5.
 
-    Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal, `block_size`. `bd_size` is
-    that in the files of Fast-dLLM v2, whose rows are shifted.
-    """
+    Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal,
+    `block_size`. `bd_size` is that in the files of Fast-dLLM v2, whose rows are shifted."""
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
     if model_type.startswith("llada2"):
-        raise UserError(f"'{name}' is a LLaDA2 ({model_type}), whose experts no stock transformers class computes; choose LLaDA, LLaDA-MoE, Dream or SDAR.")
+        raise UserError(
+            f"'{name}' is a LLaDA2 ({model_type}), whose experts no stock transformers class computes; choose LLaDA, "
+            "LLaDA-MoE, Dream or SDAR."
+        )
     if any(a.startswith("LLaDAMoE") for a in architectures):  # its model_type is that of the dense one
         return _llada_moe(raw, name)
     if model_type == "llada":
         return _llada(raw, name)
     if model_type == "Dream":
-        return Plan("masked", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), {}, "Qwen2Tokenizer", raw.get("mask_token_id", 151666), True)
+        return Plan(
+            "masked",
+            "Qwen2ForCausalLM",
+            "Qwen2Config",
+            _qwen(raw),
+            {},
+            "Qwen2Tokenizer",
+            raw.get("mask_token_id", 151666),
+            True,
+        )
     if model_type == "Fast_dLLM_Qwen":
         mask_id, block = raw.get("mask_token_id", 151665), raw.get("bd_size", 32)
         return Plan("block", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, True, block)
@@ -101,7 +144,10 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
     if raw.get("is_encoder_decoder"):
-        raise UserError(f"'{name}' is an encoder-decoder of the type '{model_type}'; only those of the type 't5' can be loaded, choose one of them.")
+        raise UserError(
+            f"'{name}' is an encoder-decoder of the type '{model_type}'; only those of the type 't5' can be loaded, "
+            "choose one of them."
+        )
     mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", "bd_size" in raw))
     block = raw.get("block_size") if raw.get("is_causal") is False else raw.get("bd_size")
     if block:
@@ -110,14 +156,18 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
-    return Plan("causal", "AutoModelForCausalLM")
+    return Plan("causal", "AutoModelForCausalLM", layered=model_type in LAYERED)
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:
-    """Raise UserError unless these keys of a config are unset or have the value given; None and False are the same switch."""
+    """Raise UserError unless these keys of a config are unset or have the value given; None and False are the same
+    switch."""
     for key, wanted in switches.items():
         if (raw.get(key, wanted) or None) != (wanted or None):
-            raise UserError(f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it maps onto {onto}.")
+            raise UserError(
+                f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it "
+                f"maps onto {onto}."
+            )
 
 
 def _llada(raw: Mapping[str, Any], name: str) -> Plan:
@@ -138,11 +188,20 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
         "pad_token_id": raw.get("pad_token_id"),
         "is_causal": False,
     }
-    return Plan("masked", "LlamaForCausalLM", "LlamaConfig", config, LLADA_NAMES, "PreTrainedTokenizerFast", raw.get("mask_token_id", 126336))
+    return Plan(
+        "masked",
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        config,
+        LLADA_NAMES,
+        "PreTrainedTokenizerFast",
+        raw.get("mask_token_id", 126336),
+    )
 
 
 def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
-    """LLaDA-MoE: norms of queries and keys per head, softmax routing whose best weights are not renormalised; some layers may be dense."""
+    """LLaDA-MoE: norms of queries and keys per head, softmax routing whose best weights are not renormalised; some
+    layers may be dense."""
     _require(raw, name, LLADA_MOE_MUST_BE, "Qwen3-MoE")
     layers, sparse = raw["num_hidden_layers"], raw.get("moe_layer_freq") or 1
     if not isinstance(sparse, list):
@@ -157,9 +216,20 @@ def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
         "norm_topk_prob": False,
         "head_dim": raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
     }
-    return Plan("masked", "Qwen3MoeForCausalLM", "Qwen3MoeConfig", config, {}, "PreTrainedTokenizerFast", raw.get("mask_token_id", 156895))
+    return Plan(
+        "masked",
+        "Qwen3MoeForCausalLM",
+        "Qwen3MoeConfig",
+        config,
+        {},
+        "PreTrainedTokenizerFast",
+        raw.get("mask_token_id", 156895),
+    )
 
 
 def _qwen(raw: Mapping[str, Any]) -> dict[str, Any]:
     rope = {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)} | (raw.get("rope_scaling") or {})
-    return {key: raw[key] for key in QWEN_FIELDS if key in raw} | {"rope_parameters": raw.get("rope_parameters") or rope, "is_causal": False}
+    return {key: raw[key] for key in QWEN_FIELDS if key in raw} | {
+        "rope_parameters": raw.get("rope_parameters") or rope,
+        "is_causal": False,
+    }

@@ -1,11 +1,13 @@
 """A preallocated key-value cache: rows are written where they belong, never concatenated.
 
-It is a transformers `Cache`, so stock models take it as `past_key_values`, and the `KVCache` of our protocol. Shapes: h key-value heads,
-d head size, n new rows.
+It is a transformers `Cache`, so stock models take it as `past_key_values`, and the `KVCache` of our protocol. Shapes: h
+key-value heads, d head size, n new rows.
 
-Behind the rows in use there may be a *board*: rows that are seen but do not count, and that later forwards write again at places of their choice
-(the unfinished block of block diffusion). The first ordinary update, a crop and a reset forget it.
-"""
+Behind the rows in use there may be a *board*: rows that are seen but do not count, and that later forwards write again
+at places of their choice (the unfinished block of block diffusion). The first ordinary update, a crop and a reset
+forget it.
+
+Layers may hold different numbers of rows: a forward that leaves early fills the first ones only."""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from engines.core.errors import UserError
 
 
 class SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer in two buffers [1, h, capacity, d], of which the first `length` rows are in use, and `board` ones behind them.
+    """Keys and values of one layer in two buffers [1, h, capacity, d], of which the first `length` rows are in use, and
+    `board` ones behind them.
 
     start: where on the board the next rows go; None: behind the rows in use, as ordinary ones.
     """
@@ -44,7 +47,8 @@ class SlotLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write rows [1, h, n, d] behind the used ones, or on the board; return views [1, h, length + board, d]. Raises UserError if they do not fit."""
+        """Write rows [1, h, n, d] behind the used ones, or on the board; return views [1, h, length + board, d]. Raises
+        UserError if they do not fit."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         begin = self.length + (self.start or 0)
@@ -101,9 +105,14 @@ class SlotCache(Cache):
         self.capacity = capacity
 
     @property
+    def lengths(self) -> tuple[int, ...]:
+        """Rows in use by layer."""
+        return tuple(layer.length for layer in self.layers)
+
+    @property
     def length(self) -> int:
-        """Positions that the cache holds."""
-        return self.layers[0].length
+        """Positions that the cache holds, in all layers."""
+        return min(layer.length for layer in self.layers)
 
     @property
     def board(self) -> int:
@@ -112,7 +121,8 @@ class SlotCache(Cache):
 
     @contextmanager
     def on_board(self, start: int) -> Iterator[None]:
-        """Forwards in here write their rows on the board, from its place `start` on, instead of adding to the rows in use."""
+        """Forwards in here write their rows on the board, from its place `start` on, instead of adding to the rows in
+        use."""
         try:
             for layer in self.layers:
                 layer.start = start
@@ -127,27 +137,36 @@ class SlotCache(Cache):
             layer.board = min(layer.board, rows)
 
     def crop(self, length: int) -> None:
-        """Forget the board and everything from position `length` on (transformers' own caches take a negative count). Raises ValueError if there is less."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        """Forget the board and everything from position `length` on (transformers' own caches take a negative count);
+        layers that hold less stay as they are. Raises ValueError if none holds that much."""
+        if not 0 <= length <= (held := max(self.lengths)):
+            raise ValueError(f"the cache holds {held} positions; it cannot be cropped to {length}")
         for layer in self.layers:
             layer.crop(length)
 
     @torch.no_grad()
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending). Raises ValueError for rows it does not hold."""
+        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending); a layer that
+        lags behind keeps those of them that it holds. Raises ValueError for rows that no layer holds."""
+        held = max(self.lengths)
         ordered = all(a < b for a, b in pairwise(rows))
-        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= self.length)) or base > self.length:
-            raise ValueError(f"the cache holds {self.length} positions; cannot keep {base} and then the rows {list(rows)} behind them")
+        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= held)) or base > held:
+            raise ValueError(
+                f"the cache holds {held} positions; cannot keep {base} and then the rows {list(rows)} behind them"
+            )
         same = next((i for i, row in enumerate(rows) if i != row), len(rows))  # a leading 0, 1, 2 ... stays where it is
         if same == len(rows):
             return self.crop(base + same)
         moved = torch.tensor([row - same for row in rows[same:]])
         for layer in self.layers:
-            layer.keep(base + same, moved)
+            there = layer.length - base - same  # rows that it holds from the first moved one on
+            layer.keep(min(base + same, layer.length), moved if layer.length == held else moved[moved < there])
 
 
 def check_room(used: int, new: int, capacity: int) -> None:
     """Raise UserError if `new` rows do not fit behind `used` ones."""
     if used + new > capacity:
-        raise UserError(f"the cache has room for {capacity} positions; {used} are used and {new} more were fed. Give new_cache a larger capacity.")
+        raise UserError(
+            f"the cache has room for {capacity} positions; {used} are used and {new} more were fed. Give new_cache a "
+            "larger capacity."
+        )

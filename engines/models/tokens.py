@@ -1,4 +1,5 @@
-"""Text to ids and back, and how one id looks: over a transformers fast tokenizer, or over bare ids for models that have none."""
+"""Text to ids and back, and how one id looks: over a transformers fast tokenizer, or over bare ids for models that have
+none."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.events import Piece
-from engines.core.models import Tokenizer
+from engines.core.kinds import Tokenizer
+from engines.core.trace import Piece
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -37,7 +38,8 @@ class HFTokenizer:
         self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no chat template."""
+        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
+        chat template."""
         if self.tokenizer.chat_template:
             turn = [{"role": "user", "content": text}]
             return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
@@ -53,7 +55,8 @@ class HFTokenizer:
         return str(self.tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def piece(self, token: int) -> Piece:
-        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a character."""
+        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
+        character."""
         if token not in self._pieces:
             self._pieces[token] = self._look(token)
         return self._pieces[token]
@@ -87,7 +90,8 @@ class HFTokenizer:
 
 
 class IdTokenizer:
-    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". `special` names the ids that are no words."""
+    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". `special` names the ids that are no
+    words."""
 
     def __init__(self, vocab_size: int, special: Mapping[int, str] | None = None) -> None:
         self.size, self.special = vocab_size, dict(special or {})
@@ -98,7 +102,10 @@ class IdTokenizer:
         bad = next((w for w in words if not (w.isascii() and w.isdigit() and int(w) < self.size)), None)
         if bad is not None or not words:
             given = f"'{bad}'" if bad is not None else "an empty prompt"
-            raise UserError(f"this model has no tokenizer and {given} was given; write token ids from 0 to {self.size - 1}, for example '1 16 5'.")
+            raise UserError(
+                f"this model has no tokenizer and {given} was given; write token ids from 0 to {self.size - 1}, for "
+                "example '1 16 5'."
+            )
         return [int(w) for w in words]
 
     def encode(self, text: str) -> list[int]:
@@ -121,5 +128,6 @@ class IdTokenizer:
 
 
 def same_vocabulary(a: Tokenizer, b: Tokenizer) -> bool:
-    """Whether both number the same strings the same way; the sizes of the models' output layers (padding) do not matter."""
+    """Whether both number the same strings the same way; the sizes of the models' output layers (padding) do not
+    matter."""
     return a is b or (type(a) is type(b) and a.vocabulary() == b.vocabulary())  # type: ignore[attr-defined]

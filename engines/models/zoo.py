@@ -9,40 +9,28 @@ import difflib
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.core.models import Model
+from engines.core.kinds import Model, kinds_of
+from engines.core.trace import ModelRecord
 from engines.models import oracle, smollm2
-from engines.models.hub import HUB_ID, count_parameters, read_json, shards, snapshot
+from engines.models.hub import HUB_ID, assets, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 
 OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
-TITLES = {
-    "tiny-ar-s": "Tiny causal model, small (makes mistakes: a draft, or the small half of a pair)",
-    "tiny-ar-m": "Tiny causal model, medium",
-    "tiny-ar-l": "Tiny causal model, large",
-    "tiny-dlm": "Tiny masked-diffusion model",
-    "tiny-dlm-dparallel": "Tiny masked-diffusion model, distilled to be certain early (dParallel)",
-    "tiny-blockdlm": "Tiny block-diffusion model",
-    "tiny-encdec": "Tiny encoder-decoder",
-    smollm2.DRAFT: "Draft model for SmolLM2-135M-Instruct (two layers)",
-}
-COMPANIONS = {  # model -> role -> the model that plays it beside the first
-    "tiny-ar-l": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
-    "tiny-ar-m": {"small": "tiny-ar-s", "draft": "tiny-ar-s"},
-}
 _loaded: OrderedDict[str, Model] = OrderedDict()
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model that can be loaded by name. where: embedded (in the repository), cache (on this machine) or download. roles: role -> companion's name."""
+    """A model that can be loaded by name. where: embedded (in the repository), cache (on this machine) or download.
+    roles: role -> companion's name. kinds: all that it satisfies; methods name one of them in `needs`."""
 
     name: str
     kind: str
@@ -51,38 +39,56 @@ class ModelInfo:
     where: str
     note: str = ""
     roles: dict[str, str] = field(default_factory=dict)
-
-
-def assets() -> Path:
-    """The folder `assets` of the repository; the variable DECODING_EXPLORER_ASSETS names another one."""
-    given = os.environ.get("DECODING_EXPLORER_ASSETS")
-    return Path(given) if given else Path(__file__).resolve().parents[2] / "assets"
+    kinds: tuple[str, ...] = ()
 
 
 def list_models() -> list[ModelInfo]:
     """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
     folders = sorted(p.parent for p in (assets() / "models").glob("*/config.json") if shards(p.parent))
-    names, where = {folder.name for folder in folders}, "cache" if smollm2.ready() else "download"
-    drafts = [folder for folder in folders if folder.name == smollm2.DRAFT]
-    roles = {"draft": smollm2.DRAFT} if drafts else {}
-    return [
-        *(_describe(folder, names) for folder in folders if folder not in drafts),
-        ModelInfo(smollm2.NAME, "causal", "SmolLM2-135M-Instruct", smollm2.PARAMETERS, where, smollm2.NOTE, roles),
-        *(replace(_describe(folder, names), where=where) for folder in drafts),  # it needs the embedding of SmolLM2
-        ModelInfo(oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE),
-    ]
+    cards, where = {folder: read_json(folder / "card.json") for folder in folders}, _where_smollm2()
+    targets = {folder: read_json(folder / "config.json").get("draft_of") for folder in folders}
+    names, kinds = {folder.name for folder in folders} | {smollm2.NAME}, ("causal", "layered")
+    found = {folder: _describe(folder, card, names) for folder, card in cards.items()}
+    drafts = {folder: info for folder, info in found.items() if targets[folder]}
+    size, about = smollm2.PARAMETERS, smollm2.NOTE
+    return _introduced(
+        [
+            *(info for folder, info in found.items() if folder not in drafts),
+            ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
+            *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
+            ModelInfo(oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",)),
+        ],
+        {
+            folder.name: card.get("companion_of") or ({targets[folder]: "draft"} if targets[folder] else {})
+            for folder, card in cards.items()
+        },
+    )
 
 
-def _describe(folder: Path, names: set[str]) -> ModelInfo:
-    card, kind = read_json(folder / "card.json"), plan(read_json(folder / "config.json"), folder.name).kind
-    title = str(card.get("title") or TITLES.get(folder.name, folder.name))
-    roles = card.get("companions") or COMPANIONS.get(folder.name, {})
-    there = {role: name for role, name in roles.items() if name in names}
+def _where_smollm2() -> str:
+    return "cache" if smollm2.ready() else "download"
+
+
+def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> ModelInfo:
+    """A model as its card tells it: `title`, `note`, and `companions`, role -> the model that plays it beside this
+    one."""
+    how, title, roles = plan(read_json(folder / "config.json"), folder.name), card.get("title"), card.get("companions")
+    there = {role: name for role, name in roles.items() if name in names} if isinstance(roles, Mapping) else {}
     try:
         parameters, note = count_parameters(folder), str(card.get("note", ""))
     except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
         parameters, note = 0, str(error)
-    return ModelInfo(folder.name, kind, title, parameters, "embedded", note, there)
+    return ModelInfo(folder.name, how.kind, str(title or folder.name), parameters, "embedded", note, there, how.kinds)
+
+
+def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[ModelInfo]:
+    """The models with the companions that offer themselves: `companion_of` in a card (model -> role), or a draft that
+    was made for one."""
+    beside: dict[str, dict[str, str]] = {}
+    for name, offer in offers.items():
+        for model, role in offer.items() if isinstance(offer, Mapping) else ():
+            beside.setdefault(model, {})[str(role)] = name
+    return [replace(info, roles={**beside.get(info.name, {}), **info.roles}) for info in models]
 
 
 def companion(name: str, role: str) -> str | None:
@@ -90,14 +96,21 @@ def companion(name: str, role: str) -> str | None:
     return next((info.roles.get(role) for info in list_models() if info.name == name), None)
 
 
-def load_model(name_or_path: str | os.PathLike[str], *, kind: str | None = None, device: str = "cpu", dtype: Any = None, **options: Any) -> Model:
+def load_model(
+    name_or_path: str | os.PathLike[str],
+    *,
+    kind: str | None = None,
+    device: str = "cpu",
+    dtype: Any = None,
+    **options: Any,
+) -> Model:
     """A model by zoo name, folder or hub id, ready to run.
 
-    kind: "causal", "masked", "block" or "seq2seq", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights
-    up to 100 MB, as stored above. options: mask_id, shift (masked and block models), block_size (block models whose files do not say it), revision
-    (hub), device_map, quantization (a transformers quantisation config). The last four loaded models stay in memory. Raises UserError, with what to
-    do, for everything that does not fit, a damaged file included.
-    """
+    kind: "causal", "layered", "masked", "block" or "seq2seq", checked. dtype: float32, bfloat16, float16 or "auto" (as
+    stored); by default float32 for weights up to 100 MB, as stored above. options: mask_id, shift (masked and block
+    models), block_size (block models whose files do not say it), revision (hub), device_map, quantization (a
+    transformers quantisation config). The last four loaded models stay in memory. Raises UserError, with what to do,
+    for everything that does not fit, a damaged file included."""
     from engines.models.loader import load_folder, require_kind
 
     if unknown := sorted(set(options) - set(OPTIONS)):
@@ -109,12 +122,14 @@ def load_model(name_or_path: str | os.PathLike[str], *, kind: str | None = None,
             _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
         elif key not in _loaded:
             folder, label, revision, licence = _locate(name, options.pop("revision", None))
-            _loaded[key] = load_folder(folder, label, kind=kind, device=device, dtype=dtype, revision=revision, licence=licence, **options)
+            _loaded[key] = load_folder(
+                folder, label, kind=kind, device=device, dtype=dtype, revision=revision, licence=licence, **options
+            )
         _loaded.move_to_end(key)
         while len(_loaded) > KEPT:
             _loaded.popitem(last=False)
         model = _loaded[key]
-    require_kind(model.record.name, model.record.kind, kind)
+    require_kind(model.record.name, kinds_of(model), kind)
     return model
 
 
@@ -142,4 +157,7 @@ def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
     names = [info.name for info in list_models()]
     near = difflib.get_close_matches(name, names, 1, 0.7)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise UserError(f"no model '{name}': {hint}choose one of {', '.join(names)}, a folder with config.json and safetensors, or a hub id such as owner/name.")
+    raise UserError(
+        f"no model '{name}': {hint}choose one of {', '.join(names)}, a folder with config.json and safetensors, or a "
+        "hub id such as owner/name."
+    )

@@ -1,4 +1,5 @@
-"""Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked against."""
+"""Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked
+against."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ __all__ = [
     "sum_with_steps",
 ]
 
-TASKS: dict[str, Task] = {task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)}
+TASKS: dict[str, Task] = {
+    task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)
+}
 
 
 def _parts(prompt: str) -> tuple[str, str]:
@@ -37,13 +40,15 @@ def _parts(prompt: str) -> tuple[str, str]:
 
 
 def recognise(prompt: str) -> Example | None:
-    """The task that a typed prompt asks for, with a right answer; None if it is none of ours (then nothing is marked)."""
+    """The task that a typed prompt asks for, with a right answer; None if it is none of ours (then nothing is
+    marked)."""
     slug, text = _parts(prompt)
     answer = TASKS[slug].read(text) if slug in TASKS and text else None
     return None if answer is None else Example(slug, prompt, answer)
 
 
 def check(example: Example, output: str) -> Verdict:
-    """Mark an output exactly, by the rule of the example's task. White space between words is forgiven except in Python."""
+    """Mark an output exactly, by the rule of the example's task. White space between words is forgiven except in
+    Python."""
     place = TASKS[example.task].wrong(_parts(example.prompt)[1], example.answer, output)
     return Verdict(place is None, place, example.answer)

@@ -1,7 +1,8 @@
-"""What a task is: a generator with a seed, a reader that knows the answer to a typed prompt, and an exact check of any output.
+"""What a task is: a generator with a seed, a reader that knows the answer to a typed prompt, and an exact check of any
+output.
 
-The three splits never share a prompt: membership is decided by a hash of the prompt's words, so it cannot drift with the order of generation.
-"""
+The three splits never share a prompt: membership is decided by a hash of the prompt's words, so it cannot drift with
+the order of generation."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Example:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The mark for one output: whether it is right, and where it first goes wrong (an index into the whitespace-separated words)."""
+    """The mark for one output: whether it is right, and where it first goes wrong (an index into the
+    whitespace-separated words)."""
 
     correct: bool
     first_wrong: int | None
@@ -35,7 +37,8 @@ class Verdict:
 
 
 def first_difference(expected: str, output: str) -> int | None:
-    """The first whitespace-separated word in which two texts differ; None if they do not. A missing or extra word counts at its place."""
+    """The first whitespace-separated word in which two texts differ; None if they do not. A missing or extra word
+    counts at its place."""
     want, have = expected.split(), output.split()
     for i, (a, b) in enumerate(zip(want, have, strict=False)):
         if a != b:
@@ -44,7 +47,8 @@ def first_difference(expected: str, output: str) -> int | None:
 
 
 def furthest(answers: Iterable[str], output: str) -> int | None:
-    """The first difference from whichever of several right answers the output follows longest; None if it is one of them."""
+    """The first difference from whichever of several right answers the output follows longest; None if it is one of
+    them."""
     places = [first_difference(answer, output) for answer in answers]
     return None if None in places else max(place for place in places if place is not None)
 
@@ -53,12 +57,13 @@ def furthest(answers: Iterable[str], output: str) -> int | None:
 class Task:
     """A kind of prompt, "slug: text". Sizes are inclusive; `text` is the prompt without its first word.
 
-    make(rng, size) -> (text, answer). read(text) -> the answer by another way than `make`, or None if the text asks nothing of this kind.
-    wrong(text, answer, output) -> None if the output is right, else the index of its first wrong word.
-    dependent: later answer words depend on earlier ones, so that writing several at once can break the answer. many: more than one answer is right.
-    asked: sizes of held-out prompts where no size is asked for, if not all: what is beyond them the shipped models were trained on and do not master;
-    their cards say how they fare at every size.
-    """
+    make(rng, size) -> (text, answer). read(text) -> the answer by another way than `make`, or None if the text asks
+    nothing of this kind. wrong(text, answer, output) -> None if the output is right, else the index of its first wrong
+    word.
+    dependent: later answer words depend on earlier ones, so that writing several at once can break the answer. many:
+    more than one answer is right.
+    asked: sizes of held-out prompts where no size is asked for, if not all: what is beyond them the shipped models were
+    trained on and do not master; their cards say how they fare at every size."""
 
     slug: str
     title: str
@@ -73,7 +78,8 @@ class Task:
     wrong: Callable[[str, str, str], int | None] = lambda text, answer, output: first_difference(answer, output)
 
     def generate(self, split: Split, seed: int = 0, size: int | None = None) -> Iterator[Example]:
-        """Endless examples of one split. Equal arguments give equal examples; short lists may repeat. Raises ValueError where there are none."""
+        """Endless examples of one split. Equal arguments give equal examples; short lists may repeat. Raises ValueError
+        where there are none."""
         low, high = self.sizes
         if size is not None and not low <= size <= high:
             raise ValueError(f"size={size} is outside {low}..{high} ({self.size_meaning}) of the task '{self.slug}'.")
@@ -88,7 +94,9 @@ class Task:
             if split_of(prompt) == split:
                 misses = 0
                 yield Example(self.slug, prompt, answer)
-        raise ValueError(f"no prompt of the task '{self.slug}' with size={size} falls into the split '{split}'; choose another size.")
+        raise ValueError(
+            f"no prompt of the task '{self.slug}' with size={size} falls into the split '{split}'; choose another size."
+        )
 
 
 def split_of(prompt: str) -> Split:

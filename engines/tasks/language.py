@@ -14,7 +14,9 @@ from engines.tasks.words import ADJECTIVES, CITIES, COLOURS, COUNTED, NAMES, PLA
 NUMBERS = "two three four five six seven eight nine".split()
 FEELINGS = "happy sad tired hungry late ready ill cold".split()
 SIMPLE = ("walk", "talk", "play", "jump", "work", "help", "look", "laugh")  # -s in the third person, -ed in the past
-LITTLE = "the a an and is are am was were she he they we you has have yesterday today every day to in near with sees".split()
+LITTLE = (
+    "the a an and is are am was were she he they we you has have yesterday today every day to in near with sees".split()
+)
 VOCABULARY = frozenset(
     w.lower()
     for w in [
@@ -54,7 +56,8 @@ SHAPE = re.compile(r"The (?:(\w+) )?(\w+) (\w+)s the (?:(\w+) )?(\w+)(?: near th
 
 
 def _wrong_sentence(text: str, answer: str, output: str) -> int | None:
-    """Right if it is one sentence of the shape above with just the given words in fitting places; else the first word that was not given, or the end."""
+    """Right if it is one sentence of the shape above with just the given words in fitting places; else the first word
+    that was not given, or the end."""
     given, words = text.split(), output.split()
     found = SHAPE.fullmatch(" ".join(words))
     parts = found.groups() if found else ()
@@ -81,7 +84,10 @@ def _read_sentence(text: str) -> str | None:
     for first in things:
         for second in things:
             for place in [None, *(w for w in given if w in PLACES)]:
-                sentence = f"The {adjective + ' ' if adjective else ''}{first} {verb}s the {second}{' near the ' + place if place else ''}."
+                sentence = (
+                    f"The {adjective + ' ' if adjective else ''}{first} {verb}s the "
+                    f"{second}{' near the ' + place if place else ''}."
+                )
                 if _wrong_sentence(text, "", sentence) is None:
                     return sentence
     return None
@@ -119,7 +125,8 @@ def _sources() -> dict[str, set[str]]:
 
 
 def _read_spell(text: str) -> str | None:
-    """Every unknown word replaced by the only known word that one slip turns into it; None if there are none or several."""
+    """Every unknown word replaced by the only known word that one slip turns into it; None if there are none or
+    several."""
     changed = False
     words = text.split()
     for i, word in enumerate(words):
@@ -162,7 +169,10 @@ def _agree(rng: random.Random) -> tuple[str, str]:
 
 def _past(rng: random.Random) -> tuple[str, str]:
     who, verb, place = rng.choice(NAMES), rng.choice(SIMPLE), rng.choice(PLACES)
-    return f"Yesterday {who} {verb}{rng.choice(['', 's'])} near the {place}.", f"Yesterday {who} {verb}ed near the {place}."
+    return (
+        f"Yesterday {who} {verb}{rng.choice(['', 's'])} near the {place}.",
+        f"Yesterday {who} {verb}ed near the {place}.",
+    )
 
 
 def _be(rng: random.Random) -> tuple[str, str]:
@@ -217,7 +227,18 @@ def _read_grammar(text: str) -> str | None:
 
 
 LANGUAGE = (
-    Task("sentence", "A sentence from given words", "text", (3, 5), "words", _sentence, _read_sentence, dependent=True, many=True, wrong=_wrong_sentence),
+    Task(
+        "sentence",
+        "A sentence from given words",
+        "text",
+        (3, 5),
+        "words",
+        _sentence,
+        _read_sentence,
+        dependent=True,
+        many=True,
+        wrong=_wrong_sentence,
+    ),
     Task("spell", "Correct the spelling", "text", (1, 2), "misspelt words", _spell, _read_spell),
     Task("grammar", "Correct the grammar", "text", (1, 2), "sentences", _grammar, _read_grammar),
 )

@@ -1,4 +1,5 @@
-"""Operations on lists of names: those with one right answer fill in parallel, those with many break when written at once (ParallelBench)."""
+"""Operations on lists of names: those with one right answer fill in parallel, those with many break when written at
+once (ParallelBench)."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def _replace(rng: random.Random, n: int) -> tuple[str, str]:
     return f"{place} by {new} in {_typed(rng, items)}", " ".join([*items[: place - 1], new, *items[place:]])
 
 
-def _read_placed(pattern: str, size: Callable[[list[str]], int], edit: Callable[[list[str], int, str], list[str]]) -> Callable[[str], str | None]:
+def _read_placed(
+    pattern: str, size: Callable[[list[str]], int], edit: Callable[[list[str], int, str], list[str]]
+) -> Callable[[str], str | None]:
     shape = re.compile(pattern, re.DOTALL)
 
     def read(text: str) -> str | None:
@@ -111,8 +114,25 @@ REMOVE = r"(?P<place>\d{1,3}) from (?P<items>.+)"
 REPLACE = r"(?P<place>\d{1,3}) by (?P<new>[^\s,]+) in (?P<items>.+)"
 LISTS = (
     Task("copy", "Copy a list", "list", (1, 8), "names", _whole(lambda items, rng: items), _read_whole(list)),
-    Task("reverse", "Reverse a list", "list", (1, 8), "names", _whole(lambda items, rng: items[::-1]), _read_whole(lambda items: items[::-1])),
-    Task("sort", "Sort a list", "list", (1, 8), "names", _whole(lambda items, rng: sorted(items)), _read_whole(sorted), dependent=True),
+    Task(
+        "reverse",
+        "Reverse a list",
+        "list",
+        (1, 8),
+        "names",
+        _whole(lambda items, rng: items[::-1]),
+        _read_whole(lambda items: items[::-1]),
+    ),
+    Task(
+        "sort",
+        "Sort a list",
+        "list",
+        (1, 8),
+        "names",
+        _whole(lambda items, rng: sorted(items)),
+        _read_whole(sorted),
+        dependent=True,
+    ),
     Task(
         "shuffle",
         "Shuffle a list (any order is right)",
@@ -135,7 +155,15 @@ LISTS = (
         _insert,
         _read_placed(INSERT, lambda items: len(items) + 1, lambda items, i, new: [*items[:i], new, *items[i:]]),
     ),
-    Task("remove", "Remove the name at a place", "list", (2, 8), "names", _remove, _read_placed(REMOVE, len, lambda items, i, _: items[:i] + items[i + 1 :])),
+    Task(
+        "remove",
+        "Remove the name at a place",
+        "list",
+        (2, 8),
+        "names",
+        _remove,
+        _read_placed(REMOVE, len, lambda items, i, _: items[:i] + items[i + 1 :]),
+    ),
     Task(
         "replace",
         "Replace the name at a place",
@@ -146,7 +174,19 @@ LISTS = (
         _read_placed(REPLACE, len, lambda items, i, new: [*items[:i], new, *items[i + 1 :]]),
     ),
     *(
-        Task(f"{verb} any", title, "list", (2, high), "names", make, read, dependent=True, many=True, asked=asked, wrong=wrong)
+        Task(
+            f"{verb} any",
+            title,
+            "list",
+            (2, high),
+            "names",
+            make,
+            read,
+            dependent=True,
+            many=True,
+            asked=asked,
+            wrong=wrong,
+        )
         for verb, title, high, asked, (make, read, wrong) in (
             ("insert", "Insert a name anywhere", 7, None, _anywhere(_inserted, True)),
             ("remove", "Remove any one name", 8, None, _anywhere(_removed, False)),

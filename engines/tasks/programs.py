@@ -1,4 +1,5 @@
-"""Small typed Python: classes and functions from a one-line specification, for methods that watch types while decoding."""
+"""Small typed Python: classes and functions from a one-line specification, for methods that watch types while
+decoding."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import re
 
 from engines.tasks.base import Task, first_difference
 
-CLASSES = "Account Animal Book Boat Box Car City Game House Lamp Order Person Point Robot Room Shop Song Team Train Tree".split()
+CLASSES = (
+    "Account Animal Book Boat Box Car City Game House Lamp Order Person Point Robot Room Shop Song Team Train Tree"
+).split()
 FIELDS = {
     "int": "age count height length level number pages price score size speed weight width year".split(),
     "str": "author city colour label name owner street title".split(),
@@ -30,7 +33,10 @@ def _code_function(what: str, name: str, field: str, kind: str) -> str | None:
     if what == "set":
         return f"def set_{field}({obj}: {name}, {field}: {kind}) -> None:\n    {obj}.{field} = {field}"
     if what == "double" and kind == "int":
-        return f"def double_{field}({obj}: {name}) -> int:\n    {obj}.{field} = {obj}.{field} * 2\n    return {obj}.{field}"
+        return (
+            f"def double_{field}({obj}: {name}) -> int:\n    {obj}.{field} = {obj}.{field} * 2\n    return "
+            f"{obj}.{field}"
+        )
     if what == "is" and kind == "bool":
         return f"def is_{field}({obj}: {name}) -> bool:\n    return {obj}.{field}"
     return None
@@ -90,4 +96,6 @@ def _wrong(text: str, answer: str, output: str) -> int | None:
     return max(0, len(output.split()) - 1) if place is None else place
 
 
-PROGRAMS = (Task("python", "A small typed Python class or function", "code", (1, 4), "fields", _program, _read, wrong=_wrong),)
+PROGRAMS = (
+    Task("python", "A small typed Python class or function", "code", (1, 4), "fields", _program, _read, wrong=_wrong),
+)

@@ -32,7 +32,11 @@ def latin_squares(n: int) -> tuple[Grid, ...]:
 @cache
 def sudoku_grids() -> tuple[Grid, ...]:
     """The 288 full 4x4 grids: Latin squares whose four 2x2 boxes hold every digit."""
-    return tuple(g for g in latin_squares(4) if all(len({g[r][c], g[r][c + 1], g[r + 1][c], g[r + 1][c + 1]}) == 4 for r in (0, 2) for c in (0, 2)))
+    return tuple(
+        g
+        for g in latin_squares(4)
+        if all(len({g[r][c], g[r][c + 1], g[r + 1][c], g[r + 1][c + 1]}) == 4 for r in (0, 2) for c in (0, 2))
+    )
 
 
 def _latin(rng: random.Random, n: int) -> tuple[str, str]:
@@ -44,7 +48,9 @@ def _read_latin(text: str) -> str | None:
     symbols = text.split()
     if len(symbols) not in (3, 4) or len(set(symbols)) != len(symbols):
         return None
-    return "\n".join(" ".join(symbols[(i + row) % len(symbols)] for i in range(len(symbols))) for row in range(len(symbols)))
+    return "\n".join(
+        " ".join(symbols[(i + row) % len(symbols)] for i in range(len(symbols))) for row in range(len(symbols))
+    )
 
 
 def _wrong_latin(text: str, answer: str, output: str) -> int | None:
@@ -98,5 +104,14 @@ PUZZLES = (
         asked=(3, 3),
         wrong=_wrong_latin,
     ),
-    Task("sudoku", "4x4 sudoku (0 is an empty cell)", "puzzle", (3, 8), "empty cells", _sudoku, _read_sudoku, dependent=True),
+    Task(
+        "sudoku",
+        "4x4 sudoku (0 is an empty cell)",
+        "puzzle",
+        (3, 8),
+        "empty cells",
+        _sudoku,
+        _read_sudoku,
+        dependent=True,
+    ),
 )

@@ -8,7 +8,11 @@ import re
 from engines.tasks.base import Task
 from engines.tasks.words import CITIES, COLOURS, COUNTED, NAMES
 
-FACTS = (r"(?P<who>\w+) lives in (?P<what>\w+)\.", r"(?P<who>\w+) has a (?P<what>\w+ \w+)\.", r"(?P<who>\w+) is (?P<what>\d+) years old\.")
+FACTS = (
+    r"(?P<who>\w+) lives in (?P<what>\w+)\.",
+    r"(?P<who>\w+) has a (?P<what>\w+ \w+)\.",
+    r"(?P<who>\w+) is (?P<what>\d+) years old\.",
+)
 WRITTEN = ("{who} lives in {what}.", "{who} has a {what}.", "{who} is {what} years old.")
 ASKED_WHAT = ("Where does {who} live?", "What does {who} have?", "How old is {who}?")
 ASKED_WHO = ("Who lives in {what}?", "Who has a {what}?", "Who is {what} years old?")
@@ -18,7 +22,12 @@ def _read_me(rng: random.Random, people: int) -> tuple[str, str]:
     who = rng.sample(NAMES, people)
     whats = [
         rng.sample(CITIES, people),
-        [f"{colour} {thing}" for colour, thing in zip(rng.sample([c for c in COLOURS if c != "orange"], people), rng.sample(COUNTED, people), strict=True)],
+        [
+            f"{colour} {thing}"
+            for colour, thing in zip(
+                rng.sample([c for c in COLOURS if c != "orange"], people), rng.sample(COUNTED, people), strict=True
+            )
+        ],
         [str(n) for n in rng.sample(range(3, 20), people)],
     ]
     facts = []

@@ -53,15 +53,34 @@ def _read(text: str) -> str | None:
     name, *things = re.findall(r"[^\s,]+", text) or [""]
     if not things or not name.isalpha():
         return None
-    return " ".join([f"One day {name} went out.", *(f"{name} found a {thing}." for thing in things), f"{name} went home and slept well."])
+    return " ".join(
+        [
+            f"One day {name} went out.",
+            *(f"{name} found a {thing}." for thing in things),
+            f"{name} went home and slept well.",
+        ]
+    )
 
 
 def _wrong(text: str, answer: str, output: str) -> int | None:
-    """Right if every given word occurs, in at least three sentences, the last one finished; else the end of the output is marked."""
+    """Right if every given word occurs, in at least three sentences, the last one finished; else the end of the output
+    is marked."""
     words = set(re.findall(r"[\w']+", output))
     told = all(w in words for w in re.findall(r"[^\s,]+", text))
     whole = len(re.findall(r"[.!?](?=[\s\"]|$)", output)) >= 3 and output.rstrip()[-1:] in '.!?"'
     return None if told and whole else max(0, len(output.split()) - 1)
 
 
-STORIES = (Task("story", "A very short story with given words", "story", (1, 2), "things", _story, _read, many=True, wrong=_wrong),)
+STORIES = (
+    Task(
+        "story",
+        "A very short story with given words",
+        "story",
+        (1, 2),
+        "things",
+        _story,
+        _read,
+        many=True,
+        wrong=_wrong,
+    ),
+)

@@ -22,7 +22,8 @@ def sum_with_steps(a: int, b: int) -> str:
 
 
 def difference_with_steps(a: int, b: int) -> str:
-    """Column subtraction of b <= a, one line per column from the right: digit - digit - borrowed = column, "borrow" where ten is taken; then the result."""
+    """Column subtraction of b <= a, one line per column from the right: digit - digit - borrowed = column, "borrow"
+    where ten is taken; then the result."""
     lines, borrowed = [], 0
     for da, db in zip_longest(reversed(str(a)), reversed(str(b)), fillvalue="0"):
         column = int(da) - int(db) - borrowed
@@ -61,7 +62,8 @@ def _read_subtract(text: str) -> str | None:
     return difference_with_steps(*numbers) if numbers and numbers[0] >= numbers[1] else None
 
 
-# Word problems: a start and a chain of events, each one step. The reader takes the sentences apart again by these shapes.
+# Word problems: a start and a chain of events, each one step. The reader takes the sentences apart again by these
+# shapes.
 EVENTS = (
     (r"(\w+) finds (\d+) more\.", "{name} finds {b} more.", "+"),
     (r"(\w+) gives \w+ (\d+) more\.", "{other} gives {name} {b} more.", "+"),
@@ -75,7 +77,9 @@ TOP = 99
 def _working(steps: list[tuple[int, str, int]]) -> str:
     """The lines of a chain of (left, sign, right), and the last result as the answer."""
     results = [{"+": a + b, "-": a - b, "*": a * b}[sign] for a, sign, b in steps]
-    return "\n".join([*(f"{a} {sign} {b} = {r}" for (a, sign, b), r in zip(steps, results, strict=True)), f"answer {results[-1]}"])
+    return "\n".join(
+        [*(f"{a} {sign} {b} = {r}" for (a, sign, b), r in zip(steps, results, strict=True)), f"answer {results[-1]}"]
+    )
 
 
 def _problem(rng: random.Random, n: int) -> tuple[str, str]:
@@ -124,7 +128,8 @@ def _read_problem(text: str) -> str | None:
 
 
 def wrong_unless_final_line(text: str, answer: str, output: str) -> int | None:
-    """Right if the last line is the reference's last line, however it was reached; else the first word that differs from the reference working."""
+    """Right if the last line is the reference's last line, however it was reached; else the first word that differs
+    from the reference working."""
     lines = output.strip().splitlines()
     if lines and lines[-1].split() == answer.splitlines()[-1].split():
         return None
@@ -133,7 +138,9 @@ def wrong_unless_final_line(text: str, answer: str, output: str) -> int | None:
 
 SUMS = (
     Task("add", "Add two numbers with the steps", "arithmetic", (2, 4), "digits", _add, _read_add, dependent=True),
-    Task("subtract", "Subtract with the steps", "arithmetic", (2, 4), "digits", _subtract, _read_subtract, dependent=True),
+    Task(
+        "subtract", "Subtract with the steps", "arithmetic", (2, 4), "digits", _subtract, _read_subtract, dependent=True
+    ),
     Task(
         "problem",
         "A word problem with its working",

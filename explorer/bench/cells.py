@@ -1,8 +1,8 @@
 """The cells of a sweep: one run of one setting on one prompt, its outcome, and the place where finished ones are kept.
 
-A cell is found again by a hash of all that decides it: method, parameters, weights, prompt, seed, code and libraries. So a sweep that was stopped goes
-on where it was, and one with another grid runs only what is new. The number of threads is not part of it; it can only change how sums are rounded.
-"""
+A cell is found again by a hash of all that decides it: method, parameters, weights, prompt, seed, code and libraries.
+So a sweep that was stopped goes on where it was, and one with another grid runs only what is new. The number of threads
+is not part of it; it can only change how sums are rounded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ IN_MEMORY = 4_000
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """Everything that it takes to run it again. setting: its place in the plan; number: of the task's held-out prompts; answer: a right one."""
+    """Everything that it takes to run it again. setting: its place in the plan; number: of the task's held-out prompts;
+    answer: a right one."""
 
     setting: int
     method: str
@@ -46,7 +47,8 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came out: marked exactly, counted, and how long it took. wrong: index of the first wrong word. refused: why it could not run."""
+    """What came out: marked exactly, counted, and how long it took. wrong: index of the first wrong word. refused: why
+    it could not run."""
 
     right: bool
     forwards: int
@@ -59,11 +61,21 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def cells(settings: Sequence[Setting], tasks: Sequence[str], prompts: int, seed: int, model: Any) -> list[Cell]:
-    """All runs, prompt by prompt and not setting by setting: a sweep that is cut off has run all settings on the same prompts."""
+    """All runs, prompt by prompt and not setting by setting: a sweep that is cut off has run all settings on the same
+    prompts."""
     infos = [engines.get_method(one.method).info for one in settings]
     asked = {task: list(islice(TASKS[task].generate("held-out", SEED), prompts)) for task in tasks}
     return [
-        Cell(i, one.method, fitted(info, canvas(task, model)) | one.params, task, number, asked[task][number].prompt, asked[task][number].answer, seed)
+        Cell(
+            i,
+            one.method,
+            fitted(info, canvas(task, model)) | one.params,
+            task,
+            number,
+            asked[task][number].prompt,
+            asked[task][number].answer,
+            seed,
+        )
         for number in range(prompts)
         for task in tasks
         for i, (one, info) in enumerate(zip(settings, infos, strict=True))
@@ -71,7 +83,10 @@ def cells(settings: Sequence[Setting], tasks: Sequence[str], prompts: int, seed:
 
 
 def decode(
-    cell: Cell, model: Any, guard: Callable[[], AbstractContextManager[Any]] = nullcontext, stopped: Callable[[], bool] = lambda: False
+    cell: Cell,
+    model: Any,
+    guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome | None:
     """Run a cell; None if it was stopped. guard: entered around every step. stopped: asked before every step."""
     began = time.perf_counter()
@@ -93,7 +108,9 @@ def decode(
 
 def _outcome(cell: Cell, trace: Trace, seconds: float) -> Outcome:
     found, totals = check(Example(cell.task, cell.prompt, cell.answer), trace.text), trace.totals
-    return Outcome(found.correct, totals.forwards, totals.tokens_fed, totals.tokens, seconds, trace.text[:2000], found.first_wrong)
+    return Outcome(
+        found.correct, totals.forwards, totals.tokens_fed, totals.tokens, seconds, trace.text[:2000], found.first_wrong
+    )
 
 
 def keys(found: Sequence[Cell], model: Any) -> list[str | None]:
@@ -116,7 +133,15 @@ def _weights(method: str, model: Any) -> list[Any] | None:
 def _key(cell: Cell, weights: list[Any] | None) -> str | None:
     if weights is None:
         return None
-    decides = [engines.code_version(), weights, cell.method, sorted(cell.params.items()), cell.task, cell.prompt, cell.seed]
+    decides = [
+        engines.code_version(),
+        weights,
+        cell.method,
+        sorted(cell.params.items()),
+        cell.task,
+        cell.prompt,
+        cell.seed,
+    ]
     return hashlib.sha256(msgspec.json.encode(decides)).hexdigest()
 
 
@@ -154,7 +179,8 @@ class Memory:
 
 
 class Folder:
-    """Finished cells on disk, a small file each, written whole or not at all. By default in the user's cache; EXPLORER_SWEEPS names another place."""
+    """Finished cells on disk, a small file each, written whole or not at all. By default in the user's cache;
+    EXPLORER_SWEEPS names another place."""
 
     def __init__(self, folder: Path | None = None, most: int = KEPT) -> None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -194,7 +220,9 @@ class Pace:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         try:
-            self._seen: dict[str, tuple[int, float]] = msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[int, float]]) if file else {}
+            self._seen: dict[str, tuple[int, float]] = (
+                msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[int, float]]) if file else {}
+            )
         except (OSError, msgspec.DecodeError):
             self._seen = {}
 
@@ -205,7 +233,8 @@ class Pace:
             self._seen[f"{model} {method}"] = (runs + 1, seconds + outcome.seconds)
 
     def expect(self, model: str, methods: Sequence[str]) -> tuple[float, int] | None:
-        """(seconds of one run of each of these, runs that this is known from); a method not seen yet counts as the mean of the model's others."""
+        """(seconds of one run of each of these, runs that this is known from); a method not seen yet counts as the mean
+        of the model's others."""
         seen = {name.partition(" ")[2]: one for name, one in self._seen.items() if name.partition(" ")[0] == model}
         runs = sum(n for n, _ in seen.values())
         if not runs:

@@ -1,8 +1,9 @@
-"""Lossless methods against their plain control by class of prompt, in one process, alternating; and what a forward of n rows costs on this machine.
+"""Lossless methods against their plain control by class of prompt, in one process, alternating; and what a forward of n
+rows costs on this machine.
 
-Speed is told as tokens per second over the control's: wall seconds of whole runs after a warm-up, nothing recorded, medians over repeats, then over
-the prompts of a class, then over classes. The reading of the prompt is inside, as it is for a user.
-"""
+Speed is told as tokens per second over the control's: wall seconds of whole runs after a warm-up, nothing recorded,
+medians over repeats, then over the prompts of a class, then over classes. The reading of the prompt is inside, as it is
+for a user."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import msgspec
 
 import engines
 from explorer import ASSETS
-from explorer.compare import answer_ids
+from explorer.figures.compare import answer_ids
 
 PROMPTS = ASSETS / "tasks" / "spec_prompts.json"
 FOLDER = ASSETS / "bench"
@@ -28,10 +29,11 @@ LIGHT = 0.02  # a speed within this of 1 is no difference
 
 @dataclass(frozen=True)
 class Score:
-    """One method on the prompts of one class. speed: tokens per second over the control's, the median prompt, with the slowest and the fastest one.
+    """One method on the prompts of one class. speed: tokens per second over the control's, the median prompt, with the
+    slowest and the fastest one.
 
-    tokens_per_forward: of the main model. rows: mean rows of the trees that it verified. same: prompts with the control's very tokens.
-    """
+    tokens_per_forward: of the main model. rows: mean rows of the trees that it verified. same: prompts with the
+    control's very tokens."""
 
     method: str
     params: dict[str, Any]
@@ -52,7 +54,8 @@ class Score:
 
 
 class Bench(msgspec.Struct, frozen=True):
-    """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score per method and class."""
+    """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score
+    per method and class."""
 
     models: list[engines.ModelRecord]
     control: str
@@ -76,7 +79,8 @@ class Bench(msgspec.Struct, frozen=True):
         return median(score.speed for score in self.scores if score.label == label)
 
     def break_even(self, rows: float) -> float:
-        """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between the measured sizes."""
+        """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between
+        the measured sizes."""
         sizes = sorted(self.row_seconds)
         one = self.row_seconds[sizes[0]]
         for low, high in pairwise(sizes):
@@ -106,7 +110,8 @@ def bench_classes(
     max_new_tokens: int = 64,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Bench:
-    """Measure methods that share one control. Raises UserError where they do not, are not lossless, or need another kind of model."""
+    """Measure methods that share one control. Raises UserError where they do not, are not lossless, or need another
+    kind of model."""
     infos = [engines.get_method(slug).info for slug, _ in plans]
     controls = {info.baseline for info in infos}
     if len(controls) != 1 or not all(info.lossless for info in infos):
@@ -131,7 +136,10 @@ def bench_classes(
         max_new_tokens=max_new_tokens,
         repeats=repeats,
         row_seconds=dict(engines.row_costs(model)),
-        scores=[_score(plans[i], group, measured) for (i, group), measured in sorted(found.items(), key=lambda item: item[0][0])],
+        scores=[
+            _score(plans[i], group, measured)
+            for (i, group), measured in sorted(found.items(), key=lambda item: item[0][0])
+        ],
     )
 
 
@@ -145,8 +153,12 @@ class _One:
 
 
 def _alternate(runs: Sequence[Plan], model: Any, text: str, repeats: int, length: int) -> list[_One]:
-    """Every run once with a light record, which also warms it, then all of them in turn, timed with nothing recorded. The control stands first."""
-    traces = [engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="light") for slug, params in runs]
+    """Every run once with a light record, which also warms it, then all of them in turn, timed with nothing recorded.
+    The control stands first."""
+    traces = [
+        engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="light")
+        for slug, params in runs
+    ]
     seconds: list[list[float]] = [[] for _ in runs]
     for _ in range(repeats):
         for own, (slug, params) in zip(seconds, runs, strict=True):
@@ -154,7 +166,10 @@ def _alternate(runs: Sequence[Plan], model: Any, text: str, repeats: int, length
             engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="none")
             own.append(time.perf_counter() - began)
     per_token = [median(own) / max(1, len(trace.output_ids)) for own, trace in zip(seconds, traces, strict=True)]
-    return [_One(per_token[0] / own, trace, answer_ids(trace) == answer_ids(traces[0])) for own, trace in zip(per_token, traces, strict=True)]
+    return [
+        _One(per_token[0] / own, trace, answer_ids(trace) == answer_ids(traces[0]))
+        for own, trace in zip(per_token, traces, strict=True)
+    ]
 
 
 def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
@@ -177,11 +192,15 @@ def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
 
 
 def rows(found: Bench) -> list[dict[str, Any]]:
-    """One line per method: its speed in every class, the median over classes, tokens per forward, and what it needs to break even."""
+    """One line per method: its speed in every class, the median over classes, tokens per forward, and what it needs to
+    break even."""
     lines = []
     for method in found.labels():
         own = [score for score in found.scores if score.label == method]
-        tokens, fed = (sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own) for name in ("tokens_per_forward", "rows"))
+        tokens, fed = (
+            sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own)
+            for name in ("tokens_per_forward", "rows")
+        )
         lines.append(
             {
                 "method": method,
@@ -209,5 +228,6 @@ def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
 
 
 def recorded() -> list[Bench]:
-    """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`. Raises msgspec.ValidationError for a damaged file."""
+    """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`. Raises msgspec.ValidationError
+    for a damaged file."""
     return [msgspec.json.decode(path.read_bytes(), type=Bench) for path in sorted(FOLDER.glob("*.json"))]

@@ -1,12 +1,13 @@
-"""The benchmark behind `decoding-explorer bench`: methods against their baseline on bundled prompts, in one process, alternating.
+"""The benchmark behind `decoding-explorer bench`: methods against their baseline on bundled prompts, in one process,
+alternating.
 
-All figures are wall seconds of whole runs after a warm-up run, the model loaded and warm. Ratios come from the same session; nothing is
-compared across machines. `recording` is the wall time with full recording over that without; `loop` is the wall time without recording over the
-time spent inside the model's forwards in the same runs, so it says what everything around the model costs.
+All figures are wall seconds of whole runs after a warm-up run, the model loaded and warm. Ratios come from the same
+session; nothing is compared across machines. `recording` is the wall time with full recording over that without; `loop`
+is the wall time without recording over the time spent inside the model's forwards in the same runs, so it says what
+everything around the model costs.
 
-Behind the methods stands the model's own curve where its kind has one (the plain method that declares `curve`, at each of its values): a ratio to one
-token per forward says little while a plain threshold takes most of it.
-"""
+Behind the methods stands the model's own curve where its kind has one (the plain method that declares `curve`, at each
+of its values): a ratio to one token per forward says little while a plain threshold takes most of it."""
 
 from __future__ import annotations
 
@@ -21,16 +22,18 @@ from typing import Any, Literal
 
 import engines
 from engines.tasks import TASKS, check, recognise
+from explorer.figures.calls import target_calls, target_role
 
 PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "tasks" / "chat_prompts.json"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One method on one set of prompts. Ratios are medians over prompts of medians over repeats; below 1 is faster than the baseline.
+    """One method on one set of prompts. Ratios are medians over prompts of medians over repeats; below 1 is faster than
+    the baseline.
 
-    params: those that are not at their defaults, the length of the answer left out. on_curve: a point of the model's own sweep.
-    """
+    params: those that are not at their defaults, the length of the answer left out. on_curve: a point of the model's
+    own sweep."""
 
     method: str
     baseline: str | None
@@ -55,23 +58,39 @@ def prompts_for(model: str, n: int) -> list[str]:
     return [entry["prompt"] for entry in islice(json.loads(PROMPTS.read_text())["prompts"], n)]
 
 
-def timed(slug: str, model: Any, prompt: str, detail: Literal["none", "full"], params: Mapping[str, Any]) -> tuple[float, engines.Trace]:
+def timed(
+    slug: str, model: Any, prompt: str, detail: Literal["none", "full"], params: Mapping[str, Any]
+) -> tuple[float, engines.Trace]:
     """Wall seconds of one run, and its trace."""
     began = time.perf_counter()
     trace = engines.run(slug, model, prompt, params=params, detail=detail)
     return time.perf_counter() - began, trace
 
 
-def bench(slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64) -> list[Figure]:
-    """Measure every method and its baseline on a loaded model, then the model's own curve. A method that needs another kind of model raises UserError."""
+def bench(
+    slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64
+) -> list[Figure]:
+    """Measure every method and its baseline on a loaded model, then the model's own curve. A method that needs another
+    kind of model raises UserError."""
     texts = prompts_for(model.record.name, prompts)
     infos = [engines.get_method(slug).info for slug in slugs]
     figures = [_figure(info, model, texts, repeats, max_new_tokens, {}) for info in infos]
     plain = next((info for info in engines.list_methods() if info.curve and info.kind == model.record.kind), None)
     for name, value in sweep_of(plain):
         assert plain is not None
-        asked = next((f for f in figures if f.method == plain.slug and value == next(p.default for p in plain.params if p.name == name)), None)
-        found = replace(asked, params={name: value}) if asked else _figure(plain, model, texts, repeats, max_new_tokens, {name: value})
+        asked = next(
+            (
+                f
+                for f in figures
+                if f.method == plain.slug and value == next(p.default for p in plain.params if p.name == name)
+            ),
+            None,
+        )
+        found = (
+            replace(asked, params={name: value})
+            if asked
+            else _figure(plain, model, texts, repeats, max_new_tokens, {name: value})
+        )
         figures.append(replace(found, on_curve=True))
     return figures
 
@@ -82,7 +101,8 @@ def sweep_of(plain: engines.MethodInfo | None) -> list[tuple[str, float]]:
 
 
 def curve_there(figure: Figure, figures: Sequence[Figure]) -> float | None:
-    """What the curve answers exactly at as many tokens per forward, between its two nearest points; None outside of it and where nothing is checked."""
+    """What the curve answers exactly at as many tokens per forward, between its two nearest points; None outside of it
+    and where nothing is checked."""
     curve = sorted((f.tokens_per_forward, f.exact) for f in figures if f.on_curve and f.exact is not None)
     for (x0, y0), (x1, y1) in pairwise(curve):
         if x0 <= figure.tokens_per_forward <= x1:
@@ -90,7 +110,9 @@ def curve_there(figure: Figure, figures: Sequence[Figure]) -> float | None:
     return None
 
 
-def _figure(info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int, own: dict[str, Any]) -> Figure:
+def _figure(
+    info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int, own: dict[str, Any]
+) -> Figure:
     params = own | ({"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {})
     timed(info.slug, model, texts[0], "full", params)
     rows = [_row(info, model, text, repeats, params) for text in texts]
@@ -131,12 +153,14 @@ def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: 
         full.append(timed(info.slug, model, text, "full", params))
         none.append(timed(info.slug, model, text, "none", params))
         base.append(timed(info.baseline, model, text, "none", shared) if info.baseline else none[-1])
-    wall = {name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))}
+    wall = {
+        name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))
+    }
     trace, control, example = none[-1][1], base[-1][1], recognise(text)
-    totals = trace.totals
+    calls = sum(target_calls(step, target_role(trace)) for step in trace.steps)
     return _Row(
-        tokens_per_forward=totals.tokens / totals.forwards,
-        forwards=totals.forwards / control.totals.forwards,
+        tokens_per_forward=trace.totals.tokens / calls,
+        forwards=calls / sum(target_calls(step, target_role(control)) for step in control.steps),
         wall=wall["none"] / wall["base"],
         record=wall["full"] / wall["none"],
         bare=wall["none"] / median(t.totals.model_seconds for _, t in none),
@@ -151,16 +175,23 @@ def table(figures: Sequence[Figure]) -> str:
     lines = [head, *(_line(f, _share(curve_there(f, figures))) for f in figures if not f.on_curve)]
     if curve := [f for f in figures if f.on_curve]:
         lines += [f"the model's own sweep of {', '.join(curve[0].params)}:", *(_line(f, "sweep") for f in curve)]
-    lines.append("forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall without recording / model seconds")
+    lines.append(
+        "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall "
+        "without recording / model seconds"
+    )
     if curve:
-        lines.append("curve there = what the sweep answers exactly at as many tokens per forward (interpolated), '-' outside of it")
+        lines.append(
+            "curve there = what the sweep answers exactly at as many tokens per forward (interpolated), '-' outside "
+            "of it"
+        )
     return "\n".join(lines)
 
 
 def _line(f: Figure, there: str) -> str:
     name = " ".join([f.method, *(f"{key}={value:g}" for key, value in f.params.items())])
     return (
-        f"{name:24s} {f.baseline or '-':10s} {f.tokens_per_forward:10.2f}  {_ratio(f.forwards_ratio):>8s} {_ratio(f.wall_ratio):>5s}  "
+        f"{name:24s} {f.baseline or '-':10s} {f.tokens_per_forward:10.2f}  {_ratio(f.forwards_ratio):>8s} "
+        f"{_ratio(f.wall_ratio):>5s}  "
         f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f}  {_share(f.exact):>5s}  {_share(f.same_text):>9s}  {there:>11s}"
     )
 

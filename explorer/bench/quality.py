@@ -1,12 +1,12 @@
-"""Quality against speed: exact match and forwards of methods on held-out tasks, with the threshold sweep of the same model behind them.
+"""Quality against speed: exact match and forwards of methods on held-out tasks, with the threshold sweep of the same
+model behind them.
 
-Published speed-ups are mostly told against one token per forward, while a plain confidence threshold already takes most of them. So every sweep runs
-the curve of its model kind too (the method that declares `curve`), and says for each method what the curve has at the same number of forwards.
-"""
+Published speed-ups are mostly told against one token per forward, while a plain confidence threshold already takes most
+of them. So every sweep runs the curve of its model kind too (the method that declares `curve`), and says for each
+method what the curve has at the same number of forwards."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 import msgspec
 
 import engines
+from engines import wilson
 from engines.tasks import TASKS
 from explorer import ASSETS
 
 SEED = 3  # of the held-out prompts; the models' cards use others
-PARALLELBENCH = "parallelbench.json"  # stands beside the sweeps and is read by its own module
-Z = 1.96  # 95 %
+PARALLELBENCH = ASSETS / "sweeps" / "parallelbench.json.gz"  # beside the sweeps; `engines.parallelbench` reads it
 
 
 @dataclass(frozen=True)
 class Point:
     """One method with its parameters over all prompts: what was right by task as (right, tried), and what it took.
 
-    forwards: mean per prompt. tokens_per_forward: tokens before the end mark over forwards, of all prompts together. on_curve: it belongs to the
-    model's own sweep. control: it is the one that the forwards of the others are compared with.
-    """
+    forwards: mean per prompt. tokens_per_forward: tokens before the end mark over forwards, of all prompts together.
+    on_curve: it belongs to the model's own sweep. control: it is the one that the forwards of the others are compared
+    with."""
 
     method: str
     params: dict[str, Any]
@@ -67,15 +67,9 @@ class Point:
         return sum(right for right, _ in marks) / sum(tried for _, tried in marks) if marks else None
 
 
-def wilson(right: int, tried: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927), which stays inside 0..1 and does not shrink to a point where all or none are right."""
-    p, z2 = right / tried, Z * Z / tried
-    middle, half = p + z2 / 2, Z * math.sqrt(p * (1 - p) / tried + z2 / (4 * tried))
-    return (middle - half) / (1 + z2), (middle + half) / (1 + z2)
-
-
 class Setting(NamedTuple):
-    """A method with the parameters that are not at their defaults; whether it belongs to the model's own curve, and whether it is the control."""
+    """A method with the parameters that are not at their defaults; whether it belongs to the model's own curve, and
+    whether it is the control."""
 
     method: str
     params: dict[str, Any]
@@ -88,31 +82,50 @@ class Setting(NamedTuple):
         return " ".join([self.method, *(f"{name}={value}" for name, value in self.params.items())])
 
 
-def plan(kind: str, slugs: Sequence[str], swept: tuple[str, Sequence[Any]] | None = None, fixed: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Everything that a sweep of these methods runs: the control first, then the curve of the kind of model, then the methods.
+def plan(
+    kind: str,
+    slugs: Sequence[str],
+    swept: tuple[str, Sequence[Any]] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+) -> list[Setting]:
+    """Everything that a sweep of these methods runs: the control first, then the curve of the kind of model, then the
+    methods.
 
-    swept: a parameter and its values, for the methods that declare it; the others run at their defaults. fixed: other values for those that declare them.
-    Without a curve the control is the baseline of the first method that has one. Raises UserError for a method of another kind of model, and for
-    parameters that none of the methods has.
-    """
+    swept: a parameter and its values, for the methods that declare it; the others run at their defaults. fixed: other
+    values for those that declare them. Without a curve the control is the baseline of the first method that has one.
+    Raises UserError for a method of another kind of model, and for parameters that none of the methods has."""
     infos = [engines.get_method(slug).info for slug in slugs]
     if wrong := [info.slug for info in infos if info.kind != kind]:
-        raise engines.UserError(f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model.")
+        raise engines.UserError(
+            f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model."
+        )
     name, values = swept or ("", [])
     _declared(infos, [*([name] if name else []), *(fixed or {})])
     found = _curve(kind) or _control(infos)
     for info in infos:
         here = {one: p.check(fixed[one]) for one in fixed or {} for p in info.params if fixed and p.name == one}
         p = next((p for p in info.params if p.name == name), None)
-        found += [Setting(info.slug, {**here, name: p.check(value)}) for value in values] if p else [Setting(info.slug, here)]
-    known: list[tuple[str, dict[str, Any]]] = [(one.method, {}) for one in found if one.on_curve or one.control]  # at its defaults the curve says it better
-    return [one for i, one in enumerate(found) if one.on_curve or one.control or (one[:2] not in known and one[:2] not in [f[:2] for f in found[:i]])]
+        found += (
+            [Setting(info.slug, {**here, name: p.check(value)}) for value in values]
+            if p
+            else [Setting(info.slug, here)]
+        )
+    known: list[tuple[str, dict[str, Any]]] = [
+        (one.method, {}) for one in found if one.on_curve or one.control
+    ]  # at its defaults the curve says it better
+    return [
+        one
+        for i, one in enumerate(found)
+        if one.on_curve or one.control or (one[:2] not in known and one[:2] not in [f[:2] for f in found[:i]])
+    ]
 
 
 def _declared(infos: Sequence[engines.MethodInfo], names: Sequence[str]) -> None:
     known = sorted({p.name for info in infos for p in info.params})
     if unknown := [name for name in names if name not in known]:
-        raise engines.UserError(f"none of these methods has the parameter '{unknown[0][:60]}'; they have {', '.join(known) or 'none'}.")
+        raise engines.UserError(
+            f"none of these methods has the parameter '{unknown[0][:60]}'; they have {', '.join(known) or 'none'}."
+        )
 
 
 def _curve(kind: str) -> list[Setting]:
@@ -121,7 +134,11 @@ def _curve(kind: str) -> list[Setting]:
     if curve is None or curve.curve is None:
         return []
     name, values = curve.curve
-    first = [Setting(curve.baseline, {}, False, True)] if curve.baseline else [Setting(curve.slug, {name: values[0]}, True, True)]  # the safest value
+    first = (
+        [Setting(curve.baseline, {}, False, True)]
+        if curve.baseline
+        else [Setting(curve.slug, {name: values[0]}, True, True)]
+    )  # the safest value
     return first + [Setting(curve.slug, {name: value}, True) for value in (values if curve.baseline else values[1:])]
 
 
@@ -139,12 +156,14 @@ def _longest(task: str, tokenizer: Any) -> int:
 
 
 def canvas(task: str, model: Any) -> int:
-    """Answer positions of a task: its longest answer among 200 of the training split and the end mark, up to a multiple of 16."""
+    """Answer positions of a task: its longest answer among 200 of the training split and the end mark, up to a multiple
+    of 16."""
     return -(-(_longest(task, model.tokenizer) + 1) // 16) * 16
 
 
 def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
-    """The parameters that follow the canvas: its length, and a fixed number of steps in the same proportion to it as the defaults have."""
+    """The parameters that follow the canvas: its length, and a fixed number of steps in the same proportion to it as
+    the defaults have."""
     usual = {p.name: p.default for p in info.params}
     found = {"max_new_tokens": length} if "max_new_tokens" in usual else {}
     if found and usual.get("steps"):
@@ -153,7 +172,8 @@ def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
 
 
 def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
-    """What the curve answers exactly in as many forwards as `point` took, between its two nearest points; None outside the curve."""
+    """What the curve answers exactly in as many forwards as `point` took, between its two nearest points; None outside
+    the curve."""
     curve = sorted((p.forwards, p.share) for p in points if p.on_curve or p.control)
     for (x0, y0), (x1, y1) in pairwise(curve):
         if x0 <= point.forwards <= x1:
@@ -183,17 +203,19 @@ def rows(points: Sequence[Point]) -> list[dict[str, Any]]:
 
 
 LEGEND = (
-    "exact: share of held-out prompts answered exactly, with its 95 % interval (Wilson); forwards: mean per prompt; of control: over the first line's;\n"
-    "curve there: what the swept threshold of the same model answers exactly in as many forwards (interpolated), '-' outside of the sweep"
+    "exact: share of held-out prompts answered exactly, with its 95 % interval (Wilson); forwards: mean per prompt; "
+    "of control: over the first line's;\n"
+    "curve there: what the swept threshold of the same model answers exactly in as many forwards (interpolated), '-' "
+    "outside of the sweep"
 )
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A sweep in a file: the model that ran (with the sha256 of its weights), the tasks, the prompts of each, and every point with every task.
+    """A sweep in a file: the model that ran (with the sha256 of its weights), the tasks, the prompts of each, and every
+    point with every task.
 
-    seed: of every run. code: `engines.code_version()`. refused: settings that could not run, with the reason. left: runs that the budget did not reach;
-    points then count only the prompts that all settings have run on.
-    """
+    seed: of every run. code: `engines.code_version()`. refused: settings that could not run, with the reason. left:
+    runs that the budget did not reach; points then count only the prompts that all settings have run on."""
 
     model: engines.ModelRecord
     tasks: list[str]
@@ -206,8 +228,11 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def recorded() -> list[Recorded]:
-    """The sweeps that ship, written by `decoding-explorer sweep --json`. Raises msgspec.ValidationError for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted((ASSETS / "sweeps").glob("*.json")) if path.name != PARALLELBENCH]
+    """The sweeps that ship, written by `decoding-explorer sweep --json`. Raises msgspec.ValidationError for a damaged
+    file."""
+    return [
+        msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted((ASSETS / "sweeps").glob("*.json"))
+    ]
 
 
 def _percent(value: float | None) -> str:

@@ -1,4 +1,5 @@
-"""A sweep under way: runs its cells in a fixed order, reuses those that are finished, keeps to its budget, and adds up points. One for page and command."""
+"""A sweep under way: runs its cells in a fixed order, reuses those that are finished, keeps to its budget, and adds up
+points. One for page and command."""
 
 from __future__ import annotations
 
@@ -17,12 +18,15 @@ from explorer.bench.quality import Point, Setting
 
 MAX_VALUES = 24
 RANGE = re.compile(r"\s*([^:,]+):([^:,]+):(\d{1,4})\s*")
-Decode = Callable[[Sequence[Cell]], Generator[Outcome, None, None]]  # yields in the order of the cells; ends early where it is stopped
+Decode = Callable[
+    [Sequence[Cell]], Generator[Outcome, None, None]
+]  # yields in the order of the cells; ends early where it is stopped
 
 
 @dataclass
 class Sweep:
-    """What was asked and what is known so far. outcomes: cell number -> outcome. reused: how many of them were finished before."""
+    """What was asked and what is known so far. outcomes: cell number -> outcome. reused: how many of them were finished
+    before."""
 
     model: Any
     settings: list[Setting]
@@ -47,11 +51,14 @@ class Sweep:
         """Runs that have no outcome."""
         return self.total - len(self.outcomes)
 
-    def run(self, decode: Decode, kept: Kept | None, *, resume: bool = True, max_runs: int | None = None) -> Iterator[tuple[int, Outcome]]:
-        """Take what is finished, then run the rest and yield (cell number, outcome) in the order of the cells; ends where `decode` does.
+    def run(
+        self, decode: Decode, kept: Kept | None, *, resume: bool = True, max_runs: int | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Take what is finished, then run the rest and yield (cell number, outcome) in the order of the cells; ends
+        where `decode` does.
 
-        kept: where finished cells are and go; resume: whether those that are there are taken. max_runs: of those that are run now.
-        """
+        kept: where finished cells are and go; resume: whether those that are there are taken. max_runs: of those that
+        are run now."""
         names = keys(self.cells, self.model) if kept else [None] * self.total
         if kept and resume:
             self.outcomes |= {i: one for i, name in enumerate(names) if name and (one := kept.get(name))}
@@ -82,7 +89,8 @@ class Sweep:
         return found
 
     def points(self) -> dict[int, Point]:
-        """Setting number -> point, over the prompts that every setting which could run has finished; nothing before the first of them."""
+        """Setting number -> point, over the prompts that every setting which could run has finished; nothing before the
+        first of them."""
         bad = {self.cells[i].setting for i, one in self.outcomes.items() if one.refused}
         good = [n for n in range(len(self.settings)) if n not in bad]
         width = len(self.settings)
@@ -97,7 +105,16 @@ class Sweep:
         one, found = self.settings[n], [self.outcomes[i] for i in numbers]
         forwards, count = sum(o.forwards for o in found), len(found)
         per_forward = sum(o.tokens for o in found) / max(1, forwards)
-        return Point(one.method, one.params, exact, forwards / count, sum(o.fed for o in found) / count, per_forward, one.on_curve, one.control)
+        return Point(
+            one.method,
+            one.params,
+            exact,
+            forwards / count,
+            sum(o.fed for o in found) / count,
+            per_forward,
+            one.on_curve,
+            one.control,
+        )
 
     def prompts_of(self, n: int) -> list[int]:
         """The finished cells of a setting, those that were answered wrong first."""
@@ -108,9 +125,16 @@ class Sweep:
 def values_of(param: Param, text: str) -> list[Any]:
     """'0.5:1:6' (six values from 0.5 to 1) or '0.5, 0.7' as checked values, each once. Raises UserError."""
     match = RANGE.fullmatch(text)
-    made = _between(param, match[1], match[2], int(match[3])) if match else [one.strip() for one in text.split(",") if one.strip()]
+    made = (
+        _between(param, match[1], match[2], int(match[3]))
+        if match
+        else [one.strip() for one in text.split(",") if one.strip()]
+    )
     if not made:
-        raise UserError(f"there are no values for {param.name}; write a list such as 0.5,0.7 or a range FROM:TO:COUNT; {param.allowed()}.")
+        raise UserError(
+            f"there are no values for {param.name}; write a list such as 0.5,0.7 or a range FROM:TO:COUNT; "
+            f"{param.allowed()}."
+        )
     found = list(dict.fromkeys(param.check(one) for one in made))
     if len(found) > MAX_VALUES:
         raise UserError(f"{param.name} has {len(found)} values; at most {MAX_VALUES} are taken in one sweep.")
@@ -132,13 +156,24 @@ def parameter(slugs: Sequence[str], name: str) -> Param:
     every = [p for slug in slugs for p in engines.get_method(slug).info.params]
     found = next((p for p in every if p.name == name), None)
     if found is None:
-        raise UserError(f"none of these methods has the parameter '{name[:60]}'; they have {', '.join(sorted({p.name for p in every})) or 'none'}.")
+        raise UserError(
+            f"none of these methods has the parameter '{name[:60]}'; they have "
+            f"{', '.join(sorted({p.name for p in every})) or 'none'}."
+        )
     return found
 
 
 def runnable(kind: str, model: str) -> list[MethodInfo]:
-    """Methods that this model can run: of its kind, with a companion for every further role."""
-    return [info for info in engines.list_methods() if info.kind == kind and all(engines.companion(model, role) for role in list(info.needs)[1:])]
+    """Methods that this model can run: of its kind, or of another one that a listed model satisfies as well, with a
+    companion for every further role."""
+    kinds = {kind, *next((m.kinds for m in engines.list_models() if m.name == model), ())}
+    return [
+        info
+        for info in engines.list_methods()
+        if info.kind == kind
+        and info.needs[info.role] in kinds
+        and all(engines.companion(model, role) for role in list(info.needs)[1:])
+    ]
 
 
 def check_tasks(tasks: Sequence[str]) -> list[str]:

@@ -1,4 +1,5 @@
-"""Who runs the cells of a sweep: this process, local processes, or a Ray cluster. Outcomes always come in the order of the cells."""
+"""Who runs the cells of a sweep: this process, local processes, or a Ray cluster. Outcomes always come in the order of
+the cells."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def task(model: str, options: dict[str, Any], threads: int) -> Task:
 
 def threads_each(workers: int) -> int:
     """An equal share of this machine's cores."""
-    return max(1, len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) // workers)
+    return max(
+        1, len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) // workers
+    )
 
 
 class Worker:
@@ -74,7 +77,8 @@ def in_turn(model: Any, found: Sequence[Cell], stopped: Stopped, **options: Any)
 
 
 def in_processes(about: Task, workers: int, found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
-    """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises UserError if one cannot work."""
+    """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises
+    UserError if one cannot work."""
     if not found:
         return
     spawn = multiprocessing.get_context("spawn")
@@ -121,7 +125,9 @@ def _received(pipe: Connection, process: Any) -> Outcome:
         answer = pipe.recv()
     except (EOFError, ConnectionResetError):
         process.join(1)
-        raise UserError(f"a worker ended with exit status {process.exitcode}; perhaps memory was short. Try fewer with --workers.") from None
+        raise UserError(
+            f"a worker ended with exit status {process.exitcode}; perhaps memory was short. Try fewer with --workers."
+        ) from None
     if isinstance(answer, str):
         raise UserError(answer)
     outcome: Outcome = answer
@@ -143,18 +149,28 @@ def _serve(pipe: Connection, about: Task) -> None:
         pipe.send(f"a worker failed: {type(error).__name__}: {error}")
 
 
-def on_ray(about: Task, workers: int, address: str, found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
-    """On a Ray cluster, an actor per worker; address: 'local' starts one here, else as `ray.init` takes it. The program must be installed on its nodes.
+def on_ray(
+    about: Task, workers: int, address: str, found: Sequence[Cell], stopped: Stopped
+) -> Generator[Outcome, None, None]:
+    """On a Ray cluster, an actor per worker; address: 'local' starts one here, else as `ray.init` takes it. The program
+    must be installed on its nodes.
 
     Raises UserError where Ray is not installed or cannot be reached.
     """
     try:
         import ray
     except ImportError:
-        raise UserError('--ray needs the package ray, which is not installed; pip install "decoding-explorer[ray]", or use --workers.') from None
+        raise UserError(
+            '--ray needs the package ray, which is not installed; pip install "decoding-explorer[ray]", or use '
+            "--workers."
+        ) from None
     _answers(address)
     try:
-        ray.init(address=None if address == "local" else address, log_to_driver=False, include_dashboard=False if address == "local" else None)
+        ray.init(
+            address=None if address == "local" else address,
+            log_to_driver=False,
+            include_dashboard=False if address == "local" else None,
+        )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(f"no Ray cluster answers at '{address}': {error}; give its address, or local.") from None
     try:
@@ -174,10 +190,14 @@ def _answers(address: str) -> None:
     try:
         socket.create_connection((place[1], int(place[2])), timeout=5).close()
     except (OSError, OverflowError) as error:
-        raise UserError(f"no Ray cluster answers at '{address}': {error}; give the address of one that runs, or local.") from None
+        raise UserError(
+            f"no Ray cluster answers at '{address}': {error}; give the address of one that runs, or local."
+        ) from None
 
 
-def _on_actors(ray: Any, actors: Sequence[Any], found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+def _on_actors(
+    ray: Any, actors: Sequence[Any], found: Sequence[Cell], stopped: Stopped
+) -> Generator[Outcome, None, None]:
     given, done, busy = 0, 0, {}
     waiting: dict[int, Outcome] = {}
     idle = list(actors)

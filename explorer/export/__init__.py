@@ -1,4 +1,5 @@
-"""Traces as files for other people and other programs: pages, figures, films. `figure` and `animation` are imported at first use."""
+"""Traces as files for other people and other programs: pages, figures, films. `figure` and `animation` are imported at
+first use."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""One layout for every kind of picture: a list of marks in points (1/72 inch), written as SVG here and painted by `raster`.
+"""One layout for every kind of picture: a list of marks in points (1/72 inch), written as SVG here and painted by
+`raster`.
 
     drawing = Drawing(504, 200, "A title", "What is to be seen")
     drawing.box(10, 10, 40, 20, fill="#f5b83d")
@@ -96,7 +97,18 @@ class Drawing:
     about: str = ""
     marks: list[Mark] = field(default_factory=list)
 
-    def box(self, x: float, y: float, w: float, h: float, fill: str = "", line: str = "", thick: float = 0.6, radius: float = 0.0, dash: Dash = ()) -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        w: float,
+        h: float,
+        fill: str = "",
+        line: str = "",
+        thick: float = 0.6,
+        radius: float = 0.0,
+        dash: Dash = (),
+    ) -> None:
         """Add a rectangle."""
         self.marks.append(Box(x, y, w, h, fill, line, thick, radius, dash))
 
@@ -109,7 +121,9 @@ class Drawing:
         """Add a polyline or polygon."""
         self.marks.append(Line(tuple(points), colour, thick, dash, fill))
 
-    def curve(self, points: tuple[Place, Place, Place, Place], colour: str, thick: float = 0.6, dash: Dash = ()) -> None:
+    def curve(
+        self, points: tuple[Place, Place, Place, Place], colour: str, thick: float = 0.6, dash: Dash = ()
+    ) -> None:
         """Add a Bézier curve."""
         self.marks.append(Curve(points, colour, thick, dash))
 
@@ -134,9 +148,12 @@ class Drawing:
         spaces: bool = True,
         upright: bool = False,
     ) -> float:
-        """Add a text, cut where it is longer than `room`; returns its width. spaces: running text; otherwise spaces are shown, as in a token."""
+        """Add a text, cut where it is longer than `room`; returns its width. spaces: running text; otherwise spaces are
+        shown, as in a token."""
         shown, face = fonts.legible(text, face, spaces)
-        words = Words(x, y, shown if room is None else fonts.fit(shown, face, size, room), size, face, colour, anchor, upright)
+        words = Words(
+            x, y, shown if room is None else fonts.fit(shown, face, size, room), size, face, colour, anchor, upright
+        )
         if words.text.strip():
             self.marks.append(words)
         return words.width
@@ -146,7 +163,8 @@ def svg(drawing: Drawing, background: str = "#ffffff") -> str:
     """The drawing as one SVG text; the same drawing gives the same bytes."""
     w, h = _n(drawing.width), _n(drawing.height)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}pt" height="{h}pt" viewBox="0 0 {w} {h}" role="img" xml:space="preserve">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}pt" height="{h}pt" viewBox="0 0 {w} {h}" role="img" '
+        'xml:space="preserve">'
         f"<title>{_escape(drawing.title)}</title><desc>{_escape(drawing.about)}</desc>"
     )
     ground = f'<rect width="{w}" height="{h}" fill="{background}"/>' if background else ""
@@ -172,13 +190,22 @@ def _mark(mark: Mark) -> str:
     if isinstance(mark, Box):
         radius = f' rx="{_n(mark.radius)}"' if mark.radius else ""
         stroke = _stroke(mark.line, mark.thick, mark.dash)
-        return f'<rect x="{_n(mark.x)}" y="{_n(mark.y)}" width="{_n(mark.w)}" height="{_n(mark.h)}"{radius} fill="{mark.fill or "none"}"{stroke}/>'
+        return (
+            f'<rect x="{_n(mark.x)}" y="{_n(mark.y)}" width="{_n(mark.w)}" height="{_n(mark.h)}"{radius} '
+            f'fill="{mark.fill or "none"}"{stroke}/>'
+        )
     if isinstance(mark, Cells):
-        return f'<path fill="{mark.fill}" d="{"".join(f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}z" for x, y, w, h in mark.places)}"/>'
+        return (
+            f'<path fill="{mark.fill}" '
+            f'd="{"".join(f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}z" for x, y, w, h in mark.places)}"/>'
+        )
     if isinstance(mark, Line):
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in mark.points)
         kind = "polygon" if mark.fill else "polyline"
-        joined = f'{_stroke(mark.colour, mark.thick, mark.dash)} stroke-linejoin="round" stroke-linecap="{"butt" if mark.dash else "round"}"'
+        joined = (
+            f'{_stroke(mark.colour, mark.thick, mark.dash)} stroke-linejoin="round" '
+            f'stroke-linecap="{"butt" if mark.dash else "round"}"'
+        )
         return f'<{kind} points="{points}" fill="{mark.fill or "none"}"{joined}/>'
     if isinstance(mark, Curve):
         a, b, c, d = (f"{_n(x)} {_n(y)}" for x, y in mark.points)
@@ -193,4 +220,7 @@ def _words(mark: Words) -> str:
     # The length keeps the layout where a viewer has another font.
     fixed = f' textLength="{_n(mark.width)}" lengthAdjust="spacingAndGlyphs"'
     family = f'font-family="{fonts.FAMILIES[mark.face]}" font-size="{_n(mark.size)}"'
-    return f'<text x="{_n(mark.x)}" y="{_n(mark.y)}" {family}{weight}{anchor}{turned}{fixed} fill="{mark.colour}">{html.escape(mark.text)}</text>'
+    return (
+        f'<text x="{_n(mark.x)}" y="{_n(mark.y)}" {family}{weight}{anchor}{turned}{fixed} '
+        f'fill="{mark.colour}">{html.escape(mark.text)}</text>'
+    )

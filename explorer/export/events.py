@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engines import Step, Trace
+from explorer.figures.calls import target_calls, target_role
 
 COLUMNS = (
-    "run,method,models,seed,step,event,position,token,text,cause,probability,source,forwards_in_step,forwards_so_far,seconds_in_step,seconds_so_far"
+    "run,method,models,seed,step,event,position,token,text,cause,probability,source,"
+    "target_calls_in_step,target_calls_so_far,seconds_in_step,seconds_so_far"
 ).split(",")
 
 
 def events_csv(traces: Sequence[Trace]) -> str:
-    """One line per event with a heading line. `event` is write or draft; what a trace does not hold is an empty cell, never a zero.
+    """One line per event with a heading line. `event` is write or draft; what a trace does not hold is an empty cell,
+    never a zero.
 
     Seconds are model and method time. `probability` of a draft is the drafter's.
     """
@@ -26,17 +29,24 @@ def events_csv(traces: Sequence[Trace]) -> str:
     for number, trace in enumerate(traces):
         header = trace.header
         lost, text = set(header.missing), {piece.id: piece.text for piece in trace.pieces}
-        which = [number, inert(header.method), inert(" ".join(m.name for m in header.models)), "" if "seed" in lost else header.seed]
-        forwards, seconds = 0, 0.0
+        which = [
+            number,
+            inert(header.method),
+            inert(" ".join(m.name for m in header.models)),
+            "" if "seed" in lost else header.seed,
+        ]
+        forwards, seconds, target = 0, 0.0, target_role(trace)
         for step in trace.steps:
-            made, took = sum(step.forwards.values()), step.model_seconds + step.method_seconds
+            made, took = target_calls(step, target), step.model_seconds + step.method_seconds
             forwards, seconds = forwards + made, seconds + took
             passes = ["", ""] if "forwards" in lost else [made, forwards]
             times = ["", ""] if "model_seconds" in lost else [f"{took:.6f}", f"{seconds:.6f}"]
             for kind, position, token, why, chance, source in _events(step):
                 word = "" if "token_texts" in lost else inert(text.get(token, ""))
                 name = "" if "token_ids" in lost else token
-                writer.writerow([*which, step.index, kind, position, name, word, inert(why), chance, inert(source), *passes, *times])
+                writer.writerow(
+                    [*which, step.index, kind, position, name, word, inert(why), chance, inert(source), *passes, *times]
+                )
     return out.getvalue()
 
 
@@ -49,10 +59,19 @@ def _events(step: Step) -> Iterator[tuple[str, int, int, str, Any, str]]:
             if parent >= 0:
                 chance = tree.draft_logprobs[row] if tree.draft_logprobs else None
                 source = tree.sources[row] if tree.sources else ""
-                yield "draft", tree.start + depth[row], tree.tokens[row], tree.why[row], "" if chance is None else f"{_exp(chance):.6f}", source
+                yield (
+                    "draft",
+                    tree.start + depth[row],
+                    tree.tokens[row],
+                    tree.why[row],
+                    "" if chance is None else f"{_exp(chance):.6f}",
+                    source,
+                )
     if commits := step.commits:
         chances = commits.probabilities or [None] * len(commits.tokens)
-        for position, token, cause, chance in zip(commits.positions, commits.tokens, commits.causes, chances, strict=True):
+        for position, token, cause, chance in zip(
+            commits.positions, commits.tokens, commits.causes, chances, strict=True
+        ):
             yield "write", position, token, cause, "" if chance is None else chance, ""
 
 

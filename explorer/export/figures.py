@@ -15,18 +15,25 @@ from collections.abc import Iterable, Sequence
 from engines import Trace, UserError
 from explorer.export import fonts, look, raster
 from explorer.export.drawing import Drawing, svg
-from explorer.export.playback import CLOCKS, Clock, Playback
+from explorer.export.overview import overview, shared_scale
+from explorer.export.playback import CLOCKS, Playback, check_clock
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
-from explorer.export.views import SMALL, grid, heading, legend, names, overview, shared_scale, token_board, totals
+from explorer.export.views import SMALL, grid, heading, legend, names, token_board, totals
+from explorer.figures.race import Clock
 
 VIEWS = ("board", "step", "tree", "curve", "work")
 PAGE = 7.0  # inches: the whole width of a page; one column is about 3.3
 MAX_RUNS = 8
 MAX_HEIGHT = 2000.0  # points
 MARGIN, GAP = 4.0, 16.0
-AXIS = {"steps": "steps", "forwards": "forwards", "seconds": "seconds of model and method (measured)"}
+AXIS = {
+    "steps": "steps",
+    "forwards": "calls of the target",
+    "seconds": "seconds of model and method (measured)",
+    "work": "work in rows × layers (measured)",
+}
 
 
 def figure(
@@ -42,8 +49,8 @@ def figure(
     """A figure of one trace or several. Raises UserError where it cannot be drawn.
 
     view: board (all steps), step (tokens after one), tree (draft tree of one), curve (tokens over the clock), work
-    (when each model computed, always in seconds). step: its number as `replay` shows it; the
-    last one that fits the view if not given. clock: steps, forwards or seconds. width: inches, 3.3 is a column and 7 a page. dpi: of a PNG.
+    (when each model computed, always in seconds). step: its number as `replay` shows it; the last one that fits the
+    view if not given. clock: steps, forwards or seconds. width: inches, 3.3 is a column and 7 a page. dpi: of a PNG.
     """
     several = [traces] if isinstance(traces, Trace) else list(traces)
     if format not in ("svg", "png"):
@@ -52,7 +59,9 @@ def figure(
     return svg(drawing) if format == "svg" else raster.png(drawing, _checked_dpi(dpi))
 
 
-def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = None, clock: str = "", width: float = PAGE) -> Drawing:
+def layout(
+    traces: Sequence[Trace], *, view: str = "board", step: int | None = None, clock: str = "", width: float = PAGE
+) -> Drawing:
     """The figure as a drawing, for either writer. Raises UserError."""
     if view not in VIEWS:
         raise UserError(f"view={str(view)[:20]} is not allowed; choose {', '.join(VIEWS)}.")
@@ -66,6 +75,8 @@ def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = N
     runs = [Playback(trace) for trace in traces]
     if any(not run.length for run in runs):
         raise UserError("a trace has no steps; there is nothing to draw.")
+    if clock:
+        check_clock(runs, unit)
     drawing = Drawing(72 * width, 0, _title(runs, view))
     if view == "curve":
         _curve(drawing, runs, unit)
@@ -74,7 +85,10 @@ def layout(traces: Sequence[Trace], *, view: str = "board", step: int | None = N
     else:
         _panels(drawing, runs, view, step, unit)
     if drawing.height > MAX_HEIGHT:
-        raise UserError(f"the figure would be {drawing.height / 72:.0f} inches high; choose a greater width, fewer traces or the view board or curve.")
+        raise UserError(
+            f"the figure would be {drawing.height / 72:.0f} inches high; choose a greater width, fewer traces or the "
+            "view board or curve."
+        )
     return drawing
 
 
@@ -93,17 +107,24 @@ def _checked_dpi(dpi: int) -> int:
 
 
 def _title(runs: Sequence[Playback], view: str) -> str:
-    what = {"board": "Token board over steps", "step": "Token board", "tree": "Draft tree", "curve": "Tokens over cost", "work": "Work over time"}[view]
+    what = {
+        "board": "Token board over steps",
+        "step": "Token board",
+        "tree": "Draft tree",
+        "curve": "Tokens over cost",
+        "work": "Work over time",
+    }[view]
     return f"{what}: {' and '.join(run.header.title for run in runs)}"
 
 
 def cursor_of(run: Playback, view: str, step: int | None) -> int:
-    """How many steps are done in the picture of `step`. Raises UserError for a step that is not there, or has no tree in the view tree."""
-    trees = [i for i, one in enumerate(run.trace.steps) if one.tree]
+    """How many steps are done in the picture of `step`. Raises UserError for a step that is not there, or has no tree
+    in the view tree."""
+    trees = {i: sum(one.tree.accepted) for i, one in enumerate(run.trace.steps) if one.tree}
     if view == "tree" and not trees:
         raise UserError(f"{run.header.title} has no draft trees; choose the view board, step or curve.")
     if step is None:
-        return run.length if view != "tree" else 1 + max(trees, key=lambda i: (sum(run.trace.steps[i].tree.accepted), -i))  # type: ignore[union-attr]
+        return run.length if view != "tree" else 1 + max(trees, key=lambda i: (trees[i], -i))
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < run.length:
         raise UserError(f"step {str(step)[:20]} is not in the trace; it has steps 0 to {run.length - 1}.")
     if view == "tree" and step not in trees:
@@ -140,7 +161,13 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
     y += tallest + 8
     d.line([(MARGIN, y - 3), (d.width - MARGIN, y - 3)], look.surface("line"), 0.5)
     if scale:
-        d.text(MARGIN, y + 7, f"Rows: {clock}, from top to bottom, on one scale. Columns: positions.", SMALL, look.surface("muted"))
+        d.text(
+            MARGIN,
+            y + 7,
+            f"Rows: {clock}, from top to bottom, on one scale. Columns: positions.",
+            SMALL,
+            look.surface("muted"),
+        )
         y += 11
     d.height = y + legend(d, runs, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
     d.about = " ".join(said)
@@ -169,12 +196,19 @@ def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
         cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
         name = f"{called[i]}: {run.tokens(run.length)} tokens, {cost}"
         series.append(Series(name, points, i, "steps", markers=run.length <= 40))
-    axes = Axes(AXIS[clock], "tokens", max(run.end(clock) for run in runs) or 1.0, max(1.0, *(y for one in series for _, y in one.points)))
+    axes = Axes(
+        AXIS[clock],
+        "tokens",
+        max(run.end(clock) for run in runs) or 1.0,
+        max(1.0, *(y for one in series for _, y in one.points)),
+    )
     height = min(0.62 * d.width, 230.0)
     prompts = dict.fromkeys(run.header.prompt for run in runs)
     top = MARGIN
     if len(prompts) == 1:
-        d.text(MARGIN, top + 7, f"prompt: {runs[0].header.prompt}", SMALL, look.surface("muted"), room=d.width - 2 * MARGIN)
+        d.text(
+            MARGIN, top + 7, f"prompt: {runs[0].header.prompt}", SMALL, look.surface("muted"), room=d.width - 2 * MARGIN
+        )
         top += 12
     plot(d, axes, series, MARGIN, top, d.width - 2 * MARGIN, height)
     d.height = top + height + 2 + plot_legend(d, series, MARGIN + 30, top + height, d.width - 2 * MARGIN - 34) + MARGIN

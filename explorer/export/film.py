@@ -1,65 +1,36 @@
-"""Films of runs, in measured or scaled time: a GIF by Pillow, an MP4 with the extra `video`. Every run keeps its own length: the shorter one ends, says so
-and stands still. A picture shows only what had happened by its time.
+"""Films of runs, in measured or scaled time: a GIF by Pillow, an MP4 with the extra `video`. Every run keeps its own
+length: the shorter one ends, says so and stands still. A picture shows only what had happened by its time.
 
     data, report = animation([a, b], format="gif", clock="seconds", speed=0.5)
 """
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from engines import Trace, UserError
 from explorer.export import look, raster
 from explorer.export.drawing import Drawing
 from explorer.export.figures import checked_clock, columns_for
-from explorer.export.playback import Clock, Playback
+from explorer.export.film_files import write_gif, write_mp4
+from explorer.export.film_plan import Caps, Progress, Report, Shot
+from explorer.export.overview import Scale, overview, shared_scale
+from explorer.export.playback import Playback, check_clock
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words
-from explorer.export.views import SMALL, Scale, grid, heading, names, overview, shared_scale, span_kinds, token_board
+from explorer.export.views import SMALL, grid, heading, names, span_kinds, token_board
+from explorer.figures.race import Clock
 
 FILM_VIEWS = ("step", "board", "tree")
+WHOLE = 12.0  # seconds for all of the work, whose size differs a thousandfold from model to model, as in the player
 RATES = {"steps": 6.0, "forwards": 6.0, "seconds": 1.0}  # units a second at speed 1, as the player has them
 TICK = 0.1  # seconds of film between two pictures in which only the clock moves
 PAUSE = 2.0  # seconds that the last picture stands before the film begins again
 MIN_SPEED, MAX_SPEED = 0.01, 100.0
 MAX_SECONDS = 300.0
 MARGIN, GAP = 8.0, 16.0
-CLEAR = 255  # the palette's entry that no picture uses
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Caps:
-    """What a film may cost: pictures, pictures a second, points of width, pixels of one picture."""
-
-    frames: int = 900
-    rate: float = 25.0
-    width: float = 480.0
-    pixels: int = 2_000_000
-
-
-@dataclass(frozen=True)
-class Shot:
-    """One picture: when it appears and how long it stands (seconds of film), and the place on the clock that it shows."""
-
-    begin: float
-    stand: float
-    x: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was made: pictures, seconds of film before the pause, each run's own seconds of film, and pixels."""
-
-    frames: int
-    seconds: float
-    runs: tuple[float, ...]
-    size: tuple[int, int]
 
 
 def animation(
@@ -75,18 +46,18 @@ def animation(
 ) -> tuple[bytes, Report]:
     """A film of up to four traces as bytes, and what it is. Raises UserError.
 
-    clock: seconds (measured, real time at speed 1), forwards or steps (six a second at speed 1). view: step (tokens), board (all steps, growing) or tree.
-    """
+    clock: seconds (measured, real time at speed 1), forwards or steps (six a second at speed 1). view: step (tokens),
+    board (all steps, growing) or tree."""
     several = [traces] if isinstance(traces, Trace) else list(traces)
     if format not in ("gif", "mp4"):
         raise UserError(f"format={str(format)[:20]} is not allowed; choose gif or mp4.")
     caps = caps or Caps()
     stage = Stage(several, view, checked_clock(clock), checked_speed(speed), caps)
-    shots = plan([run.axes[stage.clock] for run in stage.runs], RATES[stage.clock] * stage.speed, caps)
+    shots = plan([run.axes[stage.clock] for run in stage.runs], stage.rate, caps)
     size = stage.pixels(dpi)
     pictures = (stage.picture(shot.x, dpi, size) for shot in shots)
     data = (write_gif if format == "gif" else write_mp4)(pictures, shots, size, caps, progress)
-    rate = RATES[stage.clock] * stage.speed
+    rate = stage.rate
     ends = tuple(run.end(stage.clock) / rate for run in stage.runs)
     return data, Report(len(shots), max(ends), ends, size)
 
@@ -94,18 +65,25 @@ def animation(
 def checked_speed(speed: float) -> float:
     """A speed that a film can have. Raises UserError."""
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not MIN_SPEED <= speed <= MAX_SPEED:
-        raise UserError(f"speed={str(speed)[:20]} is not allowed; give a number from {MIN_SPEED:g} to {MAX_SPEED:g} (0.5 is half as fast as measured).")
+        raise UserError(
+            f"speed={str(speed)[:20]} is not allowed; give a number from {MIN_SPEED:g} to {MAX_SPEED:g} (0.5 is half "
+            "as fast as measured)."
+        )
     return float(speed)
 
 
 def plan(axes: Sequence[Sequence[float]], rate: float, caps: Caps) -> list[Shot]:
-    """When which place of the clock is shown. A picture appears when a step ends in any run, or later where pictures would follow too fast; never before.
+    """When which place of the clock is shown. A picture appears when a step ends in any run, or later where pictures
+    would follow too fast; never before.
 
-    axes: where each run's steps end on the clock; rate: clock units per second of film. Raises UserError for a film that would be too long.
-    """
+    axes: where each run's steps end on the clock; rate: clock units per second of film. Raises UserError for a film
+    that would be too long."""
     end = max(axis[-1] for axis in axes) / rate
     if end > MAX_SECONDS:
-        raise UserError(f"the film would be {end:.0f} seconds long; at most {MAX_SECONDS:.0f} are made. Choose a speed {end / 60:.2g} times as great.")
+        raise UserError(
+            f"the film would be {end:.0f} seconds long; at most {MAX_SECONDS:.0f} are made. Choose a speed "
+            f"{end / 60:.2g} times as great."
+        )
     steps = sorted({place / rate for axis in axes for place in axis[1:]} | {end})
     least = max(1 / caps.rate, end / caps.frames)
     ticks = [TICK * n for n in range(1, int(end / TICK) + 1)] if end / TICK + len(steps) < caps.frames else []
@@ -128,8 +106,17 @@ class Stage:
             raise UserError(f"view={str(view)[:20]} is not allowed in a film; choose {', '.join(FILM_VIEWS)}.")
         if not 1 <= len(traces) <= 4:
             raise UserError(f"{len(traces)} traces do not make a film; give 1 to 4.")
-        self.runs, self.view, self.clock, self.speed, self.caps = [Playback(trace) for trace in traces], view, clock, speed, caps
+        self.runs, self.view, self.clock, self.speed, self.caps = (
+            [Playback(trace) for trace in traces],
+            view,
+            clock,
+            speed,
+            caps,
+        )
         self.names = names(self.runs)
+        if clock == "work":
+            check_clock(self.runs, clock)
+        self.rate = speed * RATES.get(clock, max(run.axes[clock][-1] for run in self.runs) / WHOLE)
         if any(not run.length for run in self.runs):
             raise UserError("a trace has no steps; there is nothing to play.")
         if view == "tree" and not all(any(step.tree for step in trace.steps) for trace in traces):
@@ -143,7 +130,10 @@ class Stage:
         self.tops = [MARGIN + 22 + sum(rows[:n]) + 48 * n for n in range(len(rows))]
         self.height = self.tops[-1] + rows[-1] + 48 + 14
         if self.height > 1400:
-            raise UserError(f"a picture of this film would be {self.height / 72:.0f} inches high; choose the view board, or a shorter run.")
+            raise UserError(
+                f"a picture of this film would be {self.height / 72:.0f} inches high; choose the view board, or a "
+                "shorter run."
+            )
 
     def _deep(self, run: Playback) -> float:
         if self.scale:
@@ -160,7 +150,10 @@ class Stage:
             raise UserError(f"dpi={str(dpi)[:20]} is not allowed for a film; give a number from 50 to 600.")
         w, h = (2 * math.ceil(points * dpi / 144) for points in (self.width, self.height))
         if w * h > self.caps.pixels:
-            raise UserError(f"a picture would have {w} x {h} pixels; at most {self.caps.pixels:,} in all are made. Choose fewer dots per inch or fewer runs.")
+            raise UserError(
+                f"a picture would have {w} x {h} pixels; at most {self.caps.pixels:,} in all are made. Choose fewer "
+                "dots per inch or fewer runs."
+            )
         return w, h
 
     def drawing(self, x: float) -> Drawing:
@@ -183,7 +176,14 @@ class Stage:
         said = f"{shown:.2f} s" if self.clock == "seconds" else f"{math.floor(shown + 1e-6)} {self.clock}"
         d.text(MARGIN, MARGIN + 11, said, 12, look.surface("text"), "bold")
         pace = "measured time" if self.clock == "seconds" else f"clock: {self.clock}"
-        d.text(self.width - MARGIN, MARGIN + 10, f"{pace}, speed {self.speed:g}×", SMALL, look.surface("muted"), anchor="end")
+        d.text(
+            self.width - MARGIN,
+            MARGIN + 10,
+            f"{pace}, speed {self.speed:g}×",
+            SMALL,
+            look.surface("muted"),
+            anchor="end",
+        )
         top, whole = MARGIN + 15, self.width - 2 * MARGIN
         d.box(MARGIN, top, whole, 2.4, look.surface("raised"), radius=1)
         if end and shown > 0:
@@ -196,15 +196,29 @@ class Stage:
         t, over = run.cursor(self.clock, x), x >= run.end(self.clock) - 1e-9
         heading(d, run, name, left, top, self.panel - (62 if over else 0))
         if over:
-            said = f"ended at {run.end('seconds'):.2f} s" if self.clock == "seconds" else f"ended at {run.end(self.clock):g}"
+            said = (
+                f"ended at {run.end('seconds'):.2f} s"
+                if self.clock == "seconds"
+                else f"ended at {run.end(self.clock):g}"
+            )
             d.box(left + self.panel - 58, top, 58, 10.5, look.surface("text"), radius=2)
             d.text(left + self.panel - 29, top + 7.5, said, SMALL, look.surface("panel"), anchor="middle", room=56)
         seconds = run.axes["seconds"][t]
-        counted = f"{run.tokens(t)} tokens · {int(run.axes['forwards'][t])} forwards · step {t} of {run.length} · {seconds:.3f} s"
+        counted = (
+            f"{run.tokens(t)} tokens · {int(run.axes['forwards'][t])} forwards · step {t} of {run.length} · "
+            f"{seconds:.3f} s"
+        )
         d.text(left, top + 27, counted, SMALL, look.surface("text"), room=self.panel)
         self._board(d, run, t, left, top + 33)
         note = run.trace.steps[t - 1].note if t else "Before the first step."
-        d.text(left, top + 33 + deep + 6, note if self.view != "tree" else tree_words(run, t), SMALL, look.surface("muted"), room=self.panel)
+        d.text(
+            left,
+            top + 33 + deep + 6,
+            note if self.view != "tree" else tree_words(run, t),
+            SMALL,
+            look.surface("muted"),
+            room=self.panel,
+        )
 
     def _board(self, d: Drawing, run: Playback, t: int, left: float, top: float) -> None:
         if isinstance(self.scale, Scale):
@@ -213,61 +227,3 @@ class Stage:
             tree_board(d, run, t, left, top, self.panel)
         else:
             token_board(d, run, t, left, top, self.panel, 7.0, span_kinds(run))
-
-
-def write_gif(pictures: Iterator[Any], shots: Sequence[Shot], size: tuple[int, int], caps: Caps, progress: Progress) -> bytes:
-    """A GIF that begins again after its pause. Stands are hundredths of a second; rounding does not add up over the film."""
-    from PIL import Image
-
-    frames, palette = [], _palette()
-    for number, picture in enumerate(pictures):
-        frames.append(picture.quantize(palette=palette, dither=Image.Dither.NONE))
-        progress(number + 1, len(shots))
-    at = [round(100 * shot.begin) for shot in shots] + [round(100 * (shots[-1].begin + shots[-1].stand))]
-    stands = [10 * (b - a) for a, b in pairwise(at)]
-    out = io.BytesIO()
-    # What does not change is written as transparent, which makes the file a fraction as large.
-    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:], duration=stands, loop=0, optimize=True, disposal=1, transparency=CLEAR)
-    return out.getvalue()
-
-
-def _palette() -> Any:
-    """One palette for all pictures: every colour that the theme can bring, and shades between the letters and what they stand on."""
-    from PIL import Image
-
-    states = [look.state(name, part) for name in look.theme()["states"] for part in ("fill", "text", "line")]
-    plain = [*states, *(look.surface(name) for name in ("text", "muted", "line", "raised", "accent", "panel")), *(look.span(kind) for kind in look.SERIES)]
-    plain += [look.heat(i / (look.LEVELS - 1))[0] for i in range(look.LEVELS)] + ["#000000", "#ffffff"]
-    plain += [look.mix(look.state("old", "fill"), look.state("old", "line"), 0.45), look.mix(look.state("eos", "fill"), look.state("masked", "line"), 0.4)]
-    shades = [look.mix(look.state(name, "fill"), look.state(name, "text"), part) for name in look.theme()["states"] for part in (0.35, 0.65)]
-    shades += [look.mix("#ffffff", look.surface(ink), part) for ink in ("text", "muted") for part in (0.2, 0.4, 0.6, 0.8)]
-    colours: list[str] = []
-    for colour in ("#ffffff", *plain, *shades):  # two that are nearly alike would only be confused
-        if len(colours) < CLEAR and all(look.distance(colour, other) > 14 for other in colours):
-            colours.append(colour)
-    flat = [int(colour[i : i + 2], 16) for colour in colours for i in (1, 3, 5)]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(flat)
-    return palette
-
-
-def write_mp4(pictures: Iterator[Any], shots: Sequence[Shot], size: tuple[int, int], caps: Caps, progress: Progress) -> bytes:
-    """An MP4 (H.264) with a fixed rate of pictures. Raises UserError where the extra `video` is not installed."""
-    import tempfile
-
-    try:
-        import imageio_ffmpeg
-    except ImportError:
-        raise UserError('an MP4 needs the extra "video"; install it with  pip install "decoding-explorer[video]"  or make a GIF.') from None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "film.mp4"
-        options = {"fps": caps.rate, "codec": "libx264", "pix_fmt_in": "rgb24", "pix_fmt_out": "yuv420p", "macro_block_size": 2, "quality": 8}
-        writer = imageio_ffmpeg.write_frames(str(path), size, **options, output_params=["-movflags", "+faststart", "-fflags", "+bitexact"])
-        writer.send(None)
-        for number, (shot, picture) in enumerate(zip(shots, pictures, strict=True)):
-            data = picture.tobytes()
-            for _ in range(round((shot.begin + shot.stand) * caps.rate) - round(shot.begin * caps.rate)):
-                writer.send(data)
-            progress(number + 1, len(shots))
-        writer.close()
-        return path.read_bytes()

@@ -1,4 +1,5 @@
-"""The fonts that ship (DejaVu, see assets/fonts/LICENSE.txt), and what a text looks like in them. Widths are the same on every machine."""
+"""The fonts that ship (DejaVu, see assets/fonts/LICENSE.txt), and what a text looks like in them. Widths are the same
+on every machine."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def width(text: str, face: str, size: float) -> float:
 
 @lru_cache(maxsize=16384)
 def legible(text: str, face: str = "sans", spaces: bool = True) -> tuple[str, str]:
-    """The text as it can be drawn, and the face that has its glyphs: what is invisible, turns the reading direction or has no glyph becomes ‹code point›.
+    """The text as it can be drawn, and the face that has its glyphs: what is invisible, turns the reading direction or
+    has no glyph becomes ‹code point›.
 
     spaces: leave them as they are (running text); otherwise they are shown (tokens).
     """

@@ -1,23 +1,22 @@
-"""One self-contained HTML file: the player, its colours and the traces; it opens from disk, offline, under a strict policy."""
+"""One self-contained HTML file: the player, its colours and the traces; it opens from disk, offline, under a strict
+policy."""
 
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from explorer import ASSETS
+from explorer.export.bundle import bundle, views_of
 
 if TYPE_CHECKING:
     from engines import Trace
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-
-_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\./|\.\./)([\w/.-]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|class|function) (\w+))", re.MULTILINE)
-_LEFT_OVER = re.compile(r"^\s*(?:import\b(?!\()|export\b)|\bimport\.meta\b|\bimport\(|</script|<!--", re.MULTILINE)
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -35,7 +34,8 @@ _PAGE = """<!doctype html>
 <h1>{title}</h1>
 <div id="toolbar"></div>
 <div id="panels" class="panels"></div>
-<footer>Recorded runs, played from this file. Times were measured when the runs were recorded; nothing is computed again.</footer>
+<footer>Recorded runs, played from this file. Times were measured when the runs were recorded;
+  nothing is computed again.</footer>
 </main>
 {data}
 <script>
@@ -51,7 +51,8 @@ body { margin: 0; }
 .page h1 { margin: 0 0 16px; font-size: 24px; line-height: 1.25; font-weight: 680; overflow-wrap: anywhere; }
 #toolbar { position: sticky; top: 8px; z-index: 30; }
 #toolbar .dx-toolbar { box-shadow: 0 4px 18px rgb(0 0 0 / .08); }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 18px; margin-top: 18px; align-items: start; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 18px;
+  margin-top: 18px; align-items: start; }
 .page footer { margin-top: 22px; font-size: 12.5px; color: var(--muted); }
 @media (max-width: 560px) { .page { padding: 18px 10px; } #toolbar { position: static; } }
 """
@@ -59,7 +60,7 @@ body { margin: 0; }
 _START = """
 const player = modules["player.js"], read = (id) => JSON.parse(document.getElementById(id).textContent);
 const theme = read("theme"), panels = document.getElementById("panels");
-player.mountToolbar(document.getElementById("toolbar"), { theme });
+modules["toolbar.js"].mountToolbar(document.getElementById("toolbar"), { theme });
 window.handles = [...document.querySelectorAll("script[data-trace]")].map((source, slot) => {
   const place = panels.appendChild(document.createElement("div"));
   const handle = player.mount(place, { slot, theme });
@@ -82,44 +83,11 @@ def export_json(traces: list[str], title: str) -> str:
     data = [_embed("theme", (ASSETS / "theme.json").read_text("utf-8"))]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
     css = (ASSETS / "player" / "player.css").read_text("utf-8") + _PAGE_CSS
-    return _PAGE.format(policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=bundle("player.js") + _START)
+    return _PAGE.format(
+        policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=bundle(views_of(traces)) + _START
+    )
 
 
 def _embed(name: str, text: str, mark: str = "") -> str:
     safe = text.replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}"{mark}>{safe}</script>'
-
-
-@lru_cache
-def bundle(entry: str) -> str:
-    """The modules that `entry` needs as one classic script: each in a function of its own, so that no two names can meet."""
-    order: list[str] = []
-    sources: dict[str, str] = {}
-
-    def visit(name: str, above: tuple[str, ...] = ()) -> None:
-        if name in above:
-            raise ValueError(f"the player's modules import each other in a circle: {' -> '.join((*above, name))}")
-        if name in order:
-            return
-        source = (ASSETS / "player" / name).read_text("utf-8")
-        for match in _IMPORT.finditer(source):
-            visit(_resolve(name, match[2], match[3]), (*above, name))
-        sources[name] = _wrap(name, source)
-        order.append(name)
-
-    visit(entry)
-    return '"use strict";\nconst modules = {};\n' + "".join(sources[name] for name in order)
-
-
-def _resolve(importer: str, prefix: str, target: str) -> str:
-    folder = importer.rpartition("/")[0] if prefix == "./" else ""
-    return f"{folder}/{target}" if folder else target
-
-
-def _wrap(name: str, source: str) -> str:
-    exported = [match[1] for match in _EXPORT.finditer(source)]
-    body = _IMPORT.sub(lambda m: f'const {{ {m[1].replace(" as ", ": ")} }} = modules["{_resolve(name, m[2], m[3])}"];\n', source)
-    body = _EXPORT.sub("", body)
-    if fault := _LEFT_OVER.search(body):
-        raise ValueError(f"{name} uses a form that the exporter cannot carry over: {fault[0].strip()!r}")
-    return f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(exported)} }};\n}})();\n'

@@ -13,7 +13,16 @@ LEVELS = 32
 PALER = 0.28  # of the heat
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.6), (5, 1.6, 1.2, 1.6))
 MARKS = ("circle", "square", "diamond", "triangle")
-SERIES = ("block", "fed", "neighbourhood", "window", "unit", "late", "cache", "other")  # span colours, in an order whose neighbours can be told apart
+SERIES = (
+    "block",
+    "fed",
+    "neighbourhood",
+    "window",
+    "unit",
+    "late",
+    "cache",
+    "other",
+)  # span colours, in an order whose neighbours can be told apart
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +65,11 @@ def bordered(name: str) -> bool:
 def series(number: int) -> tuple[str, tuple[float, ...], str]:
     """Colour, dash and marker of the n-th line of a figure; they differ in all three."""
     again = number + number // len(SERIES)  # a colour that comes again has another dash and marker
-    return str(theme()["spans"]["light"][SERIES[number % len(SERIES)]]), DASHES[again % len(DASHES)], MARKS[again % len(MARKS)]
+    return (
+        str(theme()["spans"]["light"][SERIES[number % len(SERIES)]]),
+        DASHES[again % len(DASHES)],
+        MARKS[again % len(MARKS)],
+    )
 
 
 def span(kind: str) -> str:
@@ -78,7 +91,8 @@ def distance(a: str, b: str) -> int:
 
 @lru_cache(maxsize=64)
 def heat(part: float) -> tuple[str, str]:
-    """Fill and text colour for a level of 0..1, in 32 steps, lighter than on a screen so that written tokens stand out of it on paper.
+    """Fill and text colour for a level of 0..1, in 32 steps, lighter than on a screen so that written tokens stand out
+    of it on paper.
 
     The text is black or white, whichever can be read better.
     """

@@ -1,26 +1,41 @@
-"""A trace as a picture reads it: the board after any number of steps, and how far each clock has come. The player keeps the same rules in store.js."""
+"""A trace as a picture reads it: the board after any number of steps, and how far each clock has come. The player keeps
+the same rules in store.js."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
-from engines import Step, Trace
+from engines import Step, Trace, UserError
+from explorer.figures.calls import target_role
+from explorer.figures.race import Clock, cost
 
-Clock = Literal["steps", "forwards", "seconds"]
-CLOCKS: tuple[Clock, ...] = ("steps", "forwards", "seconds")
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
 CAUSES = {"accepted": "accepted", "bonus": "bonus", "forced": "forced"}
+FIELDS: dict[Clock, str] = {"forwards": "forwards", "seconds": "model_seconds", "work": "work"}
 TIE = 1e-9  # a step that cost nothing has happened with the one before it
+
+
+def check_clock(runs: Sequence[Playback], clock: Clock) -> None:
+    """Raises UserError where a run does not say where its steps are on this clock."""
+    without = [run.header.title for run in runs if FIELDS.get(clock) in run.header.missing]
+    if without:
+        raise UserError(
+            f"'{without[0][:60]}' recorded nothing for clock={clock} (it was made before that was, or by "
+            "another program); choose another clock."
+        )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A place of the board: its token (None while open), its state by the theme's names, and the step that wrote it (-1: none did)."""
+    """A place of the board: its token (None while open), its state by the theme's names, and the step that wrote it
+    (-1: none did)."""
 
     position: int
     token: int | None
@@ -36,10 +51,9 @@ class Playback:
         self.pieces = {piece.id: piece for piece in trace.pieces}
         self.ends = set(trace.header.eos_ids)
         self.start = len(trace.header.prompt_ids)
+        target = target_role(trace)
         self.axes: dict[Clock, list[float]] = {
-            "steps": [float(t) for t in range(len(trace.steps) + 1)],
-            "forwards": [0.0, *accumulate(float(sum(step.forwards.values())) for step in trace.steps)],
-            "seconds": [0.0, *accumulate(step.model_seconds + step.method_seconds for step in trace.steps)],
+            clock: [0.0, *accumulate(float(cost(step, clock, target)) for step in trace.steps)] for clock in CLOCKS
         }
         self.widths = [trace.header.canvas if trace.header.canvas is not None else self.start]
         self._history: dict[int, list[tuple[int, int, str]]] = {}
@@ -51,7 +65,9 @@ class Playback:
 
     def _commit(self, number: int, step: Step) -> None:
         width = self.widths[-1]
-        for position, token, cause in zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True) if step.commits else ():
+        for position, token, cause in (
+            zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True) if step.commits else ()
+        ):
             behind = range(position, width) if token < 0 else (position,)
             for place in behind:
                 self._history.setdefault(place, []).append((number, token, cause))
@@ -101,7 +117,13 @@ class Playback:
         cells, ended = [], False
         for position in range(self.widths[t]):
             write = self._last(position, t)
-            raw = write[1] if write else self.header.prompt_ids[position] if position < self.start else self.header.mask_id
+            raw = (
+                write[1]
+                if write
+                else self.header.prompt_ids[position]
+                if position < self.start
+                else self.header.mask_id
+            )
             token = None if raw is None or raw < 0 or raw == self.header.mask_id else raw
             ended = ended or (position >= self.start and raw in self.ends)
             cells.append(Cell(position, token, self._state(token is None, write, t, ended), write[0] if write else -1))
@@ -128,7 +150,9 @@ class Playback:
     def tokens(self, t: int) -> int:
         """Tokens gained after t steps: ids after the prompt and before the first end mark, masks not counted."""
         count = 0
-        for token in self.trace.output_ids if t == self.length else [cell.token for cell in self.board(t)[self.start :]]:
+        for token in (
+            self.trace.output_ids if t == self.length else [cell.token for cell in self.board(t)[self.start :]]
+        ):
             if token in self.ends:
                 break
             count += token is not None and token >= 0 and token != self.header.mask_id

@@ -1,4 +1,5 @@
-"""Lines and dots on two axes, for figures: colours, dashes and markers differ together, so that grey print and colour-blind eyes tell them apart."""
+"""Lines and dots on two axes, for figures: colours, dashes and markers differ together, so that grey print and
+colour-blind eyes tell them apart."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from itertools import pairwise
 
 from explorer.export import fonts, look
 from explorer.export.drawing import Dash, Drawing
-from explorer.export.views import SMALL, nice
+from explorer.export.overview import nice
+from explorer.export.views import SMALL
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points with a name. `joined`: a line through them ("line", "steps" or ""). `bars`: (low, high) of each. `look`: which colour, dash and marker."""
+    """Points with a name. `joined`: a line through them ("line", "steps" or ""). `bars`: (low, high) of each. `look`:
+    which colour, dash and marker."""
 
     name: str
     points: tuple[Point, ...]
@@ -30,7 +33,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Axes:
-    """Titles and ends of both axes; log: the horizontal one is logarithmic, with ticks at `places`."""
+    """Titles and ends of both axes; log: the horizontal one is logarithmic, with ticks at `places`; names: what stands
+    at these in the place of numbers."""
 
     x: str
     y: str
@@ -41,6 +45,7 @@ class Axes:
     log: bool = False
     places: tuple[float, ...] = ()
     percent: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass
@@ -70,15 +75,18 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
         _, at = frame.at((axes.right, place))
         d.line([(frame.x, at), (frame.x + frame.w, at)], grid, 0.5)
         d.text(frame.x - 4, at + 2.2, f"{100 * place:g} %" if axes.percent else f"{place:,g}", SMALL, ink, anchor="end")
-    for place in axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44))):
+    for i, place in enumerate(axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44)))):
         at, _ = frame.at((place, axes.bottom))
         d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
-        d.text(at, frame.y + frame.h + 10, f"{place:g}", SMALL, ink, anchor="middle")
+        said = axes.names[i] if axes.names else f"{place:g}"
+        d.text(at, frame.y + frame.h + 10, said, SMALL, ink, anchor="middle")
     d.line([(frame.x, frame.y), (frame.x, frame.y + frame.h), (frame.x + frame.w, frame.y + frame.h)], ink, 0.7)
-    d.text(frame.x + frame.w / 2, frame.y + frame.h + 21, axes.x, 6.8, look.surface("text"), anchor="middle", room=frame.w)
+    d.text(
+        frame.x + frame.w / 2, frame.y + frame.h + 21, axes.x, 6.8, look.surface("text"), anchor="middle", room=frame.w
+    )
     d.text(x + 6.5, frame.y + frame.h / 2, axes.y, 6.8, look.surface("text"), anchor="middle", upright=True)
     for one in series:
-        _series(d, frame, one)
+        draw_series(d, frame, one)
     return frame
 
 
@@ -87,7 +95,8 @@ def _paint(one: Series) -> tuple[str, Dash, str]:
     return (look.surface("muted"), (), "circle") if one.quiet else (colour, dash, marker)
 
 
-def _series(d: Drawing, frame: Frame, one: Series) -> None:
+def draw_series(d: Drawing, frame: Frame, one: Series) -> None:
+    """Points, the line through them and their intervals, in a frame that stands already."""
     colour, dash, kind = _paint(one)
     places = [frame.at(point) for point in one.points]
     for (low, high), (across, _) in zip(one.bars, places, strict=False):

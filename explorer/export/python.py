@@ -18,8 +18,8 @@ WIDTH = 110
 def lines(traces: Trace | Iterable[Trace], ids: bool = False) -> str:
     """A script that makes the same runs again and leaves the last trace in `trace`.
 
-    With `ids` the prompt stands as token ids, which is exact also where it was given as ids. Raises UserError for a trace that another program made.
-    """
+    With `ids` the prompt stands as token ids, which is exact also where it was given as ids. Raises UserError for a
+    trace that another program made."""
     several: list[Trace] = [traces] if hasattr(traces, "to_json") else list(traces)  # type: ignore[list-item, arg-type]
     if not several:
         raise UserError("there is no run to write lines for; give at least one trace.")
@@ -31,7 +31,11 @@ def _one(trace: Trace, ids: bool) -> str:
     if header.imported_from:
         raise UserError(f"this run was imported from {header.imported_from}; it cannot be repeated here.")
     models = {record.role: _model(record) for record in header.models}
-    model = next(iter(models.values())) if len(models) == 1 else "{" + ", ".join(f"{role!r}: {one}" for role, one in models.items()) + "}"
+    model = (
+        next(iter(models.values()))
+        if len(models) == 1
+        else "{" + ", ".join(f"{role!r}: {one}" for role, one in models.items()) + "}"
+    )
     arguments = [repr(header.method), "model", "prompt", f"params={_written(header.params)}", f"seed={header.seed!r}"]
     if header.detail != "full":
         arguments.append(f"detail={header.detail!r}")
@@ -48,7 +52,8 @@ def _one(trace: Trace, ids: bool) -> str:
 
 
 def _model(record: ModelRecord) -> str:
-    """The call that loads the weights as they were loaded then. Raises UserError for an option that no loader could have had."""
+    """The call that loads the weights as they were loaded then. Raises UserError for an option that no loader could
+    have had."""
     options = "".join(f", {name}={value!r}" for name, value in record.loading.items())
     return f"engines.load_model({record.name!r}{options})"
 
@@ -59,7 +64,8 @@ def _edit(edit: Any) -> str:
 
 
 def _written(value: Any) -> str:
-    """A dict with one entry per line, anything else in as few lines as fit; what follows the first line stands under it."""
+    """A dict with one entry per line, anything else in as few lines as fit; what follows the first line stands under
+    it."""
     if isinstance(value, dict) and value:
         return "{\n" + "".join(f"        {key!r}: {one!r},\n" for key, one in value.items()) + "    }"
     return pformat(value, width=WIDTH, compact=True)

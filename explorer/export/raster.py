@@ -1,4 +1,5 @@
-"""A drawing as pixels, by Pillow: the same marks as in the SVG. Shapes and letters are painted larger and averaged down, which smooths their edges."""
+"""A drawing as pixels, by Pillow: the same marks as in the SVG. Shapes and letters are painted larger and averaged
+down, which smooths their edges."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PAD = 4  # pixels beside a text, for letters that reach out
 
 
 def png(drawing: Drawing, dpi: int = 300) -> bytes:
-    """The drawing as a PNG that knows its resolution. Raises UserError where it would be larger than 40 million pixels."""
+    """The drawing as a PNG that knows its resolution. Raises UserError where it would be larger than 40 million
+    pixels."""
     out = io.BytesIO()
     image(drawing, dpi).save(out, "PNG", dpi=(dpi, dpi))
     return out.getvalue()
@@ -32,7 +34,10 @@ def image(drawing: Drawing, dpi: float, background: str = "#ffffff", size: tuple
 
     w, h = size or (math.ceil(drawing.width * dpi / 72), math.ceil(drawing.height * dpi / 72))
     if w * h > MAX_PIXELS:
-        raise UserError(f"the picture would have {w:,} x {h:,} pixels; at most {MAX_PIXELS:,} are painted. Choose a smaller width or fewer dots per inch.")
+        raise UserError(
+            f"the picture would have {w:,} x {h:,} pixels; at most {MAX_PIXELS:,} are painted. Choose a smaller width "
+            "or fewer dots per inch."
+        )
     canvas = Image.new("RGB", (w * SMOOTH, h * SMOOTH), background)
     painter = _Painter(canvas, ImageDraw.Draw(canvas), dpi / 72 * SMOOTH)
     for mark in drawing.marks:
@@ -53,10 +58,17 @@ class _Painter:
         elif isinstance(mark, Line):
             if mark.fill:
                 self.pen.polygon([(x * self.scale, y * self.scale) for x, y in mark.points], fill=mark.fill)
-            self.line(mark.points if not mark.fill else (*mark.points, mark.points[0]), mark.colour, mark.thick, mark.dash)
+            self.line(
+                mark.points if not mark.fill else (*mark.points, mark.points[0]), mark.colour, mark.thick, mark.dash
+            )
         elif isinstance(mark, Curve):
             flat = mark.points[0][1] == mark.points[-1][1]
-            self.line((mark.points[0], mark.points[-1]) if flat else tuple(_bezier(mark.points)), mark.colour, mark.thick, mark.dash)
+            self.line(
+                (mark.points[0], mark.points[-1]) if flat else tuple(_bezier(mark.points)),
+                mark.colour,
+                mark.thick,
+                mark.dash,
+            )
         else:
             self.words(mark)
 
@@ -77,7 +89,9 @@ class _Painter:
             self.pen.rectangle(self.corners(x, y, w, h), fill=mark.fill or None)
             self.line(((x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)), mark.line, mark.thick, mark.dash)
         else:
-            self.pen.rounded_rectangle(place, radius=(mark.radius + half) * self.scale, fill=mark.fill or None, outline=line, width=thick)
+            self.pen.rounded_rectangle(
+                place, radius=(mark.radius + half) * self.scale, fill=mark.fill or None, outline=line, width=thick
+            )
 
     def line(self, points: Sequence[Place], colour: str, thick: float, dash: Sequence[float]) -> None:
         if not colour:
@@ -121,7 +135,10 @@ def _bezier(points: tuple[Place, Place, Place, Place]) -> Iterator[Place]:
     for part in range(CURVE_PARTS + 1):
         t = part / CURVE_PARTS
         weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
-        yield sum(k * x for k, (x, _) in zip(weights, points, strict=True)), sum(k * y for k, (_, y) in zip(weights, points, strict=True))
+        yield (
+            sum(k * x for k, (x, _) in zip(weights, points, strict=True)),
+            sum(k * y for k, (_, y) in zip(weights, points, strict=True)),
+        )
 
 
 def _dashes(points: Sequence[Place], dash: Sequence[float]) -> Iterator[list[Place]]:

@@ -1,4 +1,5 @@
-"""When the models of several runs computed, on one scale of seconds: a row for each model, one for the time in which two of them did."""
+"""When the models of several runs computed, on one scale of seconds: a row for each model, one for the time in which
+two of them did."""
 
 from __future__ import annotations
 
@@ -7,20 +8,28 @@ from collections.abc import Sequence
 from engines import UserError
 from explorer.export import look
 from explorer.export.drawing import Drawing
+from explorer.export.overview import nice
 from explorer.export.playback import Playback
-from explorer.export.views import SMALL, TINY, heading, names, nice
-from explorer.work import Work, work
+from explorer.export.views import SMALL, TINY, heading, names
+from explorer.figures.work import Work, work
 
 BAR, ROW, LEFT = 9.0, 12.0, 46.0
 AT_ONCE = "at once"
-FOOT = "Seconds of model and method, on one scale: solid where a measured call ran; recording, sending and drawing are left out. Upright line: the run ends."
+FOOT = (
+    "Seconds of model and method, on one scale: solid where a measured call ran; recording, sending and drawing "
+    "are left out. Upright line: the run ends."
+)
 
 
 def timeline(d: Drawing, runs: Sequence[Playback], x: float, y: float, w: float) -> float:
-    """Draw the rows of all runs and return the height. Raises UserError where no run recorded the calls of its models."""
+    """Draw the rows of all runs and return the height. Raises UserError where no run recorded the calls of its
+    models."""
     found = [work(run.trace) for run in runs]
     if not any(done.rows for done in found):
-        raise UserError("no trace holds measured calls of several models; choose runs that draft and verify, or the view board, step or curve.")
+        raise UserError(
+            "no trace holds measured calls of several models; choose runs that draft and verify, or the view board, "
+            "step or curve."
+        )
     top, end = y, max(done.seconds for done in found) or 1.0
     unit, said = (w - LEFT - 4) / end, []
     for run, name, done in zip(runs, names(runs), found, strict=True):
@@ -45,7 +54,11 @@ def sums(done: Work) -> str:
     if not done.rows:
         return f"calls not recorded; ends at {done.seconds:.3f} s"
     busy = ", ".join(f"{lane} {done.busy(lane):.3f} s" for lane in done.rows)
-    both = f", at once {done.shared:.3f} s ({100 * done.shared / done.any:.0f} %)" if len(done.rows) > 1 and done.any else ""
+    both = (
+        f", at once {done.shared:.3f} s ({100 * done.shared / done.any:.0f} %)"
+        if len(done.rows) > 1 and done.any
+        else ""
+    )
     return f"{busy}{both}; ends at {done.seconds:.3f} s"
 
 

@@ -1,4 +1,5 @@
-"""The draft tree of one step as a picture: what was drafted, what was accepted, where it was refused, what the step gained."""
+"""The draft tree of one step as a picture: what was drafted, what was accepted, where it was refused, what the step
+gained."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ ROW = 14.0
 
 @dataclass
 class Node:
-    """A row of the tree; `weight` 0..1 is the width of the edge that leads to it, `folded` counts hidden rows below it."""
+    """A row of the tree; `weight` 0..1 is the width of the edge that leads to it, `folded` counts hidden rows below
+    it."""
 
     token: int
     parent: int
@@ -31,14 +33,25 @@ class Node:
 
 
 def tree_nodes(run: Playback, t: int) -> list[Node]:
-    """The tree of step t - 1 with the tokens gained beyond the accepted path as bonus nodes; empty where the step has none."""
+    """The tree of step t - 1 with the tokens gained beyond the accepted path as bonus nodes; empty where the step has
+    none."""
     tree = run.trace.steps[t - 1].tree if t else None
     if tree is None:
         return []
     nodes = []
     for i, (token, parent, why) in enumerate(zip(tree.tokens, tree.parents, tree.why, strict=True)):
-        logs = [logprobs[i] for logprobs in (tree.draft_logprobs, tree.target_logprobs) if logprobs and logprobs[i] is not None]
-        chance = math.exp(min(0.0, float(logs[0] or 0.0))) if logs else 1 / (1 + max(0, tree.ranks[i])) if tree.ranks else 0.3
+        logs = [
+            logprobs[i]
+            for logprobs in (tree.draft_logprobs, tree.target_logprobs)
+            if logprobs and logprobs[i] is not None
+        ]
+        chance = (
+            math.exp(min(0.0, float(logs[0] or 0.0)))
+            if logs
+            else 1 / (1 + max(0, tree.ranks[i]))
+            if tree.ranks
+            else 0.3
+        )
         nodes.append(Node(token, parent, STATES.get(why, "accepted" if tree.accepted[i] else "drafted"), chance))
     path = [i for i, node in enumerate(nodes) if tree.accepted[i] and tree.why[i] != "root"]
     above = path[-1] if path else 0
@@ -49,11 +62,16 @@ def tree_nodes(run: Playback, t: int) -> list[Node]:
 
 
 def folded(nodes: list[Node]) -> list[Node]:
-    """At most MAX_NODES of them where folding what was never reached, then what was refused, allows it; indices of parents are renewed."""
+    """At most MAX_NODES of them where folding what was never reached, then what was refused, allows it; indices of
+    parents are renewed."""
     shown = [True] * len(nodes)
     for state in ("unreached", "rejected"):
         for i in reversed(range(len(nodes))):
-            if sum(shown) > MAX_NODES and nodes[i].state == state and not any(shown[k] and nodes[k].parent == i for k in range(i + 1, len(nodes))):
+            if (
+                sum(shown) > MAX_NODES
+                and nodes[i].state == state
+                and not any(shown[k] and nodes[k].parent == i for k in range(i + 1, len(nodes)))
+            ):
                 shown[i] = False
                 nodes[nodes[i].parent].folded += 1 + nodes[i].folded
     number = {i: n for n, i in enumerate(i for i in range(len(nodes)) if shown[i])}
@@ -64,7 +82,8 @@ def folded(nodes: list[Node]) -> list[Node]:
 
 
 def place(nodes: list[Node]) -> tuple[int, int]:
-    """Give every node its column (depth) and row: leaves in depth-first order, a parent midway between its children. Returns (columns, rows)."""
+    """Give every node its column (depth) and row: leaves in depth-first order, a parent midway between its children.
+    Returns (columns, rows)."""
     children: list[list[int]] = [[] for _ in nodes]
     for i, node in enumerate(nodes):
         if node.parent >= 0:
@@ -83,7 +102,8 @@ def place(nodes: list[Node]) -> tuple[int, int]:
 
 
 def tree_board(d: Drawing, run: Playback, t: int, x: float, y: float, w: float) -> float:
-    """Depth from left to right; the width of an edge is the draft's probability, or its rank. Raises UserError for a tree too deep to be read."""
+    """Depth from left to right; the width of an edge is the draft's probability, or its rank. Raises UserError for a
+    tree too deep to be read."""
     nodes = tree_nodes(run, t)
     if not nodes:
         d.text(x, y + 9, "No draft tree in this step." if t else "Before the first step.", SMALL, look.surface("muted"))
@@ -91,16 +111,26 @@ def tree_board(d: Drawing, run: Playback, t: int, x: float, y: float, w: float) 
     nodes = folded(nodes)
     columns, rows = place(nodes)
     if columns > MAX_COLUMNS:
-        raise UserError(f"the draft tree of step {t - 1} is {columns} levels deep; a picture takes at most {MAX_COLUMNS}. Choose another step.")
+        raise UserError(
+            f"the draft tree of step {t - 1} is {columns} levels deep; a picture takes at most {MAX_COLUMNS}. Choose "
+            "another step."
+        )
     pitch = min(76.0, w / columns)
     wide = pitch * (0.74 if pitch > 46 else 0.82) if columns > 1 else min(w, 56.0)
     for node in nodes:
         if node.parent >= 0:
             above = nodes[node.parent]
-            x0, y0, x1, y1 = x + above.column * pitch + wide, y + (above.row + 0.5) * ROW, x + node.column * pitch, y + (node.row + 0.5) * ROW
+            x0, y0, x1, y1 = (
+                x + above.column * pitch + wide,
+                y + (above.row + 0.5) * ROW,
+                x + node.column * pitch,
+                y + (node.row + 0.5) * ROW,
+            )
             middle = (x0 + x1) / 2
             line = look.state(node.state, "line")
-            d.curve(((x0, y0), (middle, y0), (middle, y1), (x1, y1)), line, 0.5 + 2.4 * node.weight, look.border(node.state))
+            d.curve(
+                ((x0, y0), (middle, y0), (middle, y1), (x1, y1)), line, 0.5 + 2.4 * node.weight, look.border(node.state)
+            )
     for node in nodes:
         _node(d, run, node, x + node.column * pitch, y + node.row * ROW + 1.5, wide)
     return rows * ROW + 2
@@ -119,7 +149,9 @@ def _node(d: Drawing, run: Playback, node: Node, x: float, y: float, w: float) -
         d.text(x + 2, y + h / 2 + 2.3, run.text_of(node.token), 6.4, ink, "mono", room=w - 3.4 - taken, spaces=False)
         d.text(x + w - 1.8, y + h / 2 + 2.1, mark, 5.8, ink, anchor="end")
         return
-    d.text(x + w / 2, y + h - 2, run.text_of(node.token).strip() or "␣", 5.2, ink, "mono", "middle", w - 2, spaces=False)
+    d.text(
+        x + w / 2, y + h - 2, run.text_of(node.token).strip() or "␣", 5.2, ink, "mono", "middle", w - 2, spaces=False
+    )
     d.text(x + w - 1.2, y + 4, mark, 3.6, ink, anchor="end")
 
 
@@ -130,4 +162,7 @@ def tree_words(run: Playback, t: int) -> str:
         return "no draft tree in this step"
     accepted = sum(tree.accepted[i] and why != "root" for i, why in enumerate(tree.why))
     gained = len(tree.emitted) - accepted
-    return f"{len(tree.tokens) - tree.why.count('root')} drafted, {accepted} accepted, {gained} gained from the target ({tree.emitted_source})"
+    return (
+        f"{len(tree.tokens) - tree.why.count('root')} drafted, {accepted} accepted, {gained} gained from the "
+        f"target ({tree.emitted_source})"
+    )

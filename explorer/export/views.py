@@ -1,4 +1,5 @@
-"""The pictures of a run: its token board, its board over all steps, the draft tree of a step. Each draws into a width and returns the height it took.
+"""The pictures of a run: its token board, its board over all steps, the draft tree of a step. Each draws into a width
+and returns the height it took.
 
 States are told by fill, border and sign; colours are the theme's light ones. Sizes are points (1/72 inch).
 """
@@ -8,35 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines import Step, UserError
+from engines import Step
 from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
-from explorer.export.playback import Cell, Clock, Playback
+from explorer.export.playback import Cell, Playback
+from explorer.figures.calls import in_words, many, target_role
 
 SMALL, TINY = 6.2, 5.4
-MAX_ROWS = 400  # steps of a board over steps
-OVERVIEW_HEIGHT = 300.0
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
 MARKED = ("new", "accepted", "bonus", "forced", "remasked")  # states whose sign stands in a small cell
 TRACK = 3.2
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What the boards of one figure share, so that they can be compared: the clock, points per unit of it, and points per position."""
-
-    clock: Clock
-    unit: float
-    cell: float
 
 
 def names(runs: Sequence[Playback]) -> list[str]:
     """The methods' names; where one comes twice, with the parameters or the seed that tell its runs apart."""
     found = []
     for run in runs:
-        same = [{**other.header.params, "seed": other.header.seed} for other in runs if other.header.title == run.header.title]
+        same = [
+            {**other.header.params, "seed": other.header.seed}
+            for other in runs
+            if other.header.title == run.header.title
+        ]
         mine = {**run.header.params, "seed": run.header.seed}
-        apart = ", ".join(f"{name}={value}" for name, value in mine.items() if any(other.get(name) != value for other in same))
+        apart = ", ".join(
+            f"{name}={value}" for name, value in mine.items() if any(other.get(name) != value for other in same)
+        )
         found.append(f"{run.header.title} ({apart})" if apart else run.header.title)
     return found
 
@@ -51,12 +48,8 @@ def heading(d: Drawing, run: Playback, name: str, x: float, y: float, w: float) 
 
 def totals(run: Playback, t: int) -> str:
     """What the run has cost and gained after t steps."""
-    forwards, seconds = run.axes["forwards"][t], run.axes["seconds"][t]
-    return f"{_many(run.tokens(t), 'token')} in {_many(int(forwards), 'forward')}, {seconds:.3f} s (measured)"
-
-
-def _many(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+    calls = in_words(run.trace.steps[:t], target_role(run.trace))
+    return f"{many(run.tokens(t), 'token')} in {calls}, {run.axes['seconds'][t]:.3f} s (measured)"
 
 
 # --- the token board of one step
@@ -86,7 +79,8 @@ def span_kinds(run: Playback) -> list[str]:
 
 
 def grid(run: Playback, w: float, size: float, tracks: int) -> Grid:
-    """The board of the positions after the prompt in a width, in letters of `size`, with room for so many tracks of brackets."""
+    """The board of the positions after the prompt in a width, in letters of `size`, with room for so many tracks of
+    brackets."""
     lengths = sorted(min(len(p.text), 11) for p in run.trace.pieces if p.kind == "text")
     typical = max(2.4, lengths[int(len(lengths) * 0.85)] if lengths else 5)
     cell, gutter = typical * 0.602 * size + 0.8 * size, 2.6 * size
@@ -94,31 +88,61 @@ def grid(run: Playback, w: float, size: float, tracks: int) -> Grid:
     columns -= columns % (8 if columns >= 24 else 4 if columns >= 8 else 2 if columns >= 6 else 1)
     count = max(1, run.widest - run.start)
     columns = min(columns, count)
-    return Grid(columns, -(-count // columns), min((w - gutter) / columns, 1.5 * cell), 2.05 * size, gutter, 2.2 + TRACK * tracks, size)
+    return Grid(
+        columns,
+        -(-count // columns),
+        min((w - gutter) / columns, 1.5 * cell),
+        2.05 * size,
+        gutter,
+        2.2 + TRACK * tracks,
+        size,
+    )
 
 
-def token_board(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, size: float, kinds: Sequence[str]) -> float:
-    """Every position after the prompt with its token, its state, and its score's heat while it is open; brackets for spans of `kinds` below."""
+def token_board(
+    d: Drawing, run: Playback, t: int, x: float, y: float, w: float, size: float, kinds: Sequence[str]
+) -> float:
+    """Every position after the prompt with its token, its state, and its score's heat while it is open; brackets for
+    spans of `kinds` below."""
     g = grid(run, w, size, len(kinds))
     levels = run.levels(t)
     for cell in run.board(t)[run.start :]:
         row, column = divmod(cell.position - run.start, g.columns)
         left, top = x + g.gutter + column * g.w, y + row * (g.h + g.under)
         if column == 0 and g.rows > 1:
-            d.text(x + g.gutter - 4, top + g.h * 0.5 + size * 0.3, str(cell.position), 0.72 * size, look.surface("muted"), anchor="end")
+            d.text(
+                x + g.gutter - 4,
+                top + g.h * 0.5 + size * 0.3,
+                str(cell.position),
+                0.72 * size,
+                look.surface("muted"),
+                anchor="end",
+            )
         _token(d, run, cell, left + 0.8, top, g.w - 1.6, g.h, size, levels.get(cell.position))
     if t:
         _brackets(d, run, run.trace.steps[t - 1], g, kinds, x, y)
     return g.height
 
 
-def _token(d: Drawing, run: Playback, cell: Cell, x: float, y: float, w: float, h: float, size: float, level: float | None) -> None:
+def _token(
+    d: Drawing, run: Playback, cell: Cell, x: float, y: float, w: float, h: float, size: float, level: float | None
+) -> None:
     open_ = cell.state == "masked"
     fill, ink = look.state(cell.state, "fill"), look.state(cell.state, "text")
     if open_ and level is not None:
         fill, ink = look.heat(level)
     thick = 1.2 if cell.state in MARKED else 0.5
-    d.box(x, y, w, h, fill, look.state(cell.state, "line") if look.bordered(cell.state) else "", thick, 0.22 * size, look.border(cell.state))
+    d.box(
+        x,
+        y,
+        w,
+        h,
+        fill,
+        look.state(cell.state, "line") if look.bordered(cell.state) else "",
+        thick,
+        0.22 * size,
+        look.border(cell.state),
+    )
     if cell.state == "bonus":
         d.box(x + 1.7, y + 1.7, w - 3.4, h - 3.4, "", look.state("bonus", "line"), 0.4, 0.15 * size)
     text = look.glyph(cell.state) if cell.token is None else run.text_of(cell.token)
@@ -143,117 +167,13 @@ def _brackets(d: Drawing, run: Playback, step: Step, g: Grid, kinds: Sequence[st
             right = x + g.gutter + (b - row * g.columns) * g.w - 0.8
             below = y + row * (g.h + g.under) + g.h + 2.4 + track * TRACK
             points = [(left, below), (right, below)]
-            points = ([(left, below - 1.8)] if a == start else []) + points + ([(right, below - 1.8)] if b == end else [])
+            points = (
+                ([(left, below - 1.8)] if a == start else []) + points + ([(right, below - 1.8)] if b == end else [])
+            )
             d.line(points, look.span(span.kind), 0.9, dash)
 
 
 # --- the board over all steps
-
-
-def shared_scale(runs: Sequence[Playback], clock: Clock, w: float) -> Scale:
-    """The scale at which all runs fit: one unit of the clock is as high in each of them. Raises UserError for too many steps."""
-    longest = max(run.length for run in runs)
-    if longest > MAX_ROWS:
-        raise UserError(f"a run has {longest} steps; a board over steps takes at most {MAX_ROWS}. Choose the view curve, or the view step with one step.")
-    cell = min(11.0, (w - 26) / max(1, *(run.widest - run.start for run in runs)))
-    row = min(max(cell, 4.5), 9.0, OVERVIEW_HEIGHT / max(1, longest))
-    ends = max(run.end(clock) for run in runs)
-    return Scale(clock, row * max(1, longest) / ends if ends else row, cell)
-
-
-def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, scale: Scale) -> float:
-    """Rows from top to bottom as the clock runs, positions from left to right; a token is marked in the row in which it was written."""
-    count, left, top, axis = run.widest - run.start, x + 24, y + 9, run.axes[scale.clock]
-    for position in range(0, count, 8):
-        d.text(left + (position + 0.5) * scale.cell, y + 6, str(run.start + position), TINY, look.surface("muted"), anchor="middle")
-    fills: dict[str, list[tuple[float, float, float, float]]] = {}
-    signs: list[tuple[float, float, float, str]] = []
-    for row in range(1, t + 1):
-        above, high = top + axis[row - 1] * scale.unit, (axis[row] - axis[row - 1]) * scale.unit
-        gap = min(0.5, 0.12 * min(high, scale.cell))
-        levels = run.levels(row)
-        for cell in run.board(row)[run.start :]:
-            place = left + (cell.position - run.start) * scale.cell
-            fills.setdefault(small_fill(cell, levels), []).append((place, above, scale.cell - gap, high - gap))
-            if cell.state in MARKED and min(high, scale.cell) > 3.4:
-                signs.append((place + (scale.cell - gap) / 2, above + (high - gap) / 2, min(high, scale.cell), cell.state))
-    for fill in sorted(fills):
-        d.cells(fills[fill], fill)
-    for across, middle, room, state in signs:
-        d.text(across, middle + 0.26 * room, look.glyph(state), 0.72 * room, look.state(state, "text"), anchor="middle")
-    _bounds(d, run, t, left, top, scale)
-    bottom = top + axis[t] * scale.unit
-    _ticks(d, run, t, left, top, scale)
-    d.line([(left, bottom), (left + count * scale.cell, bottom)], look.surface("text"), 0.8)
-    return bottom - y + _written(d, run, t, left, bottom, x + w - left, scale)
-
-
-def small_fill(cell: Cell, levels: dict[int, float]) -> str:
-    """The colour of a cell that is too small for a border: written tokens stand out of the heat of the open ones."""
-    if cell.state == "masked":
-        level = levels.get(cell.position)
-        return look.state("unreached", "fill") if level is None else look.heat(level)[0]
-    if cell.state == "old":
-        return look.mix(look.state("old", "fill"), look.state("old", "line"), 0.45)
-    if cell.state == "eos":
-        return look.mix(look.state("eos", "fill"), look.state("masked", "line"), 0.4)
-    return look.state(cell.state, "fill")
-
-
-def _bounds(d: Drawing, run: Playback, t: int, left: float, top: float, scale: Scale) -> None:
-    axis = run.axes[scale.clock]
-    for row, step in enumerate(run.trace.steps[:t]):
-        above, below = top + axis[row] * scale.unit, top + axis[row + 1] * scale.unit
-        for span in step.spans:
-            if span.kind not in BOUNDS:
-                continue
-            for place in {max(span.start, run.start), min(span.end, run.widest)}:
-                at = left + (place - run.start) * scale.cell - 0.2
-                d.line([(at, above), (at, below)], look.span(span.kind), 0.9)
-
-
-def _ticks(d: Drawing, run: Playback, t: int, left: float, top: float, scale: Scale) -> None:
-    end = run.axes[scale.clock][t]
-    d.line([(left - 3, top), (left - 3, top + end * scale.unit)], look.surface("line"), 0.6)
-    places = [place for place in nice(0, end, max(2, int(end * scale.unit / 26))) if scale.clock == "seconds" or float(place).is_integer()]
-    for place in places:
-        at = top + place * scale.unit
-        d.line([(left - 5, at), (left - 3, at)], look.surface("line"), 0.6)
-        d.text(left - 6.5, at + 2, f"{place:g}", TINY, look.surface("muted"), anchor="end")
-
-
-def _written(d: Drawing, run: Playback, t: int, left: float, bottom: float, w: float, scale: Scale) -> float:
-    """The tokens under their columns where they can be read, else the text; and the sums."""
-    height = 3.0
-    cells = run.board(t)[run.start :]
-    size = min(5.6, 0.92 * scale.cell)
-    if size >= 4.2:
-        deep = 0.0
-        for cell in cells:
-            if cell.token is None or cell.state == "eos":
-                continue
-            at = left + (cell.position - run.start + 0.5) * scale.cell + 0.34 * size
-            shown, face = fonts.legible(run.text_of(cell.token), "mono", spaces=False)
-            deep = max(deep, d.text(at, bottom + 4, shown, size, look.surface("text"), face, "end", 38, spaces=False, upright=True))
-        height += deep + 4
-    else:
-        for line in fonts.wrap(run.trace.text, "sans", SMALL, w, 2):
-            height += 8
-            d.text(left, bottom + height, line, SMALL, look.surface("text"))
-        height += 3
-    d.text(left, bottom + height + 7, totals(run, t), SMALL, look.surface("text"), room=w)
-    return height + 12
-
-
-def nice(low: float, high: float, count: int) -> list[float]:
-    """Round places from low to high, about `count` of them."""
-    if high <= low:
-        return [low]
-    rough = (high - low) / count
-    power = 10.0 ** len(str(int(rough))) / 10 if rough >= 1 else 10.0 ** -next(n for n in range(1, 13) if rough * 10**n >= 1)
-    step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k >= rough * 0.999)
-    first = -(-low // step)
-    return [round((first + i) * step, 12) for i in range(int((high - first * step) / step + 1e-9) + 1)]
 
 
 # --- what the signs mean
@@ -261,7 +181,11 @@ def nice(low: float, high: float, count: int) -> list[float]:
 
 def legend(d: Drawing, runs: Sequence[Playback], x: float, y: float, w: float, view: str) -> float:
     """Signs and colours in use, as many in a row as fit; returns the height."""
-    states = dict.fromkeys(cell.state for run in runs for t in range(run.length + 1) for cell in run.board(t)[run.start :]) if view != "tree" else TREE_STATES
+    states = (
+        dict.fromkeys(cell.state for run in runs for t in range(run.length + 1) for cell in run.board(t)[run.start :])
+        if view != "tree"
+        else TREE_STATES
+    )
     entries = [("state", name, look.label(name)) for name in look.theme()["states"] if name in states]
     if view != "tree":
         if any(run.lane for run in runs):
@@ -293,12 +217,39 @@ def _sign(d: Drawing, runs: Sequence[Playback], kind: str, name: str, x: float, 
         return
     if kind == "span":
         tracks = span_kinds(next(run for run in runs if name in span_kinds(run)))
-        d.line([(x, y - 2.2), (x + 10, y - 2.2)], look.span(name), 1, look.DASHES[tracks.index(name) % len(look.DASHES)] if view == "step" else ())
+        d.line(
+            [(x, y - 2.2), (x + 10, y - 2.2)],
+            look.span(name),
+            1,
+            look.DASHES[tracks.index(name) % len(look.DASHES)] if view == "step" else (),
+        )
         return
     fill = small_fill(Cell(0, None, name, 0), {}) if view == "board" else look.state(name, "fill")
-    d.box(x, y - 6, 9.5, 7, fill, look.state(name, "line") if look.bordered(name) and view != "board" else "", 0.6, 1.2, look.border(name))
+    d.box(
+        x,
+        y - 6,
+        9.5,
+        7,
+        fill,
+        look.state(name, "line") if look.bordered(name) and view != "board" else "",
+        0.6,
+        1.2,
+        look.border(name),
+    )
     if view != "board" or name in MARKED:
         d.text(x + 4.75, y - 0.4, look.glyph(name), 5.6, look.state(name, "text"), anchor="middle")
 
 
 TREE_STATES = ("accepted", "rejected", "unreached", "bonus")
+
+
+def small_fill(cell: Cell, levels: dict[int, float]) -> str:
+    """The colour of a cell that is too small for a border: written tokens stand out of the heat of the open ones."""
+    if cell.state == "masked":
+        level = levels.get(cell.position)
+        return look.state("unreached", "fill") if level is None else look.heat(level)[0]
+    if cell.state == "old":
+        return look.mix(look.state("old", "fill"), look.state("old", "line"), 0.45)
+    if cell.state == "eos":
+        return look.mix(look.state("eos", "fill"), look.state("masked", "line"), 0.4)
+    return look.state(cell.state, "fill")

@@ -1,7 +1,8 @@
-"""Records of other programs as traces. What a record does not hold is listed in the header's `missing` and shown as "not recorded", never as zero.
+"""Records of other programs as traces. What a record does not hold is listed in the header's `missing` and shown as
+"not recorded", never as zero.
 
-One module per format; each names the documentation that it was written from. Nothing in a record is trusted or executed.
-"""
+One module per format; each names the documentation that it was written from. Nothing in a record is trusted or
+executed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ TRACE = "trace"
 
 @dataclass(frozen=True)
 class Importer:
-    """A format: how its records are recognised and read. `looks` and `read` get the decoded JSON, or the text where `plain`."""
+    """A format: how its records are recognised and read. `looks` and `read` get the decoded JSON, or the text where
+    `plain`."""
 
     name: str
     title: str
@@ -33,14 +35,20 @@ IMPORTERS = {
     for one in (
         Importer("vllm", "vLLM, per-request speculative metrics", vllm.looks, vllm.read),
         Importer("sglang", "SGLang, response statistics", sglang.looks, sglang.read),
-        Importer("diffusers", "diffusers, recorded canvases of a discrete diffusion pipeline", diffusers_frames.looks, diffusers_frames.read),
+        Importer(
+            "diffusers",
+            "diffusers, recorded canvases of a discrete diffusion pipeline",
+            diffusers_frames.looks,
+            diffusers_frames.read,
+        ),
         Importer("llada-log", "LLaDA, text log of its boards", llada_log.looks, llada_log.read, plain=True),
     )
 }
 
 
 def import_trace(text: str, name: str = "auto") -> Trace:
-    """The trace in a record. `name`: auto, trace (our own) or a format. Raises TraceError with one sentence that says what is wrong."""
+    """The trace in a record. `name`: auto, trace (our own) or a format. Raises TraceError with one sentence that says
+    what is wrong."""
     if name == TRACE:
         return read_trace(text)
     known = ", ".join(("auto", TRACE, *IMPORTERS))

@@ -1,4 +1,5 @@
-"""What the importers share: a trace body with placeholders where nothing was recorded, and a token table that is filled as tokens are named."""
+"""What the importers share: a trace body with placeholders where nothing was recorded, and a token table that is filled
+as tokens are named."""
 
 from __future__ import annotations
 
@@ -10,12 +11,22 @@ import msgspec
 from engines import Trace, TraceError, read_trace
 
 MAX_CELLS = 4_000_000  # boards x positions of a record
-UNTIMED = ("forwards", "tokens_fed", "model_seconds", "method_seconds", "wall_seconds", "record_seconds", "warmup_seconds")
+UNTIMED = (
+    "forwards",
+    "tokens_fed",
+    "work",
+    "model_seconds",
+    "method_seconds",
+    "wall_seconds",
+    "record_seconds",
+    "warmup_seconds",
+)
 NAMELESS = "‹not recorded›"
 
 
 class Table:
-    """The token table. Ids of the record stay; texts without ids get numbers of their own; `unknown` stands for a token of which nothing is known."""
+    """The token table. Ids of the record stay; texts without ids get numbers of their own; `unknown` stands for a token
+    of which nothing is known."""
 
     def __init__(self) -> None:
         self.pieces: dict[int, dict[str, Any]] = {}
@@ -65,7 +76,7 @@ def trace(
 ) -> Trace:
     """The validated trace of a record. more: further header fields. Raises TraceError."""
     header = {
-        "schema": 1,
+        "schema": 2,
         "method": "imported",
         "title": title,
         "family": "imported",
@@ -88,8 +99,16 @@ def trace(
         "missing": [*UNTIMED, "seed", "prompt_ids", *missing],
         **more,
     }
-    end = {"reason": "complete", "output_ids": list(output_ids), "text": text, "wall_seconds": 0.0, "record_seconds": 0.0}
-    return read_trace(msgspec.json.encode({"header": header, "steps": list(steps), "pieces": list(table.pieces.values()), "end": end}))
+    end = {
+        "reason": "complete",
+        "output_ids": list(output_ids),
+        "text": text,
+        "wall_seconds": 0.0,
+        "record_seconds": 0.0,
+    }
+    return read_trace(
+        msgspec.json.encode({"header": header, "steps": list(steps), "pieces": list(table.pieces.values()), "end": end})
+    )
 
 
 def convert(body: Any, kind: Any, what: str) -> Any:

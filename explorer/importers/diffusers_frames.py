@@ -1,11 +1,12 @@
 """diffusers: the canvases that a discrete diffusion pipeline showed its step callback, as JSON.
 
-Written from `animate_sampling.py capture` of huggingface/diffusers pull request 14164 (examples/discrete_diffusion, 2026): an object with `method`,
-`label`, `subtitle`, `model_id`, `prompt`, `gen_length`, `block_length`, `mask_token_id` (null for mask-free models), `frames` ([{step, ids}], one canvas
-after each denoising step, -1 where a block has not begun) and `vocab` (id -> text, empty for the mask).
+Written from `animate_sampling.py capture` of huggingface/diffusers pull request 14164 (examples/discrete_diffusion,
+2026): an object with `method`, `label`, `subtitle`, `model_id`, `prompt`, `gen_length`, `block_length`, `mask_token_id`
+(null for mask-free models), `frames` ([{step, ids}], one canvas after each denoising step, -1 where a block has not
+begun) and `vocab` (id -> text, empty for the mask).
 
-A frame becomes a step that writes what differs from the frame before. The record has no confidence, no times, no end marks and no prompt ids.
-"""
+A frame becomes a step that writes what differs from the frame before. The record has no confidence, no times, no end
+marks and no prompt ids."""
 
 from __future__ import annotations
 
@@ -63,7 +64,11 @@ def read(body: Any) -> Trace:
     for index, frame in enumerate(told.frames):
         for token in frame.ids:
             if token >= 0:
-                table.known(token, "[MASK]" if token == mask else told.vocab.get(str(token), f"‹token {token}›"), special=token == mask)
+                table.known(
+                    token,
+                    "[MASK]" if token == mask else told.vocab.get(str(token), f"‹token {token}›"),
+                    special=token == mask,
+                )
         steps.append(step(index, note=f"Denoising step {frame.step}.", **written(before, frame.ids, mask)))
         before = frame.ids
     if mask is not None:

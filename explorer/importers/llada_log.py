@@ -1,9 +1,9 @@
 """LLaDA: the text log of its visualisation, one line per sampling step with the whole board as text.
 
-Written from the reader in ML-GSAI/LLaDA visualization/ (visualization_zhihu.py, 2025) and from scripts that write the same log: a line is
-`STEP, *TOKEN&*TOKEN&...` with the text of every generated position, `<|mdm_mask|>` where it is still masked; line ends inside a token and end marks are
-written as blanks. So ids, end marks, prompt, confidence and times are not in it. A token that holds `&*` cannot be told from two.
-"""
+Written from the reader in ML-GSAI/LLaDA visualization/ (visualization_zhihu.py, 2025) and from scripts that write the
+same log: a line is `STEP, *TOKEN&*TOKEN&...` with the text of every generated position, `<|mdm_mask|>` where it is
+still masked; line ends inside a token and end marks are written as blanks. So ids, end marks, prompt, confidence and
+times are not in it. A token that holds `&*` cannot be told from two."""
 
 from __future__ import annotations
 
@@ -40,13 +40,17 @@ def read(text: str) -> Trace:
             raise TraceError(f"line {number} of the log is not of the form 'STEP, *TOKEN&*TOKEN&...'.")
         board = [table.text(token) for token in found[2].split("&*")]
         if boards and len(board) != len(boards[0]):
-            raise TraceError(f"line {number} of the log has {len(board)} positions, the lines before it have {len(boards[0])}.")
+            raise TraceError(
+                f"line {number} of the log has {len(board)} positions, the lines before it have {len(boards[0])}."
+            )
         boards.append(board)
         numbers.append(int(found[1]))
         if len(boards) * len(board) > MAX_CELLS:
             raise TraceError(f"the log has more than {MAX_CELLS:,} cells.")
     if any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise TraceError("the steps of the log do not rise: it holds several runs one after the other; keep one of them.")
+        raise TraceError(
+            "the steps of the log do not rise: it holds several runs one after the other; keep one of them."
+        )
     steps, before = [], [mask] * len(boards[0])
     for index, board in enumerate(boards):
         steps.append(step(index, note=f"Sampling step {numbers[index]}.", **written(before, board, mask)))

@@ -1,11 +1,12 @@
 """SGLang: a response whose `meta_info` has the statistics of speculative decoding.
 
-Written from SGLang's own code that fills the response (srt/managers/tokenizer_manager.py and its spec_decoding_meta, 2026) and its tests:
-`completion_tokens`, `spec_verify_ct` (verifications), `spec_accept_length` (tokens per verification, the bonus token included), `spec_accept_rate`,
-the accepted and proposed drafts under their present and earlier names, and the histogram of accepted drafts per verification. The proposed drafts are
-verifications x configured draft length in several versions, so they are shown as reported. `output_ids` and `output_token_logprobs` ([logprob, id, text])
-name the tokens if the request asked for them. The order of the verifications is not in the response: one step stands for the whole request.
-"""
+Written from SGLang's own code that fills the response (srt/managers/tokenizer_manager.py and its spec_decoding_meta,
+2026) and its tests: `completion_tokens`, `spec_verify_ct` (verifications), `spec_accept_length` (tokens per
+verification, the bonus token included), `spec_accept_rate`, the accepted and proposed drafts under their present and
+earlier names, and the histogram of accepted drafts per verification. The proposed drafts are verifications x configured
+draft length in several versions, so they are shown as reported. `output_ids` and `output_token_logprobs` ([logprob, id,
+text]) name the tokens if the request asked for them. The order of the verifications is not in the response: one step
+stands for the whole request."""
 
 from __future__ import annotations
 
@@ -42,16 +43,36 @@ def read(body: Any) -> Trace:
     response = _one(body)
     meta = _meta(response) or {}
     if not isinstance(meta.get("spec_verify_ct"), int):
-        raise TraceError("the response has no `spec_verify_ct`: the server ran without speculative decoding, or reported nothing of it.")
-    facts = finite({label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None) for label, keys in NAMES.items()})
+        raise TraceError(
+            "the response has no `spec_verify_ct`: the server ran without speculative decoding, or reported nothing "
+            "of it."
+        )
+    facts = finite(
+        {
+            label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None)
+            for label, keys in NAMES.items()
+        }
+    )
     seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
-    facts |= {f"verifications that accepted {n}": float(times) for n, times in enumerate(seen[:1000]) if _number(times) is not None}
+    facts |= {
+        f"verifications that accepted {n}": float(times)
+        for n, times in enumerate(seen[:1000])
+        if _number(times) is not None
+    }
     table = Table()
     choice = first_choice(response)
     ids, texts, chances = _tokens(response, meta)
-    count = meta["completion_tokens"] if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_CELLS else None
+    count = (
+        meta["completion_tokens"]
+        if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_CELLS
+        else None
+    )
     tokens = name_tokens(table, texts, ids, count)
-    commits: dict[str, Any] = {"positions": list(range(len(tokens))), "tokens": tokens, "causes": ["reported"] * len(tokens)}
+    commits: dict[str, Any] = {
+        "positions": list(range(len(tokens))),
+        "tokens": tokens,
+        "causes": ["reported"] * len(tokens),
+    }
     if chances and len(chances) == len(tokens):
         commits["probabilities"] = chances
     note = "One step stands for the whole request: the response has totals, not the order of its verifications."
@@ -69,10 +90,17 @@ def read(body: Any) -> Trace:
     )
 
 
-def _tokens(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[int] | None, list[str] | None, list[float | None]]:
+def _tokens(
+    response: dict[str, Any], meta: dict[str, Any]
+) -> tuple[list[int] | None, list[str] | None, list[float | None]]:
     """(ids, texts, probabilities) of the emitted tokens, None where they are not there."""
     rows = meta.get("output_token_logprobs")
-    if isinstance(rows, list) and rows and len(rows) <= MAX_CELLS and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows):
+    if (
+        isinstance(rows, list)
+        and rows
+        and len(rows) <= MAX_CELLS
+        and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows)
+    ):
         texts = [row[2] for row in rows if len(row) > 2 and isinstance(row[2], str)]
         chances = [None if (p := _number(row[0])) is None else round(math.exp(min(p, 0.0)), 6) for row in rows]
         return [row[1] for row in rows], texts if len(texts) == len(rows) else None, chances

@@ -1,12 +1,14 @@
-"""vLLM: a response whose `metrics.speculative_decoding` tells how many tokens were drafted and accepted, with the arrays of `detailed` step by step.
+"""vLLM: a response whose `metrics.speculative_decoding` tells how many tokens were drafted and accepted, with the
+arrays of `detailed` step by step.
 
-Written from vLLM's documentation, docs/features/speculative_decoding/acceptance_metrics.md and docs/features/per_request_metrics.md (documented for
-v0.32, where it is called experimental): `vllm serve ... --per-request-spec-decode-metrics detailed`. The whole response of /v1/chat/completions or
-/v1/completions is read, or its `metrics` alone. Token texts are there if the request asked for `logprobs`, ids if it asked for `return_token_ids`.
+Written from vLLM's documentation, docs/features/speculative_decoding/acceptance_metrics.md and
+docs/features/per_request_metrics.md (documented for v0.32, where it is called experimental): `vllm serve ...
+--per-request-spec-decode-metrics detailed`. The whole response of /v1/chat/completions or /v1/completions is read, or
+its `metrics` alone. Token texts are there if the request asked for `logprobs`, ids if it asked for `return_token_ids`.
 
-A verification step emits the accepted tokens and one more. Steps without a draft are left out of the record and the first token comes from reading the
-prompt, so which token came from which step is known only where the counts add up (derived: tokens = 1 + sum of accepted + steps).
-"""
+A verification step emits the accepted tokens and one more. Steps without a draft are left out of the record and the
+first token comes from reading the prompt, so which token came from which step is known only where the counts add up
+(derived: tokens = 1 + sum of accepted + steps)."""
 
 from __future__ import annotations
 
@@ -57,14 +59,39 @@ def read(body: Any) -> Trace:
             steps[-1]["facts"] |= times
     else:
         missing.append("steps")
-        facts = finite({name: getattr(told, name) for name in Speculation.__struct_fields__ if isinstance(getattr(told, name), (int, float))})
-        facts |= {f"steps that accepted {n}": float(times_seen) for n, times_seen in enumerate(told.acceptance_histogram)}
-        steps = [step(0, facts=facts | times, **_reported(tokens, "One step stands for the whole request: the record has totals, not the order of its steps."))]
+        facts = finite(
+            {
+                name: getattr(told, name)
+                for name in Speculation.__struct_fields__
+                if isinstance(getattr(told, name), (int, float))
+            }
+        )
+        facts |= {
+            f"steps that accepted {n}": float(times_seen) for n, times_seen in enumerate(told.acceptance_histogram)
+        }
+        steps = [
+            step(
+                0,
+                facts=facts | times,
+                **_reported(
+                    tokens, "One step stands for the whole request: the record has totals, not the order of its steps."
+                ),
+            )
+        ]
     about = "read from a response; only what the server reported is here"
     model = words(body.get("model"))
     title = "vLLM · speculative decoding"
     return trace(
-        source=SOURCE, title=title, model=model, prompt="", steps=steps, table=table, output_ids=tokens, text=text, missing=[*missing, "params"], about=about
+        source=SOURCE,
+        title=title,
+        model=model,
+        prompt="",
+        steps=steps,
+        table=table,
+        output_ids=tokens,
+        text=text,
+        missing=[*missing, "params"],
+        about=about,
     )
 
 
@@ -111,7 +138,12 @@ def _texts(choice: dict[str, Any]) -> list[str] | None:
 
 
 def _ids(found: Any) -> list[int] | None:
-    good = isinstance(found, list) and found and len(found) <= MAX_CELLS and all(type(one) is int and 0 <= one < 2**31 for one in found)
+    good = (
+        isinstance(found, list)
+        and found
+        and len(found) <= MAX_CELLS
+        and all(type(one) is int and 0 <= one < 2**31 for one in found)
+    )
     return found if good else None
 
 
@@ -123,7 +155,9 @@ def _steps(told: Speculation, tokens: list[int], table: Table) -> list[dict[str,
     place = 0  # of the root: the last token before the step
     for index, (kept, proposed) in enumerate(zip(accepted, drafted, strict=True)):
         gained = tokens[place + 1 : place + kept + 2] if placed else [table.unknown] * (kept + 1)
-        groups: dict[str, Any] = {"tree": _chain(place, kept, proposed, tokens[place] if placed else table.unknown, gained, table.unknown)}
+        groups: dict[str, Any] = {
+            "tree": _chain(place, kept, proposed, tokens[place] if placed else table.unknown, gained, table.unknown)
+        }
         if placed:
             first = [] if index else [place]
             at = [*first, *range(place + 1, place + kept + 2)]
@@ -159,11 +193,15 @@ def _check(told: Speculation) -> None:
     accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
     if len(accepted) != len(drafted) or len(accepted) != told.num_spec_steps:
         raise TraceError(
-            f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {told.num_spec_steps} steps; they must be equally many."
+            f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {told.num_spec_steps} "
+            "steps; they must be equally many."
         )
     if any(a > d for a, d in zip(accepted, drafted, strict=True)):
         raise TraceError("the record has a step that accepted more tokens than were drafted.")
-    if sum(drafted) > MAX_CELLS or (sum(accepted), sum(drafted)) != (told.num_accepted_draft_tokens, told.num_draft_tokens):
+    if sum(drafted) > MAX_CELLS or (sum(accepted), sum(drafted)) != (
+        told.num_accepted_draft_tokens,
+        told.num_draft_tokens,
+    ):
         raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
 
 

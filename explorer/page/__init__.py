@@ -1,1 +1,2 @@
-"""The page: a Gradio app around the player. Everything here is layout, wiring and refusal of bad input; decoding happens in `engines`."""
+"""The page: a Gradio app around the player. Everything here is layout, wiring and refusal of bad input; decoding
+happens in `engines`."""

@@ -1,4 +1,5 @@
-"""The summary curves: static plotly figures from traces, readable on a light and on a dark page. plotly is imported at first use."""
+"""The summary curves: static plotly figures from traces, readable on a light and on a dark page. plotly is imported at
+first use."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from engines import Trace
 from explorer.bench.quality import Point
-from explorer.metrics import confidence_by_step, growth
+from explorer.figures.curves import confidence_by_step, growth
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-blind eyes; dash and marker differ too
@@ -23,10 +24,19 @@ def tokens_figure(traces: Mapping[int, Trace]) -> Any:
 
 def confidence_figure(traces: Mapping[int, Trace]) -> Any:
     """Mean probability of the tokens written in each step, against forwards."""
-    return _figure(traces, confidence_by_step, "Mean probability of the tokens written", "forwards", "probability", top=1.02)
+    return _figure(
+        traces, confidence_by_step, "Mean probability of the tokens written", "forwards", "probability", top=1.02
+    )
 
 
-def _figure(traces: Mapping[int, Trace], points: Callable[[Trace], list[tuple[int, float]]], title: str, x: str, y: str, top: float | None = None) -> Any:
+def _figure(
+    traces: Mapping[int, Trace],
+    points: Callable[[Trace], list[tuple[int, float]]],
+    title: str,
+    x: str,
+    y: str,
+    top: float | None = None,
+) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -35,12 +45,15 @@ def _figure(traces: Mapping[int, Trace], points: Callable[[Trace], list[tuple[in
         name = f"{slot + 1} · {trace.header.title}".replace("<", "&lt;")
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
-        figure.add_scatter(x=[p[0] for p in data], y=[p[1] for p in data], mode="lines+markers", name=name, line=line, marker=marker)
+        figure.add_scatter(
+            x=[p[0] for p in data], y=[p[1] for p in data], mode="lines+markers", name=name, line=line, marker=marker
+        )
     return drawn(figure, title, x, y, top)
 
 
 def sweep_figure(points: Sequence[Point], title: str) -> Any:
-    """Share answered exactly against forwards over the control's: the model's own sweep as a line, every other method as a dot with its 95 % interval."""
+    """Share answered exactly against forwards over the control's: the model's own sweep as a line, every other method
+    as a dot with its 95 % interval."""
     import plotly.graph_objects as go
 
     base = next(p for p in points if p.control)
@@ -69,16 +82,31 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             name=point.method,
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
-    bottom = max(0.0, int(10 * min(p.interval[0] for p in points) - 0.5) / 10)  # most points lie close together at the top
-    finished = drawn(figure, title, "forwards, as a share of the control's (logarithmic)", f"answered exactly (axis from {bottom:g})", 1.06)
+    bottom = max(
+        0.0, int(10 * min(p.interval[0] for p in points) - 0.5) / 10
+    )  # most points are close together at the top
+    finished = drawn(
+        figure,
+        title,
+        "forwards, as a share of the control's (logarithmic)",
+        f"answered exactly (axis from {bottom:g})",
+        1.06,
+    )
     finished.update_yaxes(range=[bottom, 1.06], tickvals=[t / 10 for t in range(int(10 * bottom), 11)])
-    ticks = [t for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2) if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))]
-    finished.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])  # most methods lie close together at a small share
+    ticks = [
+        t
+        for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
+        if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))
+    ]
+    finished.update_xaxes(
+        type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks]
+    )  # most methods are close together at a small share
     return finished.update_layout(height=460)
 
 
 def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any:
-    """Share answered exactly against tokens per forward (or against forwards): the model's own curve behind, every other method with its 95 % intervals.
+    """Share answered exactly against tokens per forward (or against forwards): the model's own curve behind, every
+    other method with its 95 % intervals.
 
     points: setting number -> point; the number is each dot's `customdata`.
     """
@@ -90,26 +118,40 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
         groups.setdefault("" if point.on_curve or point.control else point.method, []).append((number, point))
     for i, (method, group) in enumerate(sorted(groups.items())):
         found = sorted(group, key=lambda one: one[1].tokens_per_forward)
-        own = [point for _, point in found]
-        intervals = [point.interval for point in own]
-        error = {"array": [high - p.share for p, (_, high) in zip(own, intervals, strict=True)]}
-        error["arrayminus"] = [p.share - low for p, (low, _) in zip(own, intervals, strict=True)]
+        selected = [point for _, point in found]
+        intervals = [point.interval for point in selected]
+        error = {"array": [high - p.share for p, (_, high) in zip(selected, intervals, strict=True)]}
+        error["arrayminus"] = [p.share - low for p, (low, _) in zip(selected, intervals, strict=True)]
         colour = LINES[(i - 1) % 4] if method else NEUTRAL
         figure.add_scatter(
-            x=[p.tokens_per_forward if by_tokens else p.forwards for p in own],
-            y=[p.share for p in own],
+            x=[p.tokens_per_forward if by_tokens else p.forwards for p in selected],
+            y=[p.share for p in selected],
             error_y={**error, "thickness": 1, "width": 3, "color": colour},
             customdata=[number for number, _ in found],
-            text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in own],
+            text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in selected],
             hovertemplate="%{text}<br>%{x:.2f}<extra></extra>",
             mode="lines+markers",
             name=(f"{method}" if method else "the model's own control and curve").replace("<", "&lt;"),
             line={"color": colour, "width": 1.5 if method else 2, "dash": "dot" if method else "solid"},
-            marker={"color": colour, "symbol": SYMBOLS[(i - 1) // 4 % 4] if method else "circle", "size": 9 if method else 6},
+            marker={
+                "color": colour,
+                "symbol": SYMBOLS[(i - 1) // 4 % 4] if method else "circle",
+                "size": 9 if method else 6,
+            },
         )
-    finished = drawn(figure, title, "tokens per forward" if by_tokens else "forwards per prompt, mean (logarithmic)", "answered exactly", 1.04)
-    if not by_tokens:  # the control lies far to the right of all others
-        ticks = [t for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256) if t <= 1.2 * max(p.forwards for p in points.values())]
+    finished = drawn(
+        figure,
+        title,
+        "tokens per forward" if by_tokens else "forwards per prompt, mean (logarithmic)",
+        "answered exactly",
+        1.04,
+    )
+    if not by_tokens:  # the control is far to the right of all others
+        ticks = [
+            t
+            for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+            if t <= 1.2 * max(p.forwards for p in points.values())
+        ]
         finished.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
     return finished.update_layout(height=420)
 
@@ -119,7 +161,8 @@ def _at(points: Sequence[Point], base: Point) -> list[float]:
 
 
 def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> Any:
-    """The common look of all figures: a title, axes from 0 (a figure that moves one says so), colours for a light and a dark page; top: the vertical end."""
+    """The common look of all figures: a title, axes from 0 (a figure that moves one says so), colours for a light and a
+    dark page; top: the vertical end."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
         title={"text": title, "x": 0.02, "font": {"size": 14}},

@@ -11,5 +11,9 @@ const save = ({ name, type, text, base64 }) => {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 };
 watch("value", () => {
-  try { JSON.parse(props.value || "{}").files?.forEach(save); } catch { /* not a list of files */ }
+  try {
+    JSON.parse(props.value || "{}").files?.forEach(save);
+  } catch {
+    /* not a list of files */
+  }
 });

@@ -1,4 +1,5 @@
-"""From an engine run to numbered batches for the page: the header, then steps eight times a second, on a wire while that is read, then the sealed end."""
+"""From an engine run to numbered batches for the page: the header, then steps eight times a second, on a stream while
+that is read, then the finished end."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ import msgspec
 
 import engines
 from engines import Step, Trace, UserError
-from explorer.journal import Journal
-from explorer.keep import Keep
-from explorer.page.controls import Plan
+from explorer.figures.verdict import judge
+from explorer.page.catalogue import Plan
+from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from explorer.page.wires import WIRES, Wire
 from explorer.page.zerogpu import Remote, start
-from explorer.verdict import judge
+from explorer.runs.journal import Journal
+from explorer.runs.store import RunStore
 
 FLUSH_SECONDS = 0.125
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
@@ -29,15 +30,22 @@ log = logging.getLogger("decoding-explorer")
 
 
 def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, **more: Any) -> str:
-    """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up. more: `view` (where to go), `ids` (slot -> run)."""
-    body: dict[str, Any] = {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {}) | more
+    """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up. more: `view` (where to go),
+    `ids` (slot -> run)."""
+    body: dict[str, Any] = (
+        {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {}) | more
+    )
     return msgspec.json.encode(body).decode("utf-8").replace("<", "\\u003c")
 
 
 def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dict[str, Any]:
-    """A sealed trace as one batch with its mark; at: the number of finished steps to show first;
+    """A finished trace as one batch with its mark; at: the number of finished steps to show first;
     `name`: the id under which a link finds it again."""
-    return {"slot": slot, "trace": trace, **_mark(trace)} | ({} if at is None else {"at": at}) | ({"id": name} if name else {})
+    return (
+        {"slot": slot, "trace": trace, **_mark(trace)}
+        | ({} if at is None else {"at": at})
+        | ({"id": name} if name else {})
+    )
 
 
 def _mark(trace: Trace) -> dict[str, Any]:
@@ -46,16 +54,17 @@ def _mark(trace: Trace) -> dict[str, Any]:
 
 
 class Feed:
-    """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it failed.
+    """One slot of a job. Iterate `messages()`; afterwards `trace` holds what was decoded, `failure` the sentence if it
+    failed.
 
-    With a store the run is journalled while it lives and kept when it ends; `unkept` is the sentence if that did not work.
-    """
+    With a store the run is journalled while it lives and kept when it ends; `unkept` is the sentence if that did not
+    work."""
 
-    def __init__(self, job: Job, slot: int, title: str, keep: Keep | None = None) -> None:
+    def __init__(self, job: Job, slot: int, title: str, keep: RunStore | None = None) -> None:
         self.job, self.slot, self.title, self.keep = job, slot, title, keep
         self.unkept = ""
         self._journal: Journal | None = None
-        self._wire: Wire | None = None
+        self._stream: EventStream | None = None
         self.trace: Trace | None = None
         self.failure = ""
         self.begun = False
@@ -77,25 +86,33 @@ class Feed:
         return self.play(lambda: start(plan, prompt, seed, limits), f"{plan.method} on {plan.model}")
 
     def play(self, begin: Callable[[], engines.Run | Remote], what: str, **more: Any) -> Iterator[str]:
-        """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence; details go to the server's log."""
+        """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence;
+        details go to the server's log."""
         self.begun = True
         try:
             try:
                 with MODEL_LOCK:
                     run = begin()
-                if self.job.stop.is_set():  # while the model was loaded: nothing that is shown goes for a run without a step
+                if (
+                    self.job.stop.is_set()
+                ):  # while the model was loaded: nothing that is shown goes for a run without a step
                     run.close()
                 else:
                     self._run, self.job.begun = run, True
                     self._journal = Journal(self.keep, run) if self.keep else None
-                    self._wire = WIRES.open()
-                    yield self._message(header=run.header, pieces=self._new_pieces(), state="running", wire=self._wire.name, **more)
+                    self._stream = STREAMS.open()
+                    yield self._message(
+                        header=run.header, pieces=self._new_pieces(), state="running", stream=self._stream.name, **more
+                    )
                     yield from self._steps()
             except UserError as error:
                 self.failure = str(error)
             except Exception:
                 log.exception("slot %s: %s failed", self.slot, what)
-                self.failure = "this method failed with an error of ours; the server's log has the details. The other slots are not affected."
+                self.failure = (
+                    "this method failed with an error of ours; the server's log has the details. The other "
+                    "slots are not affected."
+                )
         finally:
             unread = self._hang_up()
             last = self._message(**self._seal())
@@ -103,24 +120,27 @@ class Feed:
         yield last
 
     def _hang_up(self) -> list[str]:
-        """No more steps. Returns the messages that nobody has taken from the wire."""
-        if self._wire is None:
+        """No more steps. Returns the messages that nobody has taken from the stream."""
+        if self._stream is None:
             return []
-        WIRES.drop(self._wire)
-        return self._wire.close()
+        STREAMS.drop(self._stream)
+        return self._stream.close()
 
     def _steps(self) -> Iterator[str]:
-        """Messages of what is decoded meanwhile, as far as the page does not read them on the wire. Gradio takes each one in its own time, in which the
-        run goes on. A page that is gone reads nothing, so that its run is closed at the next step."""
-        assert self._wire
-        worker = threading.Thread(target=contextvars.copy_context().run, args=(self._decode,), name="decode", daemon=True)
+        """Messages of what is decoded meanwhile, as far as the page does not read them on the stream. Gradio takes each
+        one in its own time, in which the run goes on. A page that is gone reads nothing, so that its run is closed at
+        the next step."""
+        assert self._stream
+        worker = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._decode,), name="decode", daemon=True
+        )
         worker.start()
         flushed = 0.0  # the first step goes out at once
         try:
             while self._take(self._made.get()):
                 if time.monotonic() - flushed > FLUSH_SECONDS:
                     text = self._message(**self._news())
-                    yield from self._wire.put(self._seq, text)
+                    yield from self._stream.put(self._seq, text)
                     flushed = time.monotonic()
         finally:
             self._left.set()
@@ -131,7 +151,8 @@ class Feed:
                     self._take(made)
 
     def _decode(self) -> None:
-        """Decode in a thread of its own and hand over each step with the new entries of the token table, at last None or what went wrong."""
+        """Decode in a thread of its own and hand over each step with the new entries of the token table, at last None
+        or what went wrong."""
         assert self._run
         ended: BaseException | None = None
         try:
@@ -176,7 +197,8 @@ class Feed:
         )
 
     def _kept(self, trace: Trace) -> str:
-        """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a run."""
+        """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a
+        run."""
         name = ""
         try:
             name = self.keep.save(trace) if self.keep and trace.steps else ""

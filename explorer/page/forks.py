@@ -1,7 +1,7 @@
 """Fork from here: a player's trace goes on from one of its steps with a change, live, in another player.
 
-The browser sends one JSON text. Everything in it is checked here and behind `engines`; the trace itself is the one that this server shows in that player.
-"""
+The browser sends one JSON text. Everything in it is checked here and behind `engines`; the trace itself is the one that
+this server shows in that player."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.page import tables
-from explorer.page.controls import LENGTH
+from explorer.page.catalogue import LENGTH
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import SLOTS
@@ -33,7 +33,8 @@ Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=2000)]
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
-    """What the browser asks: fork the trace of player `slot` after `step` steps into player `target`. A token is an id, or text."""
+    """What the browser asks: fork the trace of player `slot` after `step` steps into player `target`. A token is an id,
+    or text."""
 
     slot: Slot
     step: Place
@@ -48,9 +49,14 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
 def read_wish(text: object) -> Wish:
     """Raises UserError for anything but a request of the known form and size."""
     if not isinstance(text, str) or not text:
-        raise UserError("the request to fork is empty; open “Fork from here” in a player and press “Continue from here”.")
+        raise UserError(
+            "the request to fork is empty; open “Fork from here” in a player and press “Continue from here”."
+        )
     if len(text) > MAX_REQUEST:
-        raise UserError(f"the request to fork has {len(text):,} characters; at most {MAX_REQUEST:,} are taken. Change fewer positions.")
+        raise UserError(
+            f"the request to fork has {len(text):,} characters; at most {MAX_REQUEST:,} are taken. Change fewer "
+            "positions."
+        )
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=Wish)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -60,12 +66,12 @@ def read_wish(text: object) -> Wish:
 class Forks:
     """The handler of the hidden component that carries the requests."""
 
-    def __init__(self, desk: Handlers) -> None:
-        self.desk = desk
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers = handlers
 
     def fork(self, value: Any, request: gr.Request) -> Iterator[Outputs]:
         """Replay and go on, as a run does: yields before the model is touched, streams to the bus, and Stop ends it."""
-        session = self.desk.sessions.of(request.session_hash)
+        session = self.handlers.sessions.of(request.session_hash)
         try:
             wish = read_wish(value)
             trace = self._trace(session, wish)
@@ -74,23 +80,29 @@ class Forks:
             return
         job, empty = session.begin(), wish.target not in session.traces
         job.cleared = True  # a fork takes the place of one player, and of that only once it has begun
-        feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.desk.shelf.keep)
+        feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.handlers.my_runs.keep)
         try:
             where = f"player {wish.slot + 1} at step {wish.step}"
             words, there = f"Forking {where}: its {wish.step} steps are run again first.", False
             yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
             try:
-                for one in feed.play(lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot):
+                for one in feed.play(
+                    lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot
+                ):
                     if job.begun:
                         session.traces.pop(wish.target, None)
-                    yield one if job.begun or empty else gr.skip(), gr.skip() if there else say(words, go=f"panel-{wish.target}"), gr.skip()
+                    yield (
+                        one if job.begun or empty else gr.skip(),
+                        gr.skip() if there else say(words, go=f"panel-{wish.target}"),
+                        gr.skip(),
+                    )
                     there = True
             finally:
                 if feed.trace:
                     session.traces[wish.target] = feed.trace
             yield gr.skip(), _summary(feed, where, job.stop.is_set()), tables.results(session.traces)
         finally:
-            job.sealed.set()
+            job.finished.set()
 
     def _trace(self, session: Session, wish: Wish) -> Trace:
         """The trace to fork, if that may be done here and now. Raises UserError; no model is touched."""
@@ -100,32 +112,48 @@ class Forks:
         if trace is None:
             raise UserError(f"player {wish.slot + 1} shows no run that this server knows; run or open one there first.")
         if wish.target == wish.slot:
-            raise UserError(f"a fork of player {wish.slot + 1} cannot take its place; choose another player, so that both can be compared.")
+            raise UserError(
+                f"a fork of player {wish.slot + 1} cannot take its place; choose another player, so that both can be "
+                "compared."
+            )
         if wish.step > len(trace.steps):
             raise UserError(f"step {wish.step} cannot be forked; that run has {len(trace.steps)} steps.")
-        header, limits = trace.header, self.desk.limits
+        header, limits = trace.header, self.handlers.limits
         for slug in filter(None, (header.method, wish.method, *(one.edit.method for one in header.edits))):
-            if slug not in self.desk.catalogue.methods:
+            if slug not in self.handlers.catalogue.methods:
                 raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")
         if len(header.prompt_ids) > limits.prompt_characters:
-            raise UserError(f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken here.")
+            raise UserError(
+                f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken "
+                "here."
+            )
         for params in (header.params, wish.params, *(one.edit.params for one in header.edits)):
-            self.desk.catalogue.check_params(self.desk.catalogue.methods[header.method], params)
-        if not self.desk.catalogue.open and (told := [name for model in header.models for name in model.options]):
-            raise UserError(f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot go on here.")
-        listed = {model.name for model in self.desk.catalogue.models} | ({*session.named} if self.desk.catalogue.open else set())
+            self.handlers.catalogue.check_params(self.handlers.catalogue.methods[header.method], params)
+        if not self.handlers.catalogue.open and (told := [name for model in header.models for name in model.options]):
+            raise UserError(
+                f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot "
+                "go on here."
+            )
+        listed = {model.name for model in self.handlers.catalogue.models} | (
+            {*session.named} if self.handlers.catalogue.open else set()
+        )
         if missing := [m.name for m in header.models if m.name not in listed]:
-            raise UserError(f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it cannot go on here.")
+            raise UserError(
+                f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it "
+                "cannot go on here."
+            )
         return trace
 
     def _begin(self, wish: Wish, trace: Trace, session: Session) -> engines.Run:
-        info, main = self.desk.catalogue.methods[trace.header.method], trace.header.models[0].name
-        listed = {model.name for model in self.desk.catalogue.models}
+        info, main = self.handlers.catalogue.methods[trace.header.method], trace.header.models[0].name
+        listed = {model.name for model in self.handlers.catalogue.models}
         given = engines.models_of(trace.header) if main in listed else {info.role: session.named[main]}
         models = engines.assign_roles(info, given)
         edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
-        limits = self.desk.limits
-        return engines.stream_fork(trace, wish.step, edit=edit, model=models, detail="full", max_steps=limits.steps, max_seconds=limits.seconds)
+        limits = self.handlers.limits
+        return engines.stream_fork(
+            trace, wish.step, edit=edit, model=models, detail="full", max_steps=limits.steps, max_seconds=limits.seconds
+        )
 
 
 def _summary(feed: Feed, where: str, stopped: bool) -> str:
@@ -135,31 +163,36 @@ def _summary(feed: Feed, where: str, stopped: bool) -> str:
     origin = feed.trace.header.origin
     assert origin
     said = sentence(origin, {piece.id: piece.text for piece in feed.trace.pieces})
-    if origin.parted is not None:
-        return say(f"Fork of {where}: the replay parted from the recording at step {origin.parted + 1}.", "error")
+    if origin.diverged is not None:
+        return say(f"Fork of {where}: the replay diverged from the recording at step {origin.diverged + 1}.", "error")
     return say(f"{'Stopped the fork' if stopped else 'Fork'} of {where} in player {feed.slot + 1}: {said}.", "ok")
 
 
 def offered(methods: Mapping[str, MethodInfo]) -> str:
-    """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may change."""
+    """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
+    change."""
     names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol")
     found = [
         {
             "slug": info.slug,
             "title": info.title,
             "kind": info.kind,
-            "params": [{name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())} for p in info.params if p.name != LENGTH],
+            "params": [
+                {name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())}
+                for p in info.params
+                if p.name != LENGTH
+            ],
         }
         for info in methods.values()
     ]
     return json.dumps(found, ensure_ascii=False)
 
 
-def wire(desk: Handlers, outputs: list[Any]) -> Any:
+def connect(handlers: Handlers, outputs: list[Any]) -> Any:
     """The hidden component with its handler; returns the event, for Stop."""
-    channel = forker(offered(desk.catalogue.methods))
+    channel = forker(offered(handlers.catalogue.methods))
     return channel.submit(
-        Forks(desk).fork,
+        Forks(handlers).fork,
         channel,
         outputs,
         show_progress="minimal",

@@ -1,5 +1,5 @@
-"""One ASGI class in front of Gradio: known hosts only, writes from the own origin only, bounded bodies, no routes that this app does not
-use, and a content security policy that keeps every request on this machine."""
+"""One ASGI class in front of Gradio: known hosts only, writes from the own origin only, bounded bodies, no routes that
+this app does not use, and a content security policy that keeps every request on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-CLOSED = ("/gradio_api/upload", "/gradio_api/proxy=", "/gradio_api/file=http", "/monitoring", "/gradio_api/deep_link", "/gradio_api/vibe")
+CLOSED = (
+    "/gradio_api/upload",
+    "/gradio_api/proxy=",
+    "/gradio_api/file=http",
+    "/monitoring",
+    "/gradio_api/deep_link",
+    "/gradio_api/vibe",
+)
 CLOSED_TOO = tuple(path.removeprefix("/gradio_api") for path in CLOSED)
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
@@ -44,7 +51,8 @@ class Refusal(Exception):
 
 
 class Guard:
-    """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows any (behind a proxy)."""
+    """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
+    any (behind a proxy)."""
 
     def __init__(self, app: Any, hosts: Iterable[str] = ()) -> None:
         self.app = app

@@ -1,4 +1,5 @@
-"""What happens on a click. Everything here can be called by anyone who reaches the server, so every value is checked again."""
+"""What happens on a click. Everything here can be called by anyone who reaches the server, so every value is checked
+again."""
 
 from __future__ import annotations
 
@@ -9,21 +10,19 @@ from typing import Any
 
 import gradio as gr
 
-import engines
 from engines import Trace, TraceError, UserError
-from explorer.compare import Tie, control_of, near_tie
-from explorer.export.events import events_csv
 from explorer.page import curves, tables
-from explorer.page.bundles import unpack
-from explorer.page.controls import Catalogue, Plan
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
-from explorer.page.jobs import idle, joined, runs, stopped, summary
+from explorer.page.form import read
+from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
 from explorer.page.limits import SLOTS, Limits, check_seed, short
+from explorer.page.my_runs import MyRuns, batches, script
 from explorer.page.parts import fresh, say
+from explorer.page.saving import files
 from explorer.page.sessions import Session, Sessions
-from explorer.page.shelf import Shelf, batches, script
 from explorer.page.zerogpu import start
-from explorer.store import Gallery, read_pasted
+from explorer.runs.gallery import Gallery, read_pasted
 
 COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
@@ -40,31 +39,28 @@ class Handlers:
         self.opened = dict(enumerate(gallery.opening().items()))  # slot -> (name, trace)
         self.opening = {slot: trace for slot, (_, trace) in self.opened.items()}
         self.sessions = Sessions(self.opening)
-        self.shelf = Shelf.open(gallery, limits)
+        self.my_runs = MyRuns.open(gallery, limits)
 
-    def pressed(self, request: gr.Request, settings: Any) -> Iterator[Outputs]:
-        """`run` with its arguments as one text of `bundles.gather`."""
-        try:
-            values = unpack(settings)
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error"), gr.skip()
-            return
-        yield from self.run(request, *values)
+    def run(
+        self, request: gr.Request, prompt: Any = None, seed: Any = None, count: Any = None, *forms: Any
+    ) -> Iterator[Outputs]:
+        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by
+        Gradio. forms: of all slots; the first `count` are run.
 
-    def run(self, request: gr.Request, prompt: Any = None, seed: Any = None, count: Any = None, *values: Any) -> Iterator[Outputs]:
-        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by Gradio.
-
-        What the players show stays until the first run has begun: a refusal that only the loaded model can give costs nothing.
-        """
+        What the players show stays until the first run has begun: a refusal that only the loaded model can give costs
+        nothing."""
         session = self.sessions.of(request.session_hash)
         try:
             prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
-            plans = self._plans(count, values)
+            plans = self._plans(count, forms)
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         job = session.begin()
-        feeds = [Feed(job, slot, self.catalogue.methods[plan.method].title, self.shelf.keep) for slot, plan in enumerate(plans)]
+        feeds = [
+            Feed(job, slot, self.catalogue.methods[plan.method].title, self.my_runs.keep)
+            for slot, plan in enumerate(plans)
+        ]
         job.queued = [feed.queued() for feed in feeds]
         words = f"Running {runs(len(plans))}. The first run of a model loads it."
         try:
@@ -85,52 +81,37 @@ class Handlers:
                         session.traces[feed.slot] = feed.trace
                         session.named[feed.trace.header.models[0].name] = plan.model
             if job.begun:
-                ties = {} if job.stop.is_set() else self._ties(plans, session.traces)
-                yield idle(feeds), summary(job, feeds), tables.results(session.traces, ties)
+                close = {} if job.stop.is_set() else ties(plans, session.traces)
+                yield idle(feeds), summary(job, feeds), tables.results(session.traces, close)
             else:
                 yield gr.skip(), summary(job, feeds), gr.skip()
         finally:
             job.last.append(idle(feeds))
-            job.sealed.set()
+            job.finished.set()
 
-    @staticmethod
-    def _ties(plans: list[Plan], traces: Mapping[int, Trace]) -> dict[int, Tie]:
-        """The two logits where a lossless run parted from its control: one more look at the model, which is loaded and has just run."""
-        found: dict[int, Tie] = {}
-        for slot, trace in traces.items():
-            control = control_of(trace, traces)
-            if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
-                with MODEL_LOCK:
-                    tie = near_tie(engines.load_model(plans[slot].model), trace, control)
-                if tie:
-                    found[slot] = tie
-        return found
-
-    def _plans(self, count: Any, values: tuple[Any, ...]) -> list[Plan]:
-        width = 2 + len(self.catalogue.pool)
+    def _plans(self, count: Any, forms: tuple[Any, ...]) -> list[Plan]:
+        """The plans of the slots that run. Raises UserError, with the slot's number, before anything that is shown is
+        put away."""
         slots = int(count) if count in COUNTS else 0
-        abouts = values[SLOTS * width :]  # the sentences that the page shows of the methods: they change together with the controls of a slot
-        if not 1 <= slots <= SLOTS or len(values) < SLOTS * width or len(abouts) not in (0, SLOTS):
+        if not 1 <= slots <= min(SLOTS, len(forms)):
             raise UserError(f"{short(count)} slots cannot be run; choose 1 to {SLOTS}.")
-        return [self._plan(slot, values[slot * width : (slot + 1) * width], abouts[slot] if abouts else None) for slot in range(slots)]
-
-    def _plan(self, slot: int, values: tuple[Any, ...], about: Any) -> Plan:
-        """One slot. Raises UserError, with the slot's number, before anything that is shown is put away."""
-        try:
-            if about is not None and about != self.catalogue.known(values[0]).summary:
-                raise UserError("the controls were still changing to another method; look at them and press Run again.")
-            return self.catalogue.read_slot(values)
-        except UserError as error:
-            raise UserError(f"slot {slot + 1}: {error}") from None
+        plans = []
+        for slot in range(slots):
+            try:
+                plans.append(self.catalogue.read_form(read(forms[slot])))
+            except UserError as error:
+                raise UserError(f"slot {slot + 1}: {error}") from None
+        return plans
 
     def stop(self, request: gr.Request) -> Outputs:
-        """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can show nothing any more."""
+        """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can
+        show nothing any more."""
         session = self.sessions.of(request.session_hash)
         job = session.running
         if job is None:
             return gr.skip(), say("Nothing is running; a run that was waiting is withdrawn."), gr.skip()
         job.stop.set()
-        if not job.sealed.wait(STOP_PATIENCE):
+        if not job.finished.wait(STOP_PATIENCE):
             return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
         if not job.begun:
             return gr.skip(), stopped(job), gr.skip()
@@ -148,7 +129,7 @@ class Handlers:
     def follow(self, query: Any, request: gr.Request) -> Outputs:
         """Show the runs of a link, at the step, clock and lane that it names."""
         try:
-            found, view, gone = self.shelf.linked(query)
+            found, view, gone = self.my_runs.linked(query)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
         missing = " ".join(one[:1].upper() + one[1:] for one in gone)
@@ -164,13 +145,15 @@ class Handlers:
         """Show a kept run, alone or in the next free player; and whether it is shown."""
         session = self.sessions.of(request.session_hash)
         try:
-            if not self.shelf.listed:
-                raise TraceError(self.shelf.why)
-            trace = self.shelf.get(name)
+            if not self.my_runs.listed:
+                raise TraceError(self.my_runs.why)
+            trace = self.my_runs.get(name)
         except TraceError as error:
             return (gr.skip(), say(str(error), "error"), gr.skip()), False
         if not beside or session.running:
-            return self._show(session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}), session.running is None
+            return self._show(
+                session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}
+            ), session.running is None
         slot = self._next(session)
         session.traces[slot] = trace
         session.opened = {slot: trace}
@@ -182,7 +165,7 @@ class Handlers:
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
-        found, said = self.shelf.keep_all(self.sessions.of(request.session_hash).traces)
+        found, said = self.my_runs.keep_all(self.sessions.of(request.session_hash).traces)
         return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
 
     def as_python(self, request: gr.Request) -> str:
@@ -194,9 +177,14 @@ class Handlers:
         return next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
 
     def run_again(
-        self, decode: Callable[..., Trace], words: str, request: gr.Request, at: Callable[[Trace], int | None] = lambda trace: None
+        self,
+        decode: Callable[..., Trace],
+        words: str,
+        request: gr.Request,
+        at: Callable[[Trace], int | None] = lambda trace: None,
     ) -> Iterator[Outputs]:
-        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else. Yields before the model is touched.
+        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else. Yields before the model is
+        touched.
 
         at: the number of finished steps to show it at, still; None plays it from the start.
         """
@@ -207,7 +195,7 @@ class Handlers:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        found, _ = self.shelf.keep_all({0: trace}) if self.shelf.keep else ({}, "")
+        found, _ = self.my_runs.keep_all({0: trace}) if self.my_runs.keep else ({}, "")
         step = at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
         yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.{where}", found, step)
@@ -219,7 +207,9 @@ class Handlers:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
             trace = read_pasted(text, self.limits.trace_characters)
-            shown = tables.results({0: trace})  # a trace that passes validation but cannot be measured is refused as well
+            shown = tables.results(
+                {0: trace}
+            )  # a trace that passes validation but cannot be measured is refused as well
         except TraceError as error:
             return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
         except Exception:
@@ -232,9 +222,20 @@ class Handlers:
         words = say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}")
         return message(whole(slot, trace)), words, tables.results(session.traces)
 
-    def _show(self, session: Session, traces: dict[int, Trace], text: str, names: Mapping[int, str] = {}, at: int | None = None) -> Outputs:
+    def _show(
+        self,
+        session: Session,
+        traces: dict[int, Trace],
+        text: str,
+        names: Mapping[int, str] = {},
+        at: int | None = None,
+    ) -> Outputs:
         if session.running:
-            return gr.skip(), say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"), gr.skip()
+            return (
+                gr.skip(),
+                say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"),
+                gr.skip(),
+            )
         session.traces, session.opened = dict(traces), dict(traces)
         shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
         return message(*shown, clear=True, play=at is None), say(text, "ok", go="stage"), tables.results(traces)
@@ -242,32 +243,21 @@ class Handlers:
     def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
         """The traces of one player or of "all". Raises UserError where there is none."""
         traces = self.sessions.of(request.session_hash).traces
-        chosen = dict(traces) if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
+        chosen = (
+            dict(traces) if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
+        )
         if not chosen:
             raise UserError("there is nothing to save in that player; run or open something first.")
         return chosen
 
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
-        """Compose a file from the shown traces: `kind` is json (one player), html or csv (one or all). Returns (download, status)."""
+        """Compose files from the shown traces: `kind` is json (one player), html or csv (one or all). Returns
+        (download, status)."""
         try:
-            chosen = self.chosen(what, request)
+            found = files(self.chosen(what, request), kind)
         except UserError as error:
             return gr.skip(), say(str(error), "error")
-        if kind == "json":
-            files = [{"name": _file(slot, trace, "json"), "type": "application/json", "text": trace.to_json()} for slot, trace in chosen.items()]
-        elif kind == "csv":
-            files = [{"name": "decoding-events.csv", "type": "text/csv", "text": events_csv([trace for _, trace in sorted(chosen.items())])}]
-        else:
-            from explorer.export.html import export_html
-
-            files = [
-                {
-                    "name": named(chosen, "html"),
-                    "type": "text/html",
-                    "text": export_html(list(chosen.values()), " and ".join(t.header.title for t in chosen.values())),
-                }
-            ]
-        return fresh(files=files), say("Saved " + ", ".join(file["name"] for file in files) + ".", "ok")
+        return fresh(files=found), say("Saved " + ", ".join(file["name"] for file in found) + ".", "ok")
 
     def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
         """One trace file per chosen player."""
@@ -298,15 +288,20 @@ class Handlers:
         """The figures again, if they were drawn before; a page that never asked for curves never loads plotly."""
         return self.curves(request) if drawn else (gr.skip(), gr.skip())
 
-    def decode(self, method: str, model: str, prompt: str, params: dict = {}, seed: int = 0) -> dict:  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
-        """Decode a prompt and return the finished trace as JSON."""
+    def decode(
+        self,
+        method: str = "",
+        model: str = "",
+        prompt: str = "",
+        params: dict = {},  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
+        seed: int = 0,
+        form: dict = {},  # type: ignore[type-arg]  # noqa: B006
+    ) -> dict:  # type: ignore[type-arg]
+        """Decode a prompt and return the finished trace as JSON. What runs is a slot's form, an object with method,
+        model and params, or these three by themselves."""
         try:
             prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
-            if not isinstance(params, Mapping):
-                raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
-            if not isinstance(model, str):
-                raise UserError("the model is not a text; give its name.")
-            plan = self.catalogue.plan(method, model, params)
+            plan = self._plan(method, model, params, form)
             with MODEL_LOCK:
                 run = start(plan, prompt, seed, self.limits)
                 try:
@@ -319,12 +314,14 @@ class Handlers:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(trace.to_json())
 
-
-def named(chosen: Mapping[int, Trace], ending: str) -> str:
-    """The name of a file that holds one player or a comparison."""
-    return _file(min(chosen), chosen[min(chosen)], ending) if len(chosen) == 1 else f"decoding-comparison.{ending}"
-
-
-def _file(slot: int, trace: Trace, ending: str) -> str:
-    method = "".join(c for c in trace.header.method if c.isalnum() or c in "-_")[:40] or "trace"
-    return f"{method}-seed{trace.header.seed}-player{slot + 1}.{ending}"
+    def _plan(self, method: object, model: object, params: object, form: object) -> Plan:
+        """What the endpoint was given, as a plan. Raises UserError."""
+        if form:
+            if method or model or params:
+                raise UserError("both a form and a method, model or params are given; give either.")
+            return self.catalogue.read_form(read(form))
+        if not isinstance(params, Mapping):
+            raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
+        if not isinstance(model, str):
+            raise UserError("the model is not a text; give its name.")
+        return self.catalogue.plan(self.catalogue.known(method).slug, model, params)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
-from explorer.page.feed import Feed, message
+import engines
+from engines import Trace
+from explorer.figures.compare import Tie, control_of, near_tie
+from explorer.page.catalogue import Plan
+from explorer.page.feed import MODEL_LOCK, Feed, message
 from explorer.page.parts import say
 from explorer.page.sessions import Job
 
@@ -16,7 +21,12 @@ def runs(n: int) -> str:
 
 def stopped(job: Job) -> str:
     """The status line after Stop."""
-    return say("Stopped; what was decoded so far stays." if job.begun else "Stopped before anything was decoded; what was shown stays.", "ok")
+    return say(
+        "Stopped; what was decoded so far stays."
+        if job.begun
+        else "Stopped before anything was decoded; what was shown stays.",
+        "ok",
+    )
 
 
 def summary(job: Job, feeds: list[Feed]) -> str:
@@ -30,14 +40,40 @@ def summary(job: Job, feeds: list[Feed]) -> str:
     if unkept:
         return say(" ".join(unkept), "error")
     seconds = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace)
-    return say(f"Done: {runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.", "ok")
+    return say(
+        f"Done: {runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.",
+        "ok",
+    )
 
 
 def joined(job: Job) -> str:
-    """The last messages of a job as one; batches that the page has seen are ignored there by their number. Clears the page unless that is done."""
-    return message(*job.queued, *(batch for text in job.last for batch in json.loads(text)["batches"]), clear=not job.cleared)
+    """The last messages of a job as one; batches that the page has seen are ignored there by their number. Clears the
+    page unless that is done."""
+    return message(
+        *job.queued, *(batch for text in job.last for batch in json.loads(text)["batches"]), clear=not job.cleared
+    )
 
 
 def idle(feeds: list[Feed]) -> str:
     """Slots that never got their turn say so."""
-    return message(*({**feed.queued(), "seq": 1, "state": "stopped", "message": "Stopped before its turn."} for feed in feeds if not feed.begun))
+    return message(
+        *(
+            {**feed.queued(), "seq": 1, "state": "stopped", "message": "Stopped before its turn."}
+            for feed in feeds
+            if not feed.begun
+        )
+    )
+
+
+def ties(plans: Sequence[Plan], traces: Mapping[int, Trace]) -> dict[int, Tie]:
+    """By slot the two logits where a lossless run diverged from its control: one more look at the model, which is
+    loaded and has just run."""
+    found: dict[int, Tie] = {}
+    for slot, trace in traces.items():
+        control = control_of(trace, traces)
+        if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
+            with MODEL_LOCK:
+                tie = near_tie(engines.load_model(plans[slot].model), trace, control)
+            if tie:
+                found[slot] = tie
+    return found

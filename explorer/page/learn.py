@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import msgspec
 
 import engines
-from explorer import ASSETS
-from explorer.lessons import glossary, lessons
+from explorer import ASSETS, papers
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.store import gallery
+from explorer.papers.lessons import glossary, lessons
+from explorer.runs.gallery import gallery
 
-FOLDERS = (ASSETS / "learn", ASSETS / "traces")  # the browser reads modules and recorded runs from here
+HERE = ASSETS / "learn"
+
+
+def folders() -> list[Path]:
+    """The browser reads modules and recorded runs from here."""
+    return [HERE, *(place / "traces" for place in papers.folders())]
 
 
 def payload() -> dict[str, Any]:
-    """{lessons, glossary} for the module: each lesson with what its method declares and what its run was, without the claims for the tests.
-    A lesson whose method or run is not installed is left out."""
+    """{lessons, glossary} for the module: each lesson with what its method declares and what its run was, without the
+    claims for the tests. A lesson whose method or run is not installed is left out."""
     infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in gallery().cards}
     told = []
     for lesson in lessons():
         info, card = infos.get(lesson.method), cards.get(lesson.trace)
         if info and card:
-            said = msgspec.to_builtins(lesson) | {"stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops]}
-            about = {"title": info.title, "family": info.family, "lossless": info.lossless, "paper": info.paper, "address": paper_link(info.paper)}
-            told.append(said | about | {"prompt": card.prompt, "models": " + ".join(card.models)})
+            said = msgspec.to_builtins(lesson) | {
+                "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops]
+            }
+            about = {
+                "title": info.title,
+                "family": info.family,
+                "lossless": info.lossless,
+                "paper": info.paper,
+                "address": paper_link(info.paper),
+            }
+            file = os.path.relpath(gallery().path(card.id), HERE)  # as the module asks for it
+            told.append(said | about | {"file": file, "prompt": card.prompt, "models": " + ".join(card.models)})
     return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
 
 
 def section(tab: gr.Tab, **light: Any) -> None:
-    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened first."""
+    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
+    first."""
     sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
     tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)

@@ -1,4 +1,5 @@
-"""What a run may cost here. A public page has its own limits (`--public`, EXPLORER_PUBLIC=1 or a Space); at home those of `engines` hold."""
+"""What a run may cost here. A public page has its own limits (`--public`, EXPLORER_PUBLIC=1 or a Space); at home those
+of `engines` hold."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines import UserError
-from explorer.store import MAX_TRACE_CHARACTERS
+from explorer.runs.gallery import MAX_TRACE_CHARACTERS
 
 SLOTS = 4
 WAITING = 16
@@ -18,8 +19,8 @@ NEW_TOKENS = 1024  # what the longest methods declare
 class Limits:
     """Budgets of one slot's run, and whether strangers use this server (then only listed models may be loaded).
 
-    models: the names that may run, all listed ones if empty. waiting: runs in the queue. device: where models are put, such as cpu or cuda.
-    """
+    models: the names that may run, all listed ones if empty. waiting: runs in the queue. device: where models are put,
+    such as cpu or cuda."""
 
     prompt_characters: int
     steps: int
@@ -33,7 +34,8 @@ class Limits:
 
     @classmethod
     def from_env(cls, public: bool = False) -> Limits:
-        """EXPLORER_PUBLIC=1 (or a Space, or `public`), EXPLORER_MAX_PROMPT, _TOKENS, _STEPS, _SECONDS, _WAITING, _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE."""
+        """EXPLORER_PUBLIC=1 (or a Space, or `public`), EXPLORER_MAX_PROMPT, _TOKENS, _STEPS, _SECONDS, _WAITING,
+        _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE."""
         public = public or bool(os.environ.get("SPACE_ID")) or os.environ.get("EXPLORER_PUBLIC") == "1"
         return cls(
             prompt_characters=int(_number("EXPLORER_MAX_PROMPT", 4000 if public else 20_000)),
@@ -42,9 +44,12 @@ class Limits:
             public=public,
             new_tokens=int(_number("EXPLORER_MAX_TOKENS", 256 if public else NEW_TOKENS)),
             waiting=int(_number("EXPLORER_MAX_WAITING", WAITING)),
-            trace_characters=min(int(_number("EXPLORER_MAX_TRACE", 2_000_000 if public else MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS),
+            trace_characters=min(
+                int(_number("EXPLORER_MAX_TRACE", 2_000_000 if public else MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS
+            ),
             models=tuple(name.strip() for name in os.environ.get("EXPLORER_MODELS", "").split(",") if name.strip()),
-            device=os.environ.get("EXPLORER_DEVICE", "").strip() or ("cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"),
+            device=os.environ.get("EXPLORER_DEVICE", "").strip()
+            or ("cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"),
         )
 
     @property
@@ -64,20 +69,26 @@ class Limits:
             f"An answer may have {self.new_tokens:,} new tokens.",
             f"A run ends after {self.steps:,} steps or {self.seconds:g} seconds; what was decoded by then stays.",
             f"One run goes at a time, {self.waiting} may wait, and the line under Run shows your place in the queue.",
-            f"A trace that you open may have {self.trace_characters:,} characters; files are read by your browser, and none is uploaded.",
+            f"A trace that you open may have {self.trace_characters:,} characters; files are read by your browser, "
+            "and none is uploaded.",
         ]
         if self.public or self.models:
-            said.append(f"Only {'these' if self.models else 'the listed'} models run here{': ' + ', '.join(self.models) if self.models else ''}.")
+            said.append(
+                f"Only {'these' if self.models else 'the listed'} models run "
+                f"here{': ' + ', '.join(self.models) if self.models else ''}."
+            )
         if self.public:
             said.append("No hub id, no folder and no file of this machine is read for a visitor.")
         return said
 
     def check_methods(self, files: Sequence[str]) -> None:
-        """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public host."""
+        """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public
+        host."""
         if self.public and files:
             raise UserError(
-                f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (--public, EXPLORER_PUBLIC or SPACE_ID is set); "
-                "start the page without --method-file, or where only you can reach it."
+                f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (--public, "
+                "EXPLORER_PUBLIC or SPACE_ID is set); "
+                "start the page without --method-file and DECODING_EXPLORER_EXTRA, or where only you can reach it."
             )
 
     def check_prompt(self, prompt: object) -> str:
@@ -85,7 +96,10 @@ class Limits:
         if not isinstance(prompt, str) or not prompt.strip():
             raise UserError("the prompt is empty; type a question or pick a task example.")
         if len(prompt) > self.prompt_characters:
-            raise UserError(f"the prompt has {len(prompt):,} characters; at most {self.prompt_characters:,} are taken here. Shorten it and run again.")
+            raise UserError(
+                f"the prompt has {len(prompt):,} characters; at most {self.prompt_characters:,} are taken here. "
+                "Shorten it and run again."
+            )
         return prompt
 
 
@@ -111,7 +125,9 @@ def _number(name: str, default: float) -> float:
     try:
         value = float(text) if text else float(default)
     except ValueError:
-        raise SystemExit(f"{name}={text[:40]} is not a number; leave it unset or give one such as {default:g}.") from None
+        raise SystemExit(
+            f"{name}={text[:40]} is not a number; leave it unset or give one such as {default:g}."
+        ) from None
     if not 1 <= value < float("inf") and not (name == "EXPLORER_MAX_SECONDS" and value > 0):
         raise SystemExit(f"{name}={text[:40]} must be at least 1; leave it unset or give one such as {default:g}.")
     return value

@@ -1,4 +1,5 @@
-"""Links that open runs: `?run=ID,ID&step=N&of=K&clock=forwards&lane=NAME`, or `?gallery=NAME`. Everything in a link is checked like any input."""
+"""Links that open runs: `?run=ID,ID&step=N&of=K&clock=forwards&lane=NAME`, or `?gallery=NAME`. Everything in a link is
+checked like any input."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from explorer.page.limits import SLOTS
 
 MAX_QUERY = 2000  # characters
 MAX_STEP = 10**6
-CLOCKS = ("steps", "forwards", "seconds")
+CLOCKS = ("steps", "forwards", "seconds", "work")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ def read_query(query: object) -> Link | None:
     if not isinstance(query, str) or len(query) > MAX_QUERY:
         raise UserError(f"the link is longer than {MAX_QUERY} characters; copy it again.")
     try:
-        found = {name: values[-1].strip() for name, values in parse_qs(query.removeprefix("?"), max_num_fields=20).items()}
+        found = {
+            name: values[-1].strip() for name, values in parse_qs(query.removeprefix("?"), max_num_fields=20).items()
+        }
     except ValueError:
         raise UserError("the link has more than 20 parts; copy it again.") from None
     names = tuple(name.strip() for key in ("run", "gallery") for name in found.get(key, "").split(",") if name.strip())

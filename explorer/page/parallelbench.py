@@ -1,4 +1,5 @@
-"""ParallelBench inside the *Sweeps* tab: a task's points against tokens per forward with what is derived for them, and every point a trace to play."""
+"""ParallelBench inside the *Sweeps* tab: a task's points against tokens per forward with what is derived for them, and
+every point a trace to play."""
 
 from __future__ import annotations
 
@@ -8,10 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from engines import parallelbench
 from engines.tasks import TASKS
-from explorer.bench import parallelbench
-from explorer.bench.closed_forms import derived
-from explorer.bench.parallelbench import ADAPTIVE, ALL, GRID, ITEMS, LEFT_TO_RIGHT, ORDERS, Part, Point
+from explorer.bench.quality import PARALLELBENCH
 from explorer.page.curves import NEUTRAL
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
@@ -19,43 +19,75 @@ from explorer.page.parts import LIGHT, fresh, table
 from explorer.page.replays import Replay, opens, row_number
 from explorer.page.theme import colours
 
+ADAPTIVE, ALL, GRID, ITEMS = parallelbench.ADAPTIVE, parallelbench.ALL, parallelbench.GRID, parallelbench.ITEMS
+LEFT_TO_RIGHT, ORDERS, derived = parallelbench.LEFT_TO_RIGHT, parallelbench.ORDERS, parallelbench.derived
+Part = parallelbench.Part
+Point = parallelbench.Point
 EVERY = "all orders"
 FIRST = "shuffle"  # the task on view when the tab is opened
 WRONG, RIGHT = "first wrong prompt", "first right prompt"
 COLUMNS = ["#", "model", "setting", "exact", "95 %", "strict", "forwards", "tokens/forward", "C, nats", "derived"]
 TICKS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)
 HELP = """## ParallelBench: what no setting can know
-Tokens that are committed in one forward are drawn independently of each other. *Copy* and *Shuffle* look alike to a decoder, but only one of them forgives
-that: where a task couples its tokens, even a model that knows every true marginal loses at least the conditional total correlation C (arXiv:2510.04767).
+Tokens that are committed in one forward are drawn independently of each other. *Copy* and *Shuffle* look alike to a
+decoder, but only one of them forgives
+that: where a task couples its tokens, even a model that knows every true marginal loses at least the conditional total
+correlation C (arXiv:2510.04767).
 
-**Dots are measured**, each a setting on the same held-out prompts with its 95 % interval (Wilson): filled for argmax, open for sampling at temperature 1.
-**The line is derived**, not measured: the chance that sampling from perfect marginals in random order is right, in closed form or by listing all answers.
-It speaks of the open dots of the oracle; argmax breaks ties always the same way and so fails earlier. The board is as long as the answer.
+**Dots are measured**, each a setting on the same held-out prompts with its 95 % interval (Wilson): filled for argmax,
+open for sampling at temperature 1.
+**The line is derived**, not measured: the chance that sampling from perfect marginals in random order is right, in
+closed form or by listing all answers.
+It speaks of the open dots of the oracle; argmax breaks ties always the same way and so fails earlier. The board is as
+long as the answer.
 Orders by margin and entropy run on a time grid, which does not write equally many tokens in every forward.
 
-**Choose a row below to run its prompt again** with the same seed: a wrong answer opens on the Explore tab at the step that wrote its first wrong word.
+**Choose a row below to run its prompt again** with the same seed: a wrong answer opens on the Explore tab at the step
+that wrote its first wrong word.
 """
 CHOSEN = (
-    "The oracle view: forwards of the best single argmax setting against those of the cheapest right setting chosen for every prompt in hindsight, over "
+    "The oracle view: forwards of the best single argmax setting against those of the cheapest right setting chosen "
+    "for every prompt in hindsight, over "
     "the prompts that the best single setting answers. Measured; the choice is a limit and no method."
 )
 
 
-def section(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
-    """The whole section; its figures are drawn when `tab` is opened. outputs: bus, status and results of the players."""
+def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
+    """The whole section; its figures are drawn when `tab` is opened. outputs: bus, status and results of the
+    players."""
     gr.Markdown(HELP)
-    parts = parallelbench.recorded()
+    parts = parallelbench.recorded(PARALLELBENCH)
     if not parts:
-        gr.Markdown("No recorded benchmark is installed here. Make one: `decoding-explorer parallelbench --model oracle --json FILE`.")
+        gr.Markdown(
+            "No recorded benchmark is installed here. Make one: `decoding-explorer parallelbench --model oracle "
+            "--json FILE`."
+        )
         return
     points = [point for part in parts for point in part.points]
     with gr.Row():
-        task = gr.Dropdown([(TASKS[t].title, t) for t in GRID], value=FIRST, label="Task", elem_id="pb-task", min_width=240)
-        order = gr.Dropdown([EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE], value=EVERY, label="Order", elem_id="pb-order", min_width=180)
-        which = gr.Radio([WRONG, RIGHT], value=WRONG, label="A chosen row plays its", info="or its first one, where there is none", elem_id="pb-which")
+        task = gr.Dropdown(
+            [(TASKS[t].title, t) for t in GRID], value=FIRST, label="Task", elem_id="pb-task", min_width=240
+        )
+        order = gr.Dropdown(
+            [EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE], value=EVERY, label="Order", elem_id="pb-order", min_width=180
+        )
+        which = gr.Radio(
+            [WRONG, RIGHT],
+            value=WRONG,
+            label="A chosen row plays its",
+            info="or its first one, where there is none",
+            elem_id="pb-which",
+        )
     with gr.Row():
         figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
-    frame = gr.Dataframe(headers=COLUMNS, interactive=False, elem_id="pb-points", label="Measured points; choose one to play it", max_height=420, wrap=True)
+    frame = gr.Dataframe(
+        headers=COLUMNS,
+        interactive=False,
+        elem_id="pb-points",
+        label="Measured points; choose one to play it",
+        max_height=420,
+        wrap=True,
+    )
     view = table("")
     gr.Markdown(_sources(parts))
 
@@ -66,18 +98,24 @@ def section(tab: gr.Tab, desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) 
     def again(row: Any, which: Any, request: gr.Request) -> Replay:
         point = point_of(row, points)
         index = prompt_of(point, which)
-        return Replay(partial(parallelbench.trace_of, point, index), f"{point.setting.label}, {point.model}, prompt {index + 1} of {point.tried}")
+        return Replay(
+            partial(parallelbench.trace_of, point, index),
+            f"{point.setting.label}, {point.model}, prompt {index + 1} of {point.tried}",
+        )
 
-    opens(frame, again, which, desk, tabs, outputs)
+    opens(frame, again, which, handlers, tabs, outputs)
 
 
 def _sources(parts: Sequence[Part]) -> str:
-    made = "; ".join(f"{part.model.name} (sha256 {part.model.sha256[:12]}), {part.prompts} prompts per task" for part in parts)
+    made = "; ".join(
+        f"{part.model.name} (sha256 {part.model.sha256[:12]}), {part.prompts} prompts per task" for part in parts
+    )
     return f"Recorded with `decoding-explorer parallelbench`: {made}."
 
 
 def drawn(parts: Sequence[Part], points: Sequence[Point], task: Any, order: Any) -> tuple[Any, Any, Any, str]:
-    """Both figures, the rows of the list and the oracle view of one task. Raises gr.Error for one that is not offered."""
+    """Both figures, the rows of the list and the oracle view of one task. Raises gr.Error for one that is not
+    offered."""
     if task not in GRID or order not in (EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE):
         raise gr.Error("choose a task and an order of the lists.", print_exception=False)
     numbered = {i: p for i, p in enumerate(points) if p.task == task and order in (EVERY, p.setting.order)}
@@ -109,10 +147,28 @@ def chosen(parts: Sequence[Part], task: str) -> str:
     """The oracle view of a task and of all tasks together, a row per model."""
     views = [(part.model.name, one) for part in parts for one in part.speedups if one.task in (task, ALL)]
     lines = [
-        [name, one.task, one.best, f"{one.share:.0%}", f"{one.forwards:.2f}", f"{one.chosen:.2f}", f"{one.factor:.2f}×", f"{one.solved:.0%}"]
+        [
+            name,
+            one.task,
+            one.best,
+            f"{one.share:.0%}",
+            f"{one.forwards:.2f}",
+            f"{one.chosen:.2f}",
+            f"{one.factor:.2f}×",
+            f"{one.solved:.0%}",
+        ]
         for name, one in views
     ]
-    columns = ["Model", "Task", "Best single setting", "Exact", "Forwards", "Chosen per prompt", "Fewer by", "Some setting is right"]
+    columns = [
+        "Model",
+        "Task",
+        "Best single setting",
+        "Exact",
+        "Forwards",
+        "Chosen per prompt",
+        "Fewer by",
+        "Some setting is right",
+    ]
     return fresh(caption=CHOSEN, columns=columns, rows=lines, empty="No setting answers a prompt of this task.")
 
 
@@ -128,22 +184,42 @@ def looks(points: Sequence[Point]) -> dict[str, tuple[str, str]]:
 
 
 def accuracy_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> Any:
-    """Exact answers against tokens per forward: dots with intervals for each model and way to draw, and the derived line. every: of all orders."""
+    """Exact answers against tokens per forward: dots with intervals for each model and way to draw, and the derived
+    line. every: of all orders."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
     if line := curve(task, every):
         name, x, y = line
-        figure.add_scatter(x=x, y=y, mode="lines", name=f"derived, {name}", line={"color": NEUTRAL, "width": 2, "dash": "dash"}, hoverinfo="skip")
+        figure.add_scatter(
+            x=x,
+            y=y,
+            mode="lines",
+            name=f"derived, {name}",
+            line={"color": NEUTRAL, "width": 2, "dash": "dash"},
+            hoverinfo="skip",
+        )
     for model, sampled, group in _groups(points):
         low, high = zip(*(p.interval for p in group), strict=True)
-        error = {"array": [h - p.share for h, p in zip(high, group, strict=True)], "arrayminus": [p.share - a for a, p in zip(low, group, strict=True)]}
-        _dots(figure, model, sampled, group, [p.share for p in group], looks(points), error_y={**error, "thickness": 1, "width": 2})
+        error = {
+            "array": [h - p.share for h, p in zip(high, group, strict=True)],
+            "arrayminus": [p.share - a for a, p in zip(low, group, strict=True)],
+        }
+        _dots(
+            figure,
+            model,
+            sampled,
+            group,
+            [p.share for p in group],
+            looks(points),
+            error_y={**error, "thickness": 1, "width": 2},
+        )
     return _laid_out(figure, points, f"{TASKS[task].title}: exact answers", "answered exactly", [-0.02, 1.04])
 
 
 def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> Any:
-    """C of the sets that were committed against tokens per forward, for models that list all answers, and its closed form in random order.
+    """C of the sets that were committed against tokens per forward, for models that list all answers, and its closed
+    form in random order.
 
     every: the task's points of all orders.
     """
@@ -152,16 +228,32 @@ def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> 
     figure = go.Figure()
     if forms := derived(task, board(every)):
         x, y = [d.per_forward for d in forms], [d.bound for d in forms]
-        figure.add_scatter(x=x, y=y, mode="lines", name="derived, closed form", line={"color": NEUTRAL, "width": 2, "dash": "dash"}, hoverinfo="skip")
+        figure.add_scatter(
+            x=x,
+            y=y,
+            mode="lines",
+            name="derived, closed form",
+            line={"color": NEUTRAL, "width": 2, "dash": "dash"},
+            hoverinfo="skip",
+        )
     found = [p for p in points if p.bound is not None]
     for model, sampled, group in _groups(found):
         _dots(figure, model, sampled, group, [p.bound for p in group], looks(points))
-    title = "What these commits cost at least" if found else "What commits cost: the answers of this task are not listed"
-    return _laid_out(figure, points, title, "C, nats (derived from the committed sets)", [-0.1, 1.08 * max([p.bound or 0 for p in found] + [1.0])])
+    title = (
+        "What these commits cost at least" if found else "What commits cost: the answers of this task are not listed"
+    )
+    return _laid_out(
+        figure,
+        points,
+        title,
+        "C, nats (derived from the committed sets)",
+        [-0.1, 1.08 * max([p.bound or 0 for p in found] + [1.0])],
+    )
 
 
 def curve(task: str, every: Sequence[Point]) -> tuple[str, list[float], list[float]] | None:
-    """(how, tokens per forward, chance) of the derived line: the closed form, else the mean over the sets that sampled runs drew; None without either."""
+    """(how, tokens per forward, chance) of the derived line: the closed form, else the mean over the sets that sampled
+    runs drew; None without either."""
     if forms := derived(task, board(every)):
         return "closed form", [d.per_forward for d in forms], [d.chance for d in forms]
     listed = sorted((p.tokens_per_forward, p.chance) for p in every if p.chance is not None)
@@ -180,7 +272,15 @@ def _groups(points: Sequence[Point]) -> Iterator[tuple[str, bool, list[Point]]]:
                 yield model, sampled, group
 
 
-def _dots(figure: Any, model: str, sampled: bool, group: list[Point], y: list[Any], looks: Mapping[str, tuple[str, str]], **more: Any) -> None:
+def _dots(
+    figure: Any,
+    model: str,
+    sampled: bool,
+    group: list[Point],
+    y: list[Any],
+    looks: Mapping[str, tuple[str, str]],
+    **more: Any,
+) -> None:
     colour, symbol = looks[model]
     figure.add_scatter(
         x=[p.tokens_per_forward for p in group],
@@ -189,7 +289,12 @@ def _dots(figure: Any, model: str, sampled: bool, group: list[Point], y: list[An
         hovertemplate="%{text}<br>%{x:.2f} tokens per forward<extra>" + model + "</extra>",
         mode="markers",
         name=f"{model}, {'sampled' if sampled else 'argmax'}",
-        marker={"color": colour, "symbol": f"{symbol}-open" if sampled else symbol, "size": 13 if sampled else 9, "line": {"width": 2, "color": colour}},
+        marker={
+            "color": colour,
+            "symbol": f"{symbol}-open" if sampled else symbol,
+            "size": 13 if sampled else 9,
+            "line": {"width": 2, "color": colour},
+        },
         **more,
     )
 

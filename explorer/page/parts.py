@@ -1,5 +1,5 @@
-"""The page's own components: factories of `gr.HTML` with a constant template. Data travels as a JSON string in `value` and is set with
-`textContent`; nothing from a model or a person ever passes through a template."""
+"""The page's own components: factories of `gr.HTML` with a constant template. Data travels as a JSON string in `value`
+and is set with `textContent`; nothing from a model or a person ever passes through a template."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ import gradio as gr
 from explorer import ASSETS
 
 HERE = Path(__file__).resolve().parent
-PLAYER = ASSETS / "player"
-LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}  # of events that touch no model
+PLAYER, PAGE = ASSETS / "player", ASSETS / "page"  # the browser reads modules from here
+LIGHT: dict[str, Any] = {
+    "queue": False,
+    "show_progress": "hidden",
+    "api_visibility": "private",
+}  # of events that touch no model
 
 _numbers = itertools.count(1)
 
 
 def fresh(**data: Any) -> str:
-    """JSON with a running number, so that sending the same thing twice is a change. `<` is escaped: the text is inert anywhere."""
+    """JSON with a running number, so that sending the same thing twice is a change. `<` is escaped: the text is inert
+    anywhere."""
     return json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -47,47 +52,86 @@ def panel(slot: int) -> gr.HTML:
 
 
 def forker(methods: str) -> gr.HTML:
-    """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's panel, as JSON."""
-    return _player("page.forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker")
+    """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's
+    panel, as JSON."""
+    return _player(
+        "page.forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker"
+    )
 
 
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
-    return gr.HTML(value, html_template='<div class="facts"></div>', js_on_load=_script("table.js"), apply_default_css=False, **options)
+    return gr.HTML(
+        value,
+        html_template='<div class="facts"></div>',
+        js_on_load=_script("table.js"),
+        apply_default_css=False,
+        **options,
+    )
 
 
 def status(value: str, elem_id: str = "status") -> gr.HTML:
     """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
-    return gr.HTML(value, html_template=template, js_on_load=_script("status.js"), apply_default_css=False, elem_id=elem_id, min_height=24)
+    return gr.HTML(
+        value,
+        html_template=template,
+        js_on_load=_script("status.js"),
+        apply_default_css=False,
+        elem_id=elem_id,
+        min_height=24,
+    )
 
 
 def jump() -> gr.HTML:
-    """A link from the controls to the players, on screens where these stand below."""
-    return gr.HTML("", html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>', apply_default_css=False)
+    """A link from the controls to the players, on screens where these are below."""
+    return gr.HTML(
+        "", html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>', apply_default_css=False
+    )
 
 
 def downloader() -> gr.HTML:
     """Hidden; saves what it is sent as a file."""
-    return gr.HTML("", html_template="<div></div>", js_on_load=_script("download.js"), visible="hidden", elem_id="download")
+    return gr.HTML(
+        "", html_template="<div></div>", js_on_load=_script("download.js"), visible="hidden", elem_id="download"
+    )
 
 
 def picker(limit: int) -> gr.HTML:
     """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
     template = (
-        '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is read in your browser</label>'
-        '<input id="trace-file" type="file" accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
+        '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is '
+        "read in your browser</label>"
+        '<input id="trace-file" type="file" '
+        'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
-    return gr.HTML("", html_template=template, js_on_load=_script("picker.js"), apply_default_css=False, limit=limit, elem_id="picker")
+    return gr.HTML(
+        "",
+        html_template=template,
+        js_on_load=_script("picker.js"),
+        apply_default_css=False,
+        limit=limit,
+        elem_id="picker",
+    )
 
 
-def module(path: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', before: str = "", **options: Any) -> gr.HTML:
-    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`, `props`, `watch`, and over
-    what the script `before` declares."""
+def module(
+    path: str,
+    call: str,
+    *,
+    value: str = "",
+    template: str = '<div class="mount"></div>',
+    before: str = "",
+    themed: bool = True,
+    **options: Any,
+) -> gr.HTML:
+    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
+    `props`, `watch`, and over what the script `before` declares. themed: `props.theme` holds theme.json."""
     address = f"gradio_api/file={(ASSETS / path).as_posix()}?v={_version((ASSETS / path).parent)}"
     script = f"{before}\nimport(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
-    theme = (ASSETS / "theme.json").read_text(encoding="utf-8")
-    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, theme=theme, **options)
+    if themed:
+        options["theme"] = (ASSETS / "theme.json").read_text(encoding="utf-8")
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
 
 def asker() -> gr.HTML:
@@ -95,23 +139,45 @@ def asker() -> gr.HTML:
     return gr.HTML("", html_template="<div></div>", js_on_load=_script("asker.js"), visible="hidden", elem_id="asker")
 
 
+def doc_links() -> gr.HTML:
+    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one."""
+    return gr.HTML(
+        "", html_template="<div></div>", js_on_load=_script("docs.js"), visible="hidden", elem_id="docs-links"
+    )
+
+
 def share() -> gr.HTML:
     """Buttons that copy a link to what is shown and the Python lines that repeat it; `submit` asks for the lines."""
     template = (
-        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as Python</button><output></output>'
+        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as '
+        "Python</button><output></output>"
         '<textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
     )
     return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
 
 
 def runs_list() -> gr.HTML:
-    """The list of kept runs; its value is what `Shelf.listing` says, and what it asks for when `submit` fires."""
-    return gr.HTML("", html_template='<div class="runs"></div>', js_on_load=_script("runs.js"), apply_default_css=False, elem_id="runs")
+    """The list of kept runs; its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
+    return gr.HTML(
+        "",
+        html_template='<div class="runs"></div>',
+        js_on_load=_script("runs.js"),
+        apply_default_css=False,
+        elem_id="runs",
+    )
 
 
 def dots(within: str) -> gr.HTML:
-    """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being its `customdata`."""
-    return gr.HTML("", html_template="<div></div>", js_on_load=_script("dots.js"), visible="hidden", within=within, elem_id=f"{within}-dots")
+    """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
+    its `customdata`."""
+    return gr.HTML(
+        "",
+        html_template="<div></div>",
+        js_on_load=_script("dots.js"),
+        visible="hidden",
+        within=within,
+        elem_id=f"{within}-dots",
+    )
 
 
 def _script(name: str) -> str:

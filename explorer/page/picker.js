@@ -1,11 +1,16 @@
 // Reads a trace file in the browser (plain or gzipped JSON) and hands its text over; the file itself is never uploaded.
 const input = element.querySelector("input");
 const limit = Number(props.limit);
-const report = (text) => { element.querySelector("output").textContent = text; };
+const report = (text) => {
+  element.querySelector("output").textContent = text;
+};
 const read = async (file) => {
   if (!file) return;
   try {
-    if (file.size > limit) throw new Error(`it has ${file.size.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are taken here`);
+    if (file.size > limit)
+      throw new Error(
+        `it has ${file.size.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are taken here`,
+      );
     const packed = file.name.endsWith(".gz");
     const stream = packed ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
     const text = await new Response(stream).text();

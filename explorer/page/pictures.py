@@ -9,8 +9,9 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace, UserError
-from explorer.page.handlers import Handlers, named
+from explorer.page.handlers import Handlers
 from explorer.page.parts import fresh, say
+from explorer.page.saving import named
 
 VIEWS = [
     ("Board over all steps", "board"),
@@ -19,30 +20,52 @@ VIEWS = [
     ("Tokens over cost (no film)", "curve"),
     ("Draft and target over seconds (no film)", "work"),
 ]
-CLOCKS = [("Seconds (measured)", "seconds"), ("Forward passes", "forwards"), ("Steps", "steps")]
+CLOCKS = [
+    ("Seconds (measured)", "seconds"),
+    ("Target calls", "forwards"),
+    ("Work in layer-rows", "work"),
+    ("Steps", "steps"),
+]
 WIDTHS = [("Page, 7 in", "7"), ("Column, 3.3 in", "3.3")]
-SPEEDS = [("2×", "2"), ("1× (as measured)", "1"), ("0.5×", "0.5"), ("0.25×", "0.25"), ("0.1×", "0.1"), ("0.05×", "0.05")]
+SPEEDS = [
+    ("2×", "2"),
+    ("1× (as measured)", "1"),
+    ("0.5×", "0.5"),
+    ("0.25×", "0.25"),
+    ("0.1×", "0.1"),
+    ("0.05×", "0.05"),
+]
 TYPES = {"svg": "image/svg+xml", "png": "image/png", "gif": "image/gif"}
-FILM = {"frames": 160, "rate": 20.0, "width": 420.0, "pixels": 1_200_000}  # what one film may cost a server that others use too
+FILM = {
+    "frames": 160,
+    "rate": 20.0,
+    "width": 420.0,
+    "pixels": 1_200_000,
+}  # what one film may cost a server that others use too
 MAX_STEPS = 400  # of all chosen runs together, in a film
 
 Saved = tuple[Any, Any]
 
 
-def section(desk: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
+def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
     """The controls and their buttons; `what` says which players, outputs are the downloader and the status line."""
-    gr.Markdown("#### Figures and films\nAn SVG or PNG fit for a paper; a GIF in measured time, in which a shorter run ends earlier and stands still.")
+    gr.Markdown(
+        "#### Figures and films\nAn SVG or PNG fit for a paper; a GIF in measured time, in which a shorter run ends "
+        "earlier and stands still."
+    )
     with gr.Row():
         view = gr.Dropdown(VIEWS, value="board", label="View", min_width=170, elem_id="picture-view")
         clock = gr.Dropdown(CLOCKS, value="seconds", label="Clock", min_width=150, elem_id="picture-clock")
-        step = gr.Number(0, label="After step", info="0: the last one", precision=0, min_width=100, elem_id="picture-step")
+        step = gr.Number(
+            0, label="After step", info="0: the last one", precision=0, min_width=100, elem_id="picture-step"
+        )
         width = gr.Dropdown(WIDTHS, value="7", label="Width of a figure", min_width=120, elem_id="picture-width")
         speed = gr.Dropdown(SPEEDS, value="1", label="Speed of a film", min_width=130, elem_id="picture-speed")
     with gr.Row():
         for kind, said in (("svg", "Save figure (SVG)"), ("png", "Save figure (PNG)"), ("gif", "Save animation (GIF)")):
             button = gr.Button(said, min_width=140)
             button.click(
-                _saver(desk, kind),
+                _saver(handlers, kind),
                 [what, view, clock, step, width, speed],
                 outputs,
                 show_progress="hidden",
@@ -52,12 +75,16 @@ def section(desk: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
             )
 
 
-def _saver(desk: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
-    def save(what: Any, view: Any, clock: Any, step: Any, width: Any, speed: Any, request: gr.Request) -> Iterator[Saved]:
+def _saver(handlers: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
+    def save(
+        what: Any, view: Any, clock: Any, step: Any, width: Any, speed: Any, request: gr.Request
+    ) -> Iterator[Saved]:
         yield gr.skip(), say("Drawing …")
         try:
-            chosen = desk.chosen(what, request)
-            data = draw(kind, list(chosen.values()), view, clock, step, _number("width", width), _number("speed", speed))
+            chosen = handlers.chosen(what, request)
+            data = draw(
+                kind, list(chosen.values()), view, clock, step, _number("width", width), _number("speed", speed)
+            )
         except UserError as error:
             yield gr.skip(), say(str(error), "error")
             return
@@ -69,13 +96,18 @@ def _saver(desk: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
 
 
 def draw(kind: str, traces: list[Trace], view: Any, clock: Any, step: Any, width: float, speed: float) -> bytes:
-    """The picture as bytes; every wish is checked by what draws it. step: as the player counts it, 1 is the first, 0 stands for the last. Raises UserError."""
+    """The picture as bytes; every wish is checked by what draws it. step: as the player counts it, 1 is the first, 0
+    stands for the last. Raises UserError."""
     if kind == "gif":
-        from explorer.export.film import Caps, animation
+        from explorer.export.film import animation
+        from explorer.export.film_plan import Caps
 
         steps = sum(len(trace.steps) for trace in traces)
         if steps > MAX_STEPS:
-            raise UserError(f"the chosen runs have {steps} steps; a film made here shows at most {MAX_STEPS}. Save the traces and use `export --gif`.")
+            raise UserError(
+                f"the chosen runs have {steps} steps; a film made here shows at most {MAX_STEPS}. Save the traces and "
+                "use `export --gif`."
+            )
         return animation(traces, view=view, clock=clock, speed=speed, dpi=120, caps=Caps(**FILM))[0]  # type: ignore[arg-type]
     from explorer.export.figures import figure
 

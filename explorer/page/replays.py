@@ -1,4 +1,5 @@
-"""Rows that open traces: a chosen row of a list is run again with everything recorded, and shown on the Explore tab at the step that failed."""
+"""Rows that open traces: a chosen row of a list is run again with everything recorded, and shown on the Explore tab at
+the step that failed."""
 
 from __future__ import annotations
 
@@ -8,10 +9,16 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from engines import Trace, UserError
+from explorer.figures.verdict import judge
 from explorer.page.handlers import Handlers
-from explorer.verdict import judge
 
-ONE_AT_A_TIME = {"concurrency_limit": 1, "concurrency_id": "model", "trigger_mode": "once", "api_visibility": "private", "show_progress": "minimal"}
+ONE_AT_A_TIME = {
+    "concurrency_limit": 1,
+    "concurrency_id": "model",
+    "trigger_mode": "once",
+    "api_visibility": "private",
+    "show_progress": "minimal",
+}
 
 
 class Replay(NamedTuple):
@@ -21,29 +28,38 @@ class Replay(NamedTuple):
     words: str
 
 
-def opens(frame: gr.Dataframe, find: Callable[[Any, Any, gr.Request], Replay], beside: Any, desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
-    """Wire a list. find(row, value of `beside`, request) says what to run and raises UserError for what is no row: anyone can send one."""
+def opens(
+    frame: gr.Dataframe,
+    find: Callable[[Any, Any, gr.Request], Replay],
+    beside: Any,
+    handlers: Handlers,
+    tabs: gr.Tabs,
+    outputs: Sequence[Any],
+) -> None:
+    """Connect a list. find(row, value of `beside`, request) says what to run and raises UserError for what is no row:
+    anyone can send one."""
 
     def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
         try:
             found = find(event.row_value, value, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        for shown in desk.run_again(found.decode, found.words, request, failed_at):
+        for shown in handlers.run_again(found.decode, found.words, request, failed_at):
             yield (*shown, gr.Tabs(selected="explore"))
 
     played = frame.select(play, beside, [*outputs, tabs], show_progress_on=[outputs[1]], **ONE_AT_A_TIME)
-    played.then(None, js="() => window.scrollTo({ top: 0 })")  # the players stand at the top of their tab
+    played.then(None, js="() => window.scrollTo({ top: 0 })")  # the players are at the top of their tab
 
 
 def failed_at(trace: Trace) -> int | None:
-    """The number of finished steps that shows the first wrong word just written; None where nothing is wrong or nothing is known."""
+    """The number of finished steps that shows the first wrong word just written; None where nothing is wrong or nothing
+    is known."""
     mark = judge(trace)
     return None if mark is None or mark.step is None else mark.step + 1
 
 
 def row_number(row: Any, below: int, what: str) -> int:
-    """The number that stands first in a row. Raises UserError for what is no row."""
+    """The number that is first in a row. Raises UserError for what is no row."""
     number = str(row[0]) if isinstance(row, (list, tuple)) and row else ""
     if not number.isascii() or not number.isdigit() or len(number) > 9 or int(number) >= below:
         raise UserError(f"'{number[:20]}' is no {what}; choose a row of the list.")

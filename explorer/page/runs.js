@@ -1,5 +1,5 @@
-// The list of kept runs: {rows, page, pages, note, broken, undo, said}. A button asks the server by writing {act, id, ...} into the value.
-// Text only ever goes through textContent.
+// The list of kept runs: {rows, page, pages, note, broken, undo, said}. A button asks the server by writing {act, id,
+// ...} into the value. Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,7 +15,8 @@ const ask = (act, more = {}) => {
   props.value = JSON.stringify({ act, page: state.page ?? 0, ...more, asked: Date.now() });
   trigger("submit");
 };
-const button = (text, label, onclick, pressed = null) => make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
+const button = (text, label, onclick, pressed = null) =>
+  make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
 const MARKS = { right: "✓ right", wrong: "✗ wrong" };
 const rename = (row, place) => {
   const field = make("input", { type: "text", maxlength: 120, "aria-label": "Label", placeholder: "Label" });
@@ -27,7 +28,9 @@ const rename = (row, place) => {
     if (save && field.value !== row.label) ask("rename", { id: row.id, label: field.value });
     else draw();
   };
-  field.addEventListener("keydown", (event) => (event.key === "Enter" ? done(true) : event.key === "Escape" ? done(false) : null));
+  field.addEventListener("keydown", (event) =>
+    event.key === "Enter" ? done(true) : event.key === "Escape" ? done(false) : null,
+  );
   field.addEventListener("blur", () => done(true));
   place.replaceChildren(field);
   field.focus();
@@ -35,28 +38,80 @@ const rename = (row, place) => {
 const entry = (row) => {
   const name = make("strong", {}, row.label || row.title);
   const head = make("div", { class: "run-name" }, name);
-  const about = [row.label ? row.title : "", row.models, new Date(row.when * 1000).toLocaleString(), row.cost, row.ending, row.size].filter(Boolean).join(" · ");
-  return make("li", { "data-id": row.id, "data-pinned": row.pinned ? "" : null },
-    make("div", { class: "run-text" }, head, make("p", { class: "run-prompt" }, row.prompt), make("p", { class: "quiet" }, about),
-      row.mark ? make("span", { "data-mark": row.mark }, MARKS[row.mark]) : ""),
-    make("div", { class: "run-acts" },
+  const about = [
+    row.label ? row.title : "",
+    row.models,
+    new Date(row.when * 1000).toLocaleString(),
+    row.cost,
+    row.ending,
+    row.size,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  return make(
+    "li",
+    { "data-id": row.id, "data-pinned": row.pinned ? "" : null },
+    make(
+      "div",
+      { class: "run-text" },
+      head,
+      make("p", { class: "run-prompt" }, row.prompt),
+      make("p", { class: "quiet" }, about),
+      row.mark ? make("span", { "data-mark": row.mark }, MARKS[row.mark]) : "",
+    ),
+    make(
+      "div",
+      { class: "run-acts" },
       button("Open", `Open ${row.title} alone`, () => ask("open", { id: row.id })),
       button("Add", `Add ${row.title} beside what is shown`, () => ask("add", { id: row.id })),
-      button(row.pinned ? "★ Pinned" : "☆ Pin", row.pinned ? "Unpin: it may be cleaned up again" : "Pin: it is never cleaned up", () => ask("pin", { id: row.id, on: !row.pinned }), String(row.pinned)),
+      button(
+        row.pinned ? "★ Pinned" : "☆ Pin",
+        row.pinned ? "Unpin: it may be cleaned up again" : "Pin: it is never cleaned up",
+        () => ask("pin", { id: row.id, on: !row.pinned }),
+        String(row.pinned),
+      ),
       button("Rename", `Rename ${row.title}`, () => rename(row, head)),
-      button("Delete", `Delete ${row.title}`, () => ask("delete", { id: row.id }))));
+      button("Delete", `Delete ${row.title}`, () => ask("delete", { id: row.id })),
+    ),
+  );
 };
 const draw = () => {
   const { rows = [], page = 0, pages = 0, note = "", broken = [], undo = "", said = "" } = state;
-  const line = make("p", { class: "run-said", role: "status" }, said, undo ? button("Undo", "Bring the deleted run back", () => ask("restore", { id: undo })) : "");
+  const line = make(
+    "p",
+    { class: "run-said", role: "status" },
+    said,
+    undo ? button("Undo", "Bring the deleted run back", () => ask("restore", { id: undo })) : "",
+  );
   const turn = (text, to) => (to < 0 || to >= pages ? "" : button(text, text, () => ask("page", { page: to })));
-  const pager = pages > 1 ? make("p", { class: "run-pager" }, turn("Newer", page - 1), `Page ${page + 1} of ${pages}`, turn("Older", page + 1)) : "";
-  root.replaceChildren(...[said ? line : "", rows.length ? make("ol", {}, ...rows.map(entry)) : "", pager, make("p", { class: "quiet" }, note), ...broken.map((text) => make("p", { class: "run-broken" }, text))].filter(Boolean));
+  const pager =
+    pages > 1
+      ? make(
+          "p",
+          { class: "run-pager" },
+          turn("Newer", page - 1),
+          `Page ${page + 1} of ${pages}`,
+          turn("Older", page + 1),
+        )
+      : "";
+  root.replaceChildren(
+    ...[
+      said ? line : "",
+      rows.length ? make("ol", {}, ...rows.map(entry)) : "",
+      pager,
+      make("p", { class: "quiet" }, note),
+      ...broken.map((text) => make("p", { class: "run-broken" }, text)),
+    ].filter(Boolean),
+  );
   root.dataset.rows = rows.length;
 };
 const read = () => {
   let data;
-  try { data = JSON.parse(props.value || "{}"); } catch { data = {}; }
+  try {
+    data = JSON.parse(props.value || "{}");
+  } catch {
+    data = {};
+  }
   if (!Array.isArray(data.rows)) return; // what this list asks for passes here too
   state = data;
   draw();

@@ -16,29 +16,33 @@ from starlette.middleware import Middleware
 import engines
 from explorer.page import learn, zerogpu
 from explorer.page.blocks import build
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue
+from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.parts import PLAYER
+from explorer.page.parts import PAGE, PLAYER
 from explorer.page.theme import css, theme
-from explorer.page.wires import WIRES
-from explorer.store import Gallery, gallery
+from explorer.runs.gallery import Gallery, gallery
 
 HEAVY = ("torch", "transformers")
 
 
-def launch(*, block: bool = False, warm: bool = True, public: bool = False, traces: Gallery | None = None, **options: Any) -> gr.Blocks:
-    """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the server answers.
-    `traces` replaces the gallery that ships with the program; `public`: strangers come, so that the limits of a public page hold."""
+def launch(
+    *, block: bool = False, warm: bool = True, public: bool = False, traces: Gallery | None = None, **options: Any
+) -> gr.Blocks:
+    """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the
+    server answers. `traces` replaces the gallery that ships with the program; `public`: strangers come, so that the
+    limits of a public page hold."""
     limits = Limits.from_env(public)
+    limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
     zerogpu.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
-    desk = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    demo = build(desk)
+    handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
+    demo = build(handlers)
     demo.queue(max_size=limits.waiting)
-    gr.set_static_paths([PLAYER, *learn.FOLDERS])
+    gr.set_static_paths([PLAYER, PAGE, *learn.folders()])
     demo.launch(
         prevent_thread_lock=True,
         theme=theme(),
@@ -54,7 +58,7 @@ def launch(*, block: bool = False, warm: bool = True, public: bool = False, trac
         footer_links=[],
         **options,
     )
-    demo.app.router.routes.insert(0, WIRES.route())  # before Gradio's, which answer for every path
+    demo.app.router.routes.insert(0, STREAMS.route())  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()
     if block:
@@ -63,14 +67,16 @@ def launch(*, block: bool = False, warm: bool = True, public: bool = False, trac
 
 
 def serve(**options: Any) -> None:
-    """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from the environment."""
+    """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from
+    the environment."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0", **options)
 
 
 def _hosts(server_name: str | None) -> set[str]:
-    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected there."""
+    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected
+    there."""
     if os.environ.get("SPACE_ID"):
         return set()
     named = [server_name or os.environ.get("GRADIO_SERVER_NAME", ""), *os.environ.get("EXPLORER_HOSTS", "").split(",")]

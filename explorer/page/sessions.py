@@ -1,4 +1,5 @@
-"""What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped when the page closes."""
+"""What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped
+when the page closes."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ KEPT_MESSAGES = 32
 
 
 class Job:
-    """One press of Run. `stop` asks it to end after the current step; `sealed` is set once nothing more will come.
+    """One press of Run. `stop` asks it to end after the current step; `finished` is set once nothing more will come.
 
-    `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again (known numbers are ignored).
-    `begun` says that a first run could begin; until then the earlier players stay. `cleared`: the page has put them away; `queued` is what it was told first.
-    """
+    `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again
+    (known numbers are ignored). `begun` says that a first run could begin; until then the earlier players stay.
+    `cleared`: the page has put them away; `queued` is what it was told first."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.stop = threading.Event()
-        self.sealed = threading.Event()
+        self.finished = threading.Event()
         self.last: deque[str] = deque(maxlen=KEPT_MESSAGES)
         self.begun = self.cleared = False
         self.queued: list[dict[str, Any]] = []
@@ -34,7 +35,9 @@ class Session:
 
     def __init__(self, traces: dict[int, Trace]) -> None:
         self.traces = dict(traces)
-        self.opened: dict[int, Trace] = {}  # by slot: runs that a person opened and whose settings the controls have not taken yet
+        self.opened: dict[
+            int, Trace
+        ] = {}  # by slot: runs that a person opened and whose settings the controls have not taken yet
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
         self.sweeping: Job | None = None
@@ -63,11 +66,12 @@ class Session:
     @property
     def running(self) -> Job | None:
         """The job, while it has not ended."""
-        return self.job if self.job and not self.job.sealed.is_set() else None
+        return self.job if self.job and not self.job.finished.is_set() else None
 
 
 class Sessions:
-    """Sessions by Gradio's session hash, the least recently used dropped first. A new page starts with the opening traces."""
+    """Sessions by Gradio's session hash, the least recently used dropped first. A new page starts with the opening
+    traces."""
 
     def __init__(self, opening: dict[int, Trace]) -> None:
         self._opening = opening

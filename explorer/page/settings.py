@@ -8,37 +8,31 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace
-from explorer.page import bundles
-from explorer.page.controls import Catalogue, Slot, slot_updates
+from explorer.page.catalogue import Catalogue
 from explorer.page.limits import SLOTS
+from explorer.page.parts import LIGHT
 
 
-def wire(desk: Any, results: gr.HTML, above: Sequence[Any], slots: Sequence[Slot]) -> None:
-    """Whenever the results change: what was opened since then goes into the controls. above: prompt, seed, number of slots."""
+def connect(handlers: Any, results: gr.HTML, controls: Sequence[Any]) -> None:
+    """Whenever the results change: what was opened since then goes into the controls. controls: prompt, seed, number of
+    slots, and the forms of the slots."""
 
-    def take(request: gr.Request) -> str:
-        session = desk.sessions.of(request.session_hash)
+    def take(request: gr.Request) -> list[Any]:
+        session = handlers.sessions.of(request.session_hash)
         opened, session.opened = session.opened, {}
-        return bundles.pack(updates(desk.catalogue, opened, len(session.traces), session.named)) if opened else ""
+        return updates(handlers.catalogue, opened, len(session.traces), session.named)
 
-    controls = [one for slot in slots for one in (slot.box, slot.method, slot.model, slot.about, *slot.pool)]
-    bundles.spread(results.change, take, None, [*above, *controls])
+    results.change(take, None, list(controls), **LIGHT)
 
 
 def updates(catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str]) -> list[Any]:
-    """Values for prompt, seed, number of slots and all slots. A run that was added beside others changes its own slot only; one that cannot
-    run here (a record of another tool, a model that is not known) changes none. shown: how many players are filled; named: see `Session`."""
-    width, wide = 4 + len(catalogue.pool), max(1, shown)
+    """Values for prompt, seed, number of slots and the form of each slot. A run that was added beside others changes
+    its own slot only; one that cannot run here (a record of another tool, a model that is not known) changes none.
+    shown: how many players are filled; named: see `Session`."""
     plans = {slot: plan for slot, trace in opened.items() if (plan := catalogue.repeat(trace, named))}
     if not plans:
-        return [gr.skip()] * (3 + SLOTS * width)
+        return [gr.skip()] * (3 + SLOTS)
     first = opened[min(plans)].header
     above = [first.prompt, first.seed] if 0 in opened else [gr.skip(), gr.skip()]
-    made: list[Any] = [*above, str(min(SLOTS, wide))]
-    for slot in range(SLOTS):
-        box = gr.update(visible=slot < wide)
-        if plan := plans.get(slot):
-            made += [box, plan.method, *slot_updates(catalogue, catalogue.methods[plan.method], plan.model, plan.params)]
-        else:
-            made += [box, *[gr.skip()] * (width - 1)]
-    return made
+    forms = [catalogue.form(plans[slot]).text() if slot in plans else gr.skip() for slot in range(SLOTS)]
+    return [*above, str(min(SLOTS, max(1, shown))), *forms]

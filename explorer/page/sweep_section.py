@@ -1,4 +1,5 @@
-"""The layout of *Run a sweep* inside the *Sweeps* tab, and what its controls offer for the chosen model, methods and parameter."""
+"""The layout of *Run a sweep* inside the *Sweeps* tab, and what its controls offer for the chosen model, methods and
+parameter."""
 
 from __future__ import annotations
 
@@ -14,34 +15,92 @@ from explorer.page.parts import LIGHT, dots, status
 from explorer.page.replays import opens
 from explorer.page.sweeper import DEFAULTS, Sweeper
 
+SEED = 6  # its place among the controls
 FIRST_TASKS = ["sort", "insert any"]  # one right answer, and many
 POINTS = ["#", "method", "parameters", "right", "95 %", "forwards", "tokens/forward", "curve there"]
 PROMPTS = ["#", "task", "check", "prompt", "output", "forwards"]
 HELP = """### Run a sweep
-Choose methods and one of their parameters; every setting runs on the same held-out prompts, one after the other on the model of this server, and every answer
-is checked exactly. The grey line is the model's own control with its plain threshold. Finished runs are kept by all that decides them (method, parameters,
+Choose methods and one of their parameters; every setting runs on the same held-out prompts, one after the other on the
+model of this server, and every answer
+is checked exactly. The grey line is the model's own control with its plain threshold. Finished runs are kept by all
+that decides them (method, parameters,
 weights, prompt, seed, code), so a sweep that you cancel goes on where it was, and a changed one runs only what is new.
 
-**Choose a dot or a row** for its prompts, the wrong ones first; **choose a prompt** to run it again with the same seed and see it on the Explore tab
+**Choose a dot or a row** for its prompts, the wrong ones first; **choose a prompt** to run it again with the same seed
+and see it on the Explore tab
 at the step that wrote its first wrong word.
 """
 
 
-def section(desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
+def section(handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
     """The whole section. outputs: bus, status and results of the players."""
-    sweeper = Sweeper(desk)
+    sweeper = Sweeper(handlers)
     gr.Markdown(HELP)
-    models = [(f"{m.name} · {m.kind}", m.name) for m in desk.catalogue.models if sweeper.methods(m.name)]
+    models = [(f"{m.name} · {m.kind}", m.name) for m in handlers.catalogue.models if sweeper.methods(m.name)]
     first = next((name for _, name in models if sweeper.kind(name) == "masked"), models[0][1] if models else "")
     if not first:
         gr.Markdown("There is no model here that a method could run on.")
         return
+    inputs = [*_what(sweeper, models, first), *_how_much(sweeper)]
+    with gr.Row():
+        start = gr.Button("Start sweep", variant="primary", elem_id="sweep-start", min_width=120)
+        cancel = gr.Button("Cancel sweep", variant="stop", elem_id="sweep-cancel", min_width=120)
+    line = status(sweeper.planned(*(one.value for one in inputs)), elem_id="sweep-status")
+    with gr.Row(elem_id="sweep-figures"):
+        figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
+    points = gr.Dataframe(
+        headers=POINTS,
+        interactive=False,
+        elem_id="sweep-points",
+        label="Points; choose one for its prompts",
+        max_height=420,
+        wrap=True,
+    )
+    about = gr.Markdown("")
+    cells = gr.Dataframe(
+        headers=PROMPTS,
+        interactive=False,
+        elem_id="sweep-cells",
+        label="Prompts of the chosen point",
+        max_height=420,
+        wrap=True,
+    )
+    _connect(sweeper, inputs, start, cancel, [line, *figures, points, cells], about)
+    clicked = dots("sweep-figures")
+    clicked.submit(sweeper.dot, clicked, [cells, about], **LIGHT)
+    opens(cells, sweeper.again, inputs[SEED], handlers, tabs, outputs)
+
+
+def _what(sweeper: Sweeper, models: list[tuple[str, str]], first: str) -> list[Any]:
+    """What is swept: model, methods, parameter, values; as `Sweeper.read` takes them."""
     offered = offer(sweeper, first)
     with gr.Row():
         model = gr.Dropdown(models, value=first, label="Model", elem_id="sweep-model", min_width=200)
-        methods = gr.Dropdown(offered["methods"], value=offered["chosen"], multiselect=True, label="Methods", elem_id="sweep-methods", min_width=280, scale=2)
-        name = gr.Dropdown(offered["names"], value=offered["name"], label="Parameter", elem_id="sweep-param", min_width=180)
-        text = gr.Textbox(offered["text"], label="Values", info="a list, or FROM:TO:COUNT", elem_id="sweep-values", min_width=180, max_length=2000)
+        methods = gr.Dropdown(
+            offered["methods"],
+            value=offered["chosen"],
+            multiselect=True,
+            label="Methods",
+            elem_id="sweep-methods",
+            min_width=280,
+            scale=2,
+        )
+        name = gr.Dropdown(
+            offered["names"], value=offered["name"], label="Parameter", elem_id="sweep-param", min_width=180
+        )
+        text = gr.Textbox(
+            offered["text"],
+            label="Values",
+            info="a list, or FROM:TO:COUNT",
+            elem_id="sweep-values",
+            min_width=180,
+            max_length=2000,
+        )
+    return [model, methods, name, text]
+
+
+def _how_much(sweeper: Sweeper) -> list[Any]:
+    """On what and how much of it: tasks, prompts per task, seed, seconds, runs, and whether finished runs count."""
     with gr.Row():
         tasks = gr.Dropdown(
             [(task.title, slug) for slug, task in TASKS.items()],
@@ -54,43 +113,49 @@ def section(desk: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
         )
         prompts = gr.Number(4, label="Prompts per task", elem_id="sweep-prompts", min_width=110, precision=0)
         seed = gr.Number(0, label="Seed", elem_id="sweep-seed", min_width=80, precision=0)
-        seconds = gr.Number(min(300, sweeper.limits.sweep_seconds), label="At most seconds", elem_id="sweep-seconds", min_width=110)
-        runs = gr.Number(min(1000, sweeper.limits.sweep_runs), label="At most new runs", elem_id="sweep-runs", min_width=110, precision=0)
+        seconds = gr.Number(
+            min(300, sweeper.limits.sweep_seconds), label="At most seconds", elem_id="sweep-seconds", min_width=110
+        )
+        runs = gr.Number(
+            min(1000, sweeper.limits.sweep_runs),
+            label="At most new runs",
+            elem_id="sweep-runs",
+            min_width=110,
+            precision=0,
+        )
         reuse = gr.Checkbox(True, label="Reuse finished runs", elem_id="sweep-reuse", min_width=190)
-    with gr.Row():
-        start = gr.Button("Start sweep", variant="primary", elem_id="sweep-start", min_width=120)
-        cancel = gr.Button("Cancel sweep", variant="stop", elem_id="sweep-cancel", min_width=120)
-    inputs = [model, methods, name, text, tasks, prompts, seed, seconds, runs, reuse]
-    line = status(sweeper.planned(*(one.value for one in inputs)), elem_id="sweep-status")
-    with gr.Row(elem_id="sweep-figures"):
-        figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
-    points = gr.Dataframe(headers=POINTS, interactive=False, elem_id="sweep-points", label="Points; choose one for its prompts", max_height=420, wrap=True)
-    about = gr.Markdown("")
-    cells = gr.Dataframe(headers=PROMPTS, interactive=False, elem_id="sweep-cells", label="Prompts of the chosen point", max_height=420, wrap=True)
-    _wire(sweeper, inputs, start, cancel, [line, *figures, points, cells], about)
-    clicked = dots("sweep-figures")
-    clicked.submit(sweeper.dot, clicked, [cells, about], **LIGHT)
-    opens(cells, sweeper.again, seed, desk, tabs, outputs)
+    return [tasks, prompts, seed, seconds, runs, reuse]
 
 
-def _wire(sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown) -> None:
+def _connect(
+    sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown
+) -> None:
     model, methods, name, text, *_ = inputs
     line, _, _, points, cells = shown
 
     def model_changed(chosen: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen))
-        return [gr.update(choices=found["methods"], value=found["chosen"]), gr.update(choices=found["names"], value=found["name"]), found["text"]]
+        return [
+            gr.update(choices=found["methods"], value=found["chosen"]),
+            gr.update(choices=found["names"], value=found["name"]),
+            found["text"],
+        ]
 
     def methods_changed(chosen: Any, slugs: Any, now: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
         stays = now in found["names"]
-        return [gr.update(choices=found["names"], value=now if stays else found["name"]), gr.skip() if stays else found["text"]]
+        return [
+            gr.update(choices=found["names"], value=now if stays else found["name"]),
+            gr.skip() if stays else found["text"],
+        ]
 
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
         return offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [], str(now))["text"]
 
     model.input(model_changed, model, [methods, name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    methods.input(methods_changed, [model, methods, name], [name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    methods.input(methods_changed, [model, methods, name], [name, text], **LIGHT).then(
+        sweeper.planned, inputs, line, **LIGHT
+    )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
     gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
@@ -100,17 +165,26 @@ def _wire(sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Butt
 
 
 def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name: str | None = None) -> dict[str, Any]:
-    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, and values for one of them.
+    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, and
+    values for one of them.
 
     slugs: the chosen methods, where some are; name: the chosen parameter.
     """
     infos = sweeper.methods(model)
     curve = next((info.curve for info in infos if info.curve), None)
-    usual = [i for i in infos if i.file] or [i for i in infos if i.baseline and curve and curve[0] in {p.name for p in i.params}] or infos
+    usual = (
+        [i for i in infos if i.file]
+        or [i for i in infos if i.baseline and curve and curve[0] in {p.name for p in i.params}]
+        or infos
+    )
     chosen = [info for info in infos if info.slug in slugs] if slugs is not None else usual[:1]
     declared = {p.name: p for info in chosen for p in info.params if p.kind != "text"}
     if name is None:
-        name = curve[0] if curve and curve[0] in declared else next((p.name for p in declared.values() if p.kind == "float"), DEFAULTS)
+        name = (
+            curve[0]
+            if curve and curve[0] in declared
+            else next((p.name for p in declared.values() if p.kind == "float"), DEFAULTS)
+        )
     p, text = declared.get(name), ""
     if p and curve and name == curve[0]:
         text = ",".join(f"{value:g}" for value in sorted(curve[1])[::2])  # where the curve has points too

@@ -1,4 +1,5 @@
-"""What *Run a sweep* does: checks what is asked, says how much it is, runs it step by step, and turns points into prompts and prompts into traces."""
+"""What *Run a sweep* does: checks what is checked, says how much it is, runs it step by step, and turns points into
+prompts and prompts into traces."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ log = logging.getLogger("decoding-explorer")
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequest:
     """A checked request."""
 
     model: str
@@ -53,9 +54,9 @@ class Asked:
 class Sweeper:
     """The handlers of the section. Everything can be called by anyone, so every value is checked again."""
 
-    def __init__(self, desk: Handlers) -> None:
-        self.desk, self.limits = desk, desk.limits
-        self._kept: Kept | None = Memory() if desk.limits.public else None
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers, self.limits = handlers, handlers.limits
+        self._kept: Kept | None = Memory() if handlers.limits.public else None
         self._pace = Pace()
 
     @property
@@ -68,25 +69,30 @@ class Sweeper:
 
     def kind(self, model: Any) -> str:
         """The kind of a listed model. Raises UserError."""
-        found = next((m.kind for m in self.desk.catalogue.models if m.name == model), None)
+        found = next((m.kind for m in self.handlers.catalogue.models if m.name == model), None)
         if found is None:
-            raise UserError(f"unknown model '{str(model)[:60]}'; choose one of {', '.join(m.name for m in self.desk.catalogue.models)}.")
+            raise UserError(
+                f"unknown model '{str(model)[:60]}'; choose one of "
+                f"{', '.join(m.name for m in self.handlers.catalogue.models)}."
+            )
         return str(found)
 
     def methods(self, model: str) -> list[MethodInfo]:
         """Those that the model can run."""
         return runnable(self.kind(model), model)
 
-    def read(self, values: Sequence[Any]) -> Asked:
+    def read(self, values: Sequence[Any]) -> SweepRequest:
         """The controls' values as a request. Raises UserError."""
         model, slugs, name, text, tasks, prompts, seed, seconds, runs, reuse = values
         kind = self.kind(model)
         if not isinstance(slugs, list) or not slugs:
             raise UserError("no method is chosen; choose at least one.")
         slugs = list(dict.fromkeys(map(str, slugs)))
-        swept = None if name == DEFAULTS else (str(name), values_of(parameter(slugs, str(name)), str(text or "")[:2000]))
+        swept = (
+            None if name == DEFAULTS else (str(name), values_of(parameter(slugs, str(name)), str(text or "")[:2000]))
+        )
         settings = quality.plan(kind, slugs, swept)
-        asked = Asked(
+        checked = SweepRequest(
             str(model),
             settings,
             check_tasks(tasks if isinstance(tasks, list) else []),
@@ -96,46 +102,61 @@ class Sweeper:
             int(_number(runs, "the most runs", 1, self.limits.sweep_runs)),
             bool(reuse),
         )
-        if asked.total > self.limits.sweep_runs:
-            raise UserError(f"this sweep has {asked.total:,} runs; at most {self.limits.sweep_runs:,} are taken here. Choose fewer values, tasks or prompts.")
-        return asked
+        if checked.total > self.limits.sweep_runs:
+            raise UserError(
+                f"this sweep has {checked.total:,} runs; at most {self.limits.sweep_runs:,} are taken here. Choose "
+                "fewer values, tasks or prompts."
+            )
+        return checked
 
     def planned(self, *values: Any) -> str:
         """The line that says how much it is before it starts."""
         try:
-            asked = self.read(values)
+            checked = self.read(values)
         except UserError as error:
             return say(str(error), "error")
         _ = self.kept
-        ways = f"{len(asked.settings)} settings × {len(asked.tasks)} task{'s' * (len(asked.tasks) > 1)} × {asked.prompts} prompts = {asked.total:,} runs"
-        return say(f"{ways} in all, control and curve included. {self._expected(asked)}")
+        ways = (
+            f"{len(checked.settings)} settings × {len(checked.tasks)} task{'s' * (len(checked.tasks) > 1)} × "
+            f"{checked.prompts} prompts = {checked.total:,} runs"
+        )
+        return say(f"{ways} in all, control and curve included. {self._expected(checked)}")
 
-    def _expected(self, asked: Asked) -> str:
-        found = self._pace.expect(asked.model, [one.method for one in asked.settings])
+    def _expected(self, checked: SweepRequest) -> str:
+        found = self._pace.expect(checked.model, [one.method for one in checked.settings])
         if found is None:
-            return f"No run of {asked.model} was timed here yet, so there is no estimate; it ends after {_time(asked.seconds)} at the latest."
-        seconds = found[0] * len(asked.tasks) * asked.prompts
-        return f"About {_time(seconds)}, estimated from {found[1]:,} timed runs of {asked.model} here; less where finished runs are reused."
+            return (
+                f"No run of {checked.model} was timed here yet, so there is no estimate; it ends after "
+                f"{_time(checked.seconds)} at the latest."
+            )
+        seconds = found[0] * len(checked.tasks) * checked.prompts
+        return (
+            f"About {_time(seconds)}, estimated from {found[1]:,} timed runs of {checked.model} here; less where "
+            "finished runs are reused."
+        )
 
     def run(self, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Run it: (status, figure by tokens per forward, figure by forwards, points, prompts). Yields before the model is touched."""
-        session = self.desk.sessions.of(request.session_hash)
+        """Run it: (status, figure by tokens per forward, figure by forwards, points, prompts). Yields before the model
+        is touched."""
+        session = self.handlers.sessions.of(request.session_hash)
         try:
-            asked = self.read(values)
+            checked = self.read(values)
         except UserError as error:
             yield say(str(error), "error"), *[gr.skip()] * 4
             return
         job, session.sweep = session.begin_sweep(), None
-        budget = workers.until(asked.seconds)
+        budget = workers.until(checked.seconds)
         try:
-            yield say(f"Starting {asked.total:,} runs; the first one loads the model."), *[gr.skip()] * 4
+            yield say(f"Starting {checked.total:,} runs; the first one loads the model."), *[gr.skip()] * 4
             with MODEL_LOCK:
-                model = engines.load_model(asked.model)
-            session.sweep = sweep = Sweep(model, asked.settings, asked.tasks, asked.prompts, asked.seed)
-            decode = partial(workers.in_turn, model, stopped=lambda: job.stop.is_set() or budget(), guard=lambda: MODEL_LOCK)
+                model = engines.load_model(checked.model)
+            session.sweep = sweep = Sweep(model, checked.settings, checked.tasks, checked.prompts, checked.seed)
+            decode = partial(
+                workers.in_turn, model, stopped=lambda: job.stop.is_set() or budget(), guard=lambda: MODEL_LOCK
+            )
             said = drawn = 0.0
-            for i, outcome in sweep.run(decode, self.kept, resume=asked.reuse, max_runs=asked.runs):
-                self._pace.note(asked.model, sweep.cells[i].method, outcome)
+            for i, outcome in sweep.run(decode, self.kept, resume=checked.reuse, max_runs=checked.runs):
+                self._pace.note(checked.model, sweep.cells[i].method, outcome)
                 now = time.monotonic()
                 if now - drawn > DRAW_EVERY:
                     drawn = said = now
@@ -148,21 +169,28 @@ class Sweeper:
         except UserError as error:
             yield say(str(error), "error"), *[gr.skip()] * 4
         except Exception:
-            log.exception("a sweep on '%s' failed", asked.model)
-            yield say("The sweep failed with an error of ours; the server's log has the details.", "error"), *[gr.skip()] * 4
+            log.exception("a sweep on '%s' failed", checked.model)
+            yield (
+                say("The sweep failed with an error of ours; the server's log has the details.", "error"),
+                *[gr.skip()] * 4,
+            )
         finally:
-            job.sealed.set()
+            job.finished.set()
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
         """Cancel: ends after the step under way; what is finished stays and is shown."""
-        session = self.desk.sessions.of(request.session_hash)
+        session = self.handlers.sessions.of(request.session_hash)
         job = session.sweeping
-        if job is None or job.sealed.is_set():
+        if job is None or job.finished.is_set():
             return say("No sweep is running."), *[gr.skip()] * 4
         job.stop.set()
-        if not job.sealed.wait(STOP_PATIENCE):
+        if not job.finished.wait(STOP_PATIENCE):
             return say("Cancelling: the step under way is not finished yet.", "error"), *[gr.skip()] * 4
-        return (_finished(session.sweep), *_shown(session.sweep), []) if session.sweep else (say("Cancelled before its first run.", "ok"), *[gr.skip()] * 4)
+        return (
+            (_finished(session.sweep), *_shown(session.sweep), [])
+            if session.sweep
+            else (say("Cancelled before its first run.", "ok"), *[gr.skip()] * 4)
+        )
 
     def prompts(self, event: gr.SelectData, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of the chosen row of the points."""
@@ -178,22 +206,25 @@ class Sweeper:
 
     def _prompts(self, row: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of a point, wrong ones first, and the line above them."""
-        sweep = self.desk.sessions.of(request.session_hash).sweep
+        sweep = self.handlers.sessions.of(request.session_hash).sweep
         try:
             setting = row_number(row, len(sweep.settings) if sweep else 0, "point of this sweep")
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         found = sweep.prompts_of(setting)
         wrong = sum(not sweep.outcomes[i].right for i in found)
-        return [_row(sweep, i) for i in found], f"**{_plain(sweep.settings[setting].label)}**: {wrong} of {len(found)} wrong. Choose a prompt to see it."
+        return [
+            _row(sweep, i) for i in found
+        ], f"**{_plain(sweep.settings[setting].label)}**: {wrong} of {len(found)} wrong. Choose a prompt to see it."
 
     def again(self, row: Any, _: Any, request: gr.Request) -> Replay:
         """The run of a chosen prompt. Raises UserError."""
-        sweep = self.desk.sessions.of(request.session_hash).sweep
+        sweep = self.handlers.sessions.of(request.session_hash).sweep
         number = row_number(row, sweep.total if sweep else 0, "run of this sweep")
         cell = sweep.cells[number]
         return Replay(
-            partial(cell.again, sweep.model), f"{sweep.settings[cell.setting].label}, {sweep.model.record.name}, seed {cell.seed}, “{cell.prompt[:60]}”"
+            partial(cell.again, sweep.model),
+            f"{sweep.settings[cell.setting].label}, {sweep.model.record.name}, seed {cell.seed}, “{cell.prompt[:60]}”",
         )
 
 
@@ -206,14 +237,20 @@ def _number(value: Any, what: str, low: float, high: float) -> float:
 def _progress(sweep: Sweep) -> str:
     left = sweep.seconds_left()
     again = f", {sweep.reused:,} of them from before" if sweep.reused else ""
-    return say(f"{len(sweep.outcomes):,} of {sweep.total:,} runs{again}; about {_time(left or 0)} left (from {sweep.fresh:,} runs timed now).")
+    return say(
+        f"{len(sweep.outcomes):,} of {sweep.total:,} runs{again}; about {_time(left or 0)} left (from {sweep.fresh:,} "
+        "runs timed now)."
+    )
 
 
 def _finished(sweep: Sweep) -> str:
     done = f"{sweep.fresh:,} runs made, {sweep.reused:,} reused"
     refused = " ".join(f"{label} did not run: {reason}" for label, reason in sweep.refused.items())
     if sweep.left:
-        text = f"Stopped with {sweep.left:,} of {sweep.total:,} runs left ({done}); points count the prompts that all settings have. Start again to go on."
+        text = (
+            f"Stopped with {sweep.left:,} of {sweep.total:,} runs left ({done}); points count the prompts that all "
+            "settings have. Start again to go on."
+        )
         return say(f"{text} {refused}".strip(), "ok")
     return say(f"Done: {done}. Choose a row to see its prompts. {refused}".strip(), "error" if refused else "ok")
 

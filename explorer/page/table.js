@@ -1,10 +1,12 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text or {text, sub, href,
-// mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after}. `fold`: behind a "Show". `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`: numbers of the columns that get a choice
-// (by `key` or text), and a search field. A number with a receipt asks the player to open it, with the facts of `runs[run]`.
-// Text only ever goes through textContent.
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text
+// or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after}. `fold`: behind a "Show".
+// `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`:
+// numbers of the columns that get a choice (by `key` or text), and a search field. A number with a receipt asks the
+// player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== null && value !== undefined) node.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== null && value !== undefined) node.setAttribute(name, value);
   node.append(...children);
   return node;
 };
@@ -13,18 +15,47 @@ const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== 
 const state = () => [0, 1, 2, 3].map(seen).join();
 let drawn = ""; // the state at the last drawing
 const cellOf = (cell, runs) => {
-  const { text = "", sub = "", href = null, mark = null, quiet = false, long = false, receipt = null, run = 0, fold = false, after = null } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
+  const {
+    text = "",
+    sub = "",
+    href = null,
+    mark = null,
+    quiet = false,
+    long = false,
+    receipt = null,
+    run = 0,
+    fold = false,
+    after = null,
+  } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   if (after !== null && !seen(after)) {
-    const button = make("button", { type: "button", class: "show", "data-after": after, title: "Or play the run to its end", "aria-label": `Show the result of player ${after + 1}` }, "Show");
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "show",
+        "data-after": after,
+        title: "Or play the run to its end",
+        "aria-label": `Show the result of player ${after + 1}`,
+      },
+      "Show",
+    );
     button.onclick = () => document.dispatchEvent(new CustomEvent("dx-show", { detail: after }));
     return [[button], {}];
   }
   if (fold) return [[make("details", {}, make("summary", {}, "Show"), text)], { "data-long": "" }];
   const shown = (MARKS[mark] ?? "") + text;
-  const inner = href && /^https:\/\//.test(href) ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown) : document.createTextNode(shown);
+  const inner =
+    href && /^https:\/\//.test(href)
+      ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown)
+      : document.createTextNode(shown);
   if (receipt) {
-    const button = make("button", { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" }, shown);
-    button.onclick = () => document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...runs[run] } }));
+    const button = make(
+      "button",
+      { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" },
+      shown,
+    );
+    button.onclick = () =>
+      document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...runs[run] } }));
     return [[button], {}];
   }
   const parts = sub ? [inner, make("small", {}, sub)] : [inner];
@@ -36,7 +67,12 @@ const filterBar = (columns, rows, filters, body) => {
   const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search the table" });
   const choices = filters.map((i) => {
     const keys = [...new Set(rows.map((row) => keyOf(row[i])))];
-    const box = make("select", { "aria-label": columns[i] }, make("option", { value: "" }, `${columns[i]}: all`), ...keys.map((key) => make("option", { value: key }, key)));
+    const box = make(
+      "select",
+      { "aria-label": columns[i] },
+      make("option", { value: "" }, `${columns[i]}: all`),
+      ...keys.map((key) => make("option", { value: key }, key)),
+    );
     return [i, box];
   });
   const left = make("output", { "aria-live": "polite" });
@@ -44,8 +80,12 @@ const filterBar = (columns, rows, filters, body) => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     rows.forEach((row, n) => {
-      const line = body.childNodes[n], text = line.textContent.toLowerCase();
-      line.hidden = !(words.every((word) => text.includes(word)) && choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value));
+      const line = body.childNodes[n],
+        text = line.textContent.toLowerCase();
+      line.hidden = !(
+        words.every((word) => text.includes(word)) &&
+        choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value)
+      );
       shown += !line.hidden;
     });
     left.textContent = `${shown} of ${rows.length}`;
@@ -57,29 +97,61 @@ const filterBar = (columns, rows, filters, body) => {
 const draw = () => {
   let data;
   drawn = state();
-  try { data = JSON.parse(props.value || "{}"); } catch { data = {}; }
+  try {
+    data = JSON.parse(props.value || "{}");
+  } catch {
+    data = {};
+  }
   const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [], runs = [] } = data;
   const root = element.querySelector(".facts");
   if (!rows.length) return root.replaceChildren(make("p", { class: "quiet" }, empty));
-  const head = columns.length ? make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))) : "";
-  const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
-    const [parts, attributes] = cellOf(cell, runs);
-    return i ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts) : make("th", { scope: "row", ...attributes }, ...parts);
-  }))));
-  root.replaceChildren(...(filters.length ? [filterBar(columns, rows, filters, body)] : []), make("table", {}, make("caption", {}, caption), head, body));
+  const head = columns.length
+    ? make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name))))
+    : "";
+  const body = make(
+    "tbody",
+    {},
+    ...rows.map((row) =>
+      make(
+        "tr",
+        {},
+        ...row.map((cell, i) => {
+          const [parts, attributes] = cellOf(cell, runs);
+          return i
+            ? make("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts)
+            : make("th", { scope: "row", ...attributes }, ...parts);
+        }),
+      ),
+    ),
+  );
+  root.replaceChildren(
+    ...(filters.length ? [filterBar(columns, rows, filters, body)] : []),
+    make("table", {}, make("caption", {}, caption), head, body),
+  );
   root.toggleAttribute("data-stack", stack);
   root.dataset.rows = rows.length;
 };
-/** A table that is wider than its place is scrolled by keyboard too: then, and only then, it takes the focus and has a name. */
+/** A table that is wider than its place is scrolled by keyboard too: then, and only then, it takes the focus and has a
+ * name. */
 const reachable = () => {
-  const root = element.querySelector(".facts"), wide = root.scrollWidth > root.clientWidth;
+  const root = element.querySelector(".facts"),
+    wide = root.scrollWidth > root.clientWidth;
   const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || "Table";
-  for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name.slice(0, 80)]]) wide ? root.setAttribute(key, value) : root.removeAttribute(key);
+  for (const [key, value] of [
+    ["tabindex", "0"],
+    ["role", "region"],
+    ["aria-label", name.slice(0, 80)],
+  ])
+    wide ? root.setAttribute(key, value) : root.removeAttribute(key);
 };
 draw();
-watch("value", () => { draw(); reachable(); });
+watch("value", () => {
+  draw();
+  reachable();
+});
 new ResizeObserver(reachable).observe(element.querySelector(".facts"));
-// A recorded run's cells wait until its player has been at its end, or a person asks: they are drawn again when that changes.
+// A recorded run's cells wait until its player has been at its end, or a person asks: they are drawn again when that
+// changes.
 document.addEventListener("dx-seen", () => {
   if (drawn === state() || !/"after":/.test(props.value ?? "")) return;
   const asked = element.contains(document.activeElement) && document.activeElement.closest("td");
@@ -87,5 +159,7 @@ document.addEventListener("dx-seen", () => {
   draw();
   reachable();
   const cell = at && element.querySelector("table")?.rows[at[0]]?.cells[at[1]];
-  if (cell) cell.tabIndex = -1, cell.focus({ preventScroll: true }); // the button that was pressed is gone
+  if (!cell) return;
+  cell.tabIndex = -1;
+  cell.focus({ preventScroll: true }); // the button that was pressed is gone
 });

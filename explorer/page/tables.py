@@ -1,4 +1,5 @@
-"""What the page's tables say, as JSON for `parts.table`: results, all numbers, methods, and how numbers are obtained."""
+"""What the page's tables say, as JSON for `parts.table`: results, all numbers, methods, and how numbers are
+obtained."""
 
 from __future__ import annotations
 
@@ -9,32 +10,53 @@ from typing import Any
 from engines import MethodInfo, Trace
 from explorer import papers
 from explorer.bench import quality
-from explorer.compare import Tie, certificate, control_of, pace
-from explorer.metrics import Metric, measure
+from explorer.figures.compare import Tie, certificate, control_of, pace
+from explorer.figures.definitions import DEFINITIONS
+from explorer.figures.metric import Metric
+from explorer.figures.metrics import measure
+from explorer.figures.receipts import facts, receipt
+from explorer.figures.verdict import judge
 from explorer.page.parts import fresh
-from explorer.receipts import facts, receipt
-from explorer.verdict import judge
 
-HEADLINE = ("tokens", "forwards", "tokens_fed", "tokens_per_forward", "model_seconds", "tokens_per_second")
+HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "model_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
 
 
 def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) -> str:
-    """One row per player: its output, the task's mark where the prompt is one of ours, the headline numbers, and how it stands against its control
-    where that is in a player too. ties: slot -> the logits at the place where a lossless run parts from its control."""
+    """One row per player: its output, the task's mark where the prompt is one of ours, the headline numbers, and how it
+    stands against its control where that is in a player too. ties: slot -> the logits at the place where a lossless run
+    parts from its control."""
     rows: list[list[Any]] = []
-    columns, controls = ["Player", "Output", "Task check"], {slot: control_of(trace, traces) for slot, trace in traces.items()}
+    columns, controls = (
+        ["Player", "Output", "Task check"],
+        {slot: control_of(trace, traces) for slot, trace in traces.items()},
+    )
     against = ["Against its control"] if any(controls.values()) else []
     for slot, trace in sorted(traces.items()):
         found = {metric.name: metric for metric in measure(trace)}
-        columns = ["Player", "Output", "Task check", *(f"{found[name].label} ({found[name].kind})" for name in HEADLINE), *against]
+        columns = [
+            "Player",
+            "Output",
+            "Task check",
+            *(f"{DEFINITIONS[name].label} ({DEFINITIONS[name].kind})" for name in HEADLINE),
+            *against,
+        ]
         output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
         last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name = f"{slot + 1} · {trace.header.title}"
-        told = [{**cell, "after": slot} for cell in (output, verdict(trace), *last)]  # a recorded run is played before its end is told
-        rows.append([{"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name, *told[:2], *figures, *told[2:]])
+        told = [
+            {**cell, "after": slot} for cell in (output, verdict(trace), *last)
+        ]  # a recorded run is played before its end is told
+        rows.append(
+            [
+                {"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name,
+                *told[:2],
+                *figures,
+                *told[2:],
+            ]
+        )
     runs = [facts(trace) for _, trace in sorted(traces.items())]
     caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
@@ -46,12 +68,13 @@ def _figure(metric: Metric | None, run: int) -> dict[str, Any] | str:
 
 
 def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, Any]:
-    """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these two runs)."""
+    """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these
+    two runs)."""
     if control is None:
         return {"text": "–", "quiet": True}
     said, mark, speed = [f"{control.header.title}:"], {}, pace(trace, control)
     if trace.header.lossless and trace.header.params.get("temperature", 0):
-        said.append("Above temperature 0 the law is the control's, not the text.")
+        said.append("Above temperature 0 the distribution is the control's, not the text.")
     elif trace.header.lossless:
         held = certificate(trace, control, tie)
         said.append(held.sentence)
@@ -69,7 +92,11 @@ def verdict(trace: Trace) -> dict[str, Any]:
         return {"text": "right", "mark": "right"}
     expected = "right would be, for example" if mark.many else "expected"
     where = f" (written in step {mark.step + 1})" if mark.step is not None else ""
-    return {"text": f"wrong from word {(mark.word or 0) + 1}{where}; {expected}: {mark.expected}", "mark": "wrong", "long": True}
+    return {
+        "text": f"wrong from word {(mark.word or 0) + 1}{where}; {expected}: {mark.expected}",
+        "mark": "wrong",
+        "long": True,
+    }
 
 
 def numbers(traces: Mapping[int, Trace]) -> str:
@@ -78,17 +105,37 @@ def numbers(traces: Mapping[int, Trace]) -> str:
     every: dict[str, Metric] = {}
     for found in by_slot.values():
         every |= {name: metric for name, metric in found.items() if name not in every}
-    columns = ["Number", *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot), "Obtained", "Formula", "Conditions"]
+    columns = [
+        "Number",
+        *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot),
+        "Obtained",
+        "Formula",
+        "Conditions",
+    ]
     rows = [
-        [metric.label, *(_figure(found.get(name), run) for run, found in enumerate(by_slot.values())), metric.kind, metric.formula, _conditions(name, by_slot)]
+        [
+            metric.label,
+            *(_figure(found.get(name), run) for run, found in enumerate(by_slot.values())),
+            metric.kind,
+            metric.formula,
+            _conditions(name, by_slot),
+        ]
         for name, metric in every.items()
     ]
     runs = [facts(trace) for _, trace in sorted(traces.items())]
-    return fresh(caption="All numbers of the traces in the players.", columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
+    return fresh(
+        caption="All numbers of the traces in the players.",
+        columns=columns,
+        rows=rows,
+        runs=runs,
+        empty="Nothing has been run or loaded yet.",
+    )
 
 
 def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[str, Any]:
-    said = dict.fromkeys(found[name].conditions for found in by_slot.values() if name in found and found[name].conditions)
+    said = dict.fromkeys(
+        found[name].conditions for found in by_slot.values() if name in found and found[name].conditions
+    )
     return {"text": "\n".join(said), "quiet": True}
 
 
@@ -104,20 +151,42 @@ def all_papers() -> str:
             {"text": MARKS[paper.state], "key": paper.state},
             paper.family,
             {"text": f"arXiv:{paper.arxiv}", "sub": str(paper.year), "href": paper.address},
-            {"text": paper.idea, "long": True},
-            {"text": ", ".join([*(info.title for info in paper.held()), *paper.tools]) or "–", "sub": paper.runs, "long": True},
+            {"text": paper.idea, "sub": papers.published(paper), "long": True},
+            {
+                "text": ", ".join([*(info.title for info in papers.methods_of(paper)), *paper.tools]) or "–",
+                "sub": paper.runs,
+                "long": True,
+            },
             {"text": _missing(paper), "long": True, "quiet": True},
         ]
         for paper in found
     ]
-    columns = ["Paper", "State", "Family", "Published", "Idea", "Runs here as, and on", "Missing, or simpler than the paper"]
-    caption = f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a new tab."
-    return fresh(caption=caption, columns=columns, rows=rows, empty="The list of papers is not installed.", stack=True, filters=[1, 2])
+    columns = [
+        "Paper",
+        "State",
+        "Family",
+        "Published",
+        "Idea",
+        "Runs here as, and on",
+        "Missing, or simpler than the paper",
+    ]
+    caption = (
+        f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a "
+        "new tab."
+    )
+    return fresh(
+        caption=caption,
+        columns=columns,
+        rows=rows,
+        empty="The list of papers is not installed.",
+        stack=True,
+        filters=[1, 2],
+    )
 
 
 def _missing(paper: papers.Paper) -> str:
     said = [f"Missing: {paper.missing}"] if paper.missing else []
-    simpler = paper.simplified()
+    simpler = papers.simplified(paper)
     return " ".join([*said, *([f"Simplified: {simpler}"] if simpler else [])])
 
 
@@ -136,7 +205,13 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
         for info in infos.values()
     ]
     columns = ["Method", "Family", "Paper", "Idea", "Needs", "Baseline", "Departs from the paper in"]
-    return fresh(caption="Methods that run here, the bases among them.", columns=columns, rows=rows, empty="No method could be loaded.", stack=True)
+    return fresh(
+        caption="Methods that run here, the bases among them.",
+        columns=columns,
+        rows=rows,
+        empty="No method could be loaded.",
+        stack=True,
+    )
 
 
 def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
@@ -147,9 +222,16 @@ def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
 
 
 def broken(found: list[Any], unread: Mapping[str, str]) -> str:
-    """Method files and gallery traces that do not load, with the reason; shown, never hidden."""
-    rows = [[one.module.rsplit(".", 1)[-1], one.reason] for one in found] + [[f"trace {name}", why] for name, why in unread.items()]
-    return fresh(caption="Not working in this installation.", columns=["File", "Reason"], rows=rows, empty="Every method file and every recorded trace loads.")
+    """Method files, papers and gallery traces that do not load, with the reason; shown, never hidden."""
+    rows = [[one.module.rsplit(".", 1)[-1], one.reason] for one in found]
+    rows += [[f"papers/{name}", why] for name, why in papers.faults().items()]
+    rows += [[f"trace {name}", why] for name, why in unread.items()]
+    return fresh(
+        caption="Not working in this installation.",
+        columns=["File", "Reason"],
+        rows=rows,
+        empty="Every method file, every paper and every recorded trace loads.",
+    )
 
 
 def models(found: tuple[Any, ...]) -> str:
@@ -165,8 +247,15 @@ def models(found: tuple[Any, ...]) -> str:
 def sweep(found: quality.Recorded) -> str:
     """A recorded sweep: one row per point, with what the model's own curve has at as many forwards."""
     lines = quality.rows(found.points)
-    about = f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts of each of {len(found.tasks)} tasks."
-    return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[[str(value) for value in line.values()] for line in lines])
+    about = (
+        f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts of "
+        f"each of {len(found.tasks)} tasks."
+    )
+    return fresh(
+        caption=f"Measured: {about}",
+        columns=list(lines[0]),
+        rows=[[str(value) for value in line.values()] for line in lines],
+    )
 
 
 def card(title: str, rows: list[list[Any]]) -> str:
@@ -177,4 +266,8 @@ def card(title: str, rows: list[list[Any]]) -> str:
 def paper_link(paper: str) -> str | None:
     """The address of an `arXiv:` reference."""
     number = paper.removeprefix("arXiv:")
-    return f"https://arxiv.org/abs/{number}" if paper.startswith("arXiv:") and number.replace(".", "").replace("v", "").isdigit() else None
+    return (
+        f"https://arxiv.org/abs/{number}"
+        if paper.startswith("arXiv:") and number.replace(".", "").replace("v", "").isdigit()
+        else None
+    )

@@ -69,9 +69,19 @@ def theme() -> gr.themes.Base:
         "table_row_focus": "raised",
         "table_text_color": "text",
     }
-    values = {name: light[token] for name, token in both.items()} | {f"{name}_dark": dark[token] for name, token in both.items()}
+    values = {name: light[token] for name, token in both.items()} | {
+        f"{name}_dark": dark[token] for name, token in both.items()
+    }
     known = set(gr.themes.Default().set.__code__.co_varnames)
-    base = gr.themes.Default(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=MONO, spacing_size="sm", text_size="md", radius_size="md")
+    base = gr.themes.Default(
+        primary_hue="blue",
+        neutral_hue="slate",
+        font=FONTS,
+        font_mono=MONO,
+        spacing_size="sm",
+        text_size="md",
+        radius_size="md",
+    )
     return base.set(color_accent=light["accent"], **{name: value for name, value in values.items() if name in known})
 
 
@@ -79,4 +89,6 @@ def css() -> str:
     """Page rules; the surface tokens as `--dx-<name>` in both modes in front of them."""
     light, dark = colours()["surface"]["light"], colours()["surface"]["dark"]
     declare = lambda tokens: ";".join(f"--dx-{name}:{value}" for name, value in tokens.items())  # noqa: E731
-    return f":root{{{declare(light)}}}.dark{{{declare(dark)}}}" + (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    return f":root{{{declare(light)}}}.dark{{{declare(dark)}}}" + (Path(__file__).parent / "page.css").read_text(
+        encoding="utf-8"
+    )

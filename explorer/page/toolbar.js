@@ -1,6 +1,8 @@
-// A button that folds the toolbar to its first line, so that the players stay in sight; folded from the start where the screen is narrow.
+// A button that folds the toolbar to its first line, so that the players stay in sight; folded from the start where the
+// screen is narrow.
 function foldable({ root }) {
-  const more = document.createElement("button"), narrow = matchMedia("(max-width: 700px)");
+  const more = document.createElement("button"),
+    narrow = matchMedia("(max-width: 700px)");
   const fold = (folded) => {
     root.toggleAttribute("data-folded", folded);
     more.setAttribute("aria-expanded", String(!folded));

@@ -1,8 +1,9 @@
-"""Where a run happens: here, or on ZeroGPU, where a decorated function gets a GPU in a process of its own while it runs.
+"""Where a run happens: here, or on ZeroGPU, where a decorated function gets a GPU in a process of its own while it
+runs.
 
-There only what the function yields comes back, pickled, so it yields plain steps and never writes anything down. Closing its generator stops it
-after the step under way. The package `spaces` is used where it is installed (a Gradio Space on ZeroGPU has it) and around the run alone.
-"""
+There only what the function yields comes back, pickled, so it yields plain steps and never writes anything down.
+Closing its generator stops it after the step under way. The package `spaces` is used where it is installed (a Gradio
+Space on ZeroGPU has it) and around the run alone."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from msgspec.structs import replace
 
 import engines
 from engines import Step, Trace, UserError
-from explorer.page.controls import Plan
+from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
 
 MARGIN = 15  # seconds that a GPU is asked for beyond the run's budget: the model has to be loaded there
 log = logging.getLogger("decoding-explorer")
 
-Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries of the token table, how the run stands
+Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries of the token table, the run's state
 
 
 @cache
@@ -53,7 +54,8 @@ def decorated(seconds: float) -> Callable[..., Iterator[Item]]:
 
 
 def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
-    """A whole run as plain data: its header, its steps, and how it stands after each; refusals and failures are items too."""
+    """A whole run as plain data: its header, its steps, and its state after each; refusals and failures are items
+    too."""
     try:
         run = _begin(plan, prompt, seed, limits)
     except UserError as error:
@@ -86,11 +88,14 @@ def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
 
 def _begin(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run:
     model = plan.model if limits.device == "cpu" else engines.load_model(plan.model, device=limits.device)
-    return engines.stream(plan.method, model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds)
+    return engines.stream(
+        plan.method, model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
+    )
 
 
 class Remote(Iterator[Step]):
-    """A run in another process, read like a run here: steps, `close`, `pieces`, `trace`. Raises UserError for what is refused."""
+    """A run in another process, read like a run here: steps, `close`, `pieces`, `trace`. Raises UserError for what is
+    refused."""
 
     def __init__(self, received: Any) -> None:
         self._items = received

@@ -1,4 +1,5 @@
-"""The static site: gallery, lessons, methods, sweeps and the player as plain files that open from a folder and from any web server.
+"""The static site: gallery, lessons, methods, sweeps and the player as plain files that open from a folder and from any
+web server.
 
 report = build(Path("site"))
 """
@@ -13,12 +14,15 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer import ASSETS, papers
-from explorer.export.html import bundle
-from explorer.site import learning, runs, sweeps
+from explorer.export.bundle import bundle, view_script, views_of
+from explorer.runs.gallery import Gallery, gallery
+from explorer.site import docs, learning, runs, sweeps
 from explorer.site.markup import Html, h, join, link, page
-from explorer.store import Gallery, gallery
 
-LEAD = "Every position of every step, what the model would rather have said, and what it cost: decoding methods of many papers, run for real and recorded."
+LEAD = (
+    "Every position of every step, what the model would rather have said, and what it cost: decoding methods of "
+    "many papers, run for real and recorded."
+)
 MARKER = ".decoding-explorer-site"  # lists what we wrote, so that a later build may replace it
 HERE = Path(__file__).resolve().parent
 
@@ -34,7 +38,8 @@ class Report:
 
 
 def build(out: Path, recorded: Gallery | None = None) -> Report:
-    """Write the site into a folder that is empty, new, or holds a site of ours. The same traces give the same bytes. Raises UserError otherwise."""
+    """Write the site into a folder that is empty, new, or holds a site of ours. The same traces give the same bytes.
+    Raises UserError otherwise."""
     old = _claim(out)
     shown = recorded or gallery()
     files = compose(shown)
@@ -57,9 +62,13 @@ def _claim(out: Path) -> set[str]:
     if marker.is_file():
         root = out.resolve()
         listed = marker.read_text(encoding="utf-8").split("\n")
-        return {name for name in listed if name and (out / name).resolve().is_relative_to(root) and (out / name).is_file()}
+        return {
+            name for name in listed if name and (out / name).resolve().is_relative_to(root) and (out / name).is_file()
+        }
     if out.exists() and any(out.iterdir()):
-        raise UserError(f"the folder '{out}' is not empty and was not written by this command; give another one, or empty it first.")
+        raise UserError(
+            f"the folder '{out}' is not empty and was not written by this command; give another one, or empty it first."
+        )
     if not out.parent.is_dir():
         raise UserError(f"there is no folder '{out.parent}' to make '{out.name}' in; make it first.")
     return set()
@@ -68,13 +77,26 @@ def _claim(out: Path) -> set[str]:
 def compose(recorded: Gallery) -> dict[str, str]:
     """Path -> text of every file of the site. Raises UserError where there is no run to show."""
     taken: set[str] = set()
-    shown = [runs.Run(card, recorded.get(card.id), runs.safe_name(card.id, taken)) for card in recorded.cards if _readable(recorded, card.id)]
+    shown = [
+        runs.Run(card, recorded.get(card.id), runs.safe_name(card.id, taken))
+        for card in recorded.cards
+        if _readable(recorded, card.id)
+    ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
     lessons = learning.told(shown)
     by_method = {lesson.method: learning.lesson_path(lesson) for lesson, _ in lessons}
-    files = {"index.html": index_page(shown, recorded), "gallery.html": runs.gallery_page(shown), "methods.html": learning.methods_page(shown)}
-    files |= {"lessons.html": learning.lessons_page(shown), "glossary.html": learning.glossary_page(), "numbers.html": learning.numbers_page(shown)}
+    files = {
+        "index.html": index_page(shown, recorded),
+        "gallery.html": runs.gallery_page(shown),
+        "methods.html": learning.methods_page(shown),
+    }
+    files |= {
+        "lessons.html": learning.lessons_page(shown),
+        "glossary.html": learning.glossary_page(),
+        "numbers.html": learning.numbers_page(shown),
+    }
+    files |= docs.pages()
     files["sweeps.html"], figures = sweeps.build()
     files |= figures | runs.pictures(shown)
     files |= {run.path: runs.run_page(run, by_method.get(run.card.method)) for run in shown}
@@ -82,7 +104,11 @@ def compose(recorded: Gallery) -> dict[str, str]:
     for i, (lesson, run) in enumerate(lessons):
         before, behind = (lessons[k][0] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
         files[learning.lesson_path(lesson)] = learning.lesson_page(lesson, run, before, behind)
-    files |= {run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n" for run in shown}
+    files |= {
+        run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n"
+        for run in shown
+    }
+    files |= {runs.view_path(file): view_script(file) for run in shown for file in run.views}
     return files | {"player.js": _player(), "site.css": _css(), "site.js": _own("site.js"), "mode.js": _own("mode.js")}
 
 
@@ -100,24 +126,52 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
     first = [run for run in shown if run.card.id in opening] or shown[:1]
     n = papers.counts()
     doors = (
-        ("gallery.html", "Gallery", f"{len(shown)} recorded runs, each with its player, its figure and all its numbers."),
-        ("lessons.html", "Lessons", f"{len(learning.told(shown))} methods, told one at a time on a recorded run, with stops and a question."),
-        ("methods.html", "Methods", f"{sum(n.values())} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} planned."),
-        ("sweeps.html", "Measured", "Quality against cost on held-out prompts, with the plain threshold behind every method."),
+        (
+            "gallery.html",
+            "Gallery",
+            f"{len(shown)} recorded runs, each with its player, its figure and all its numbers.",
+        ),
+        (
+            "lessons.html",
+            "Lessons",
+            f"{len(learning.told(shown))} methods, told one at a time on a recorded run, with stops and a question.",
+        ),
+        (
+            "methods.html",
+            "Methods",
+            f"{sum(n.values())} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} planned.",
+        ),
+        (
+            "sweeps.html",
+            "Measured",
+            "Quality against cost on held-out prompts, with the plain threshold behind every method.",
+        ),
         ("glossary.html", "Glossary", "The words of the field as they are used here."),
-        ("numbers.html", "About the numbers", "Measured, derived, modelled or published: how each number was obtained."),
+        (
+            "docs.html",
+            "Docs",
+            "Using the page, the command line and Python; what runs, what was measured, how it was trained.",
+        ),
+        (
+            "numbers.html",
+            "About the numbers",
+            "Measured, derived, modelled or published: how each number was obtained.",
+        ),
     )
     main = join(
         h("h1", {}, "Watch language models decode, step by step"),
-        h(
-            "p",
-            {"class": "lead"},
-            LEAD,
-        ),
+        h("p", {"class": "lead"}, LEAD),
         runs.stage(first, auto=True),
         h("p", {"class": "facts"}, _doing(first)),
         h("h2", {}, "Go on"),
-        h("ul", {"class": "cards"}, [h("li", {"class": "card"}, h("h3", {}, link(path, said)), h("p", {}, about)) for path, said, about in doors]),
+        h(
+            "ul",
+            {"class": "cards"},
+            [
+                h("li", {"class": "card"}, h("h3", {}, link(path, said)), h("p", {}, about))
+                for path, said, about in doors
+            ],
+        ),
     )
     return page(
         "Decoding Explorer",
@@ -129,7 +183,11 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
 
 
 def _doing(first: list[runs.Run]) -> Html:
-    return join("Above: ", *([("; " if i else ""), link(run.path, run.title), f", {runs.cost(run)}"] for i, run in enumerate(first)), ".")
+    return join(
+        "Above: ",
+        *([("; " if i else ""), link(run.path, run.title), f", {runs.cost(run)}"] for i, run in enumerate(first)),
+        ".",
+    )
 
 
 def _script(value: str) -> str:
@@ -138,8 +196,10 @@ def _script(value: str) -> str:
 
 
 def _player() -> str:
-    theme = json.dumps(json.loads((ASSETS / "theme.json").read_text(encoding="utf-8")), ensure_ascii=True, separators=(",", ":"))
-    return f"{bundle('player.js')}const dxTheme = {theme};\n"
+    theme = json.dumps(
+        json.loads((ASSETS / "theme.json").read_text(encoding="utf-8")), ensure_ascii=True, separators=(",", ":")
+    )
+    return f"{bundle(views_of(()))}const dxTheme = {theme};\n"
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import engines
 from explorer import papers
 from explorer.about import KEYS, NUMBERS
-from explorer.lessons import Lesson, Term, glossary, lessons
-from explorer.metrics import Metric, measure
-from explorer.site.markup import Html, h, join, link, page, prose, table
+from explorer.figures.metric import Metric
+from explorer.figures.metrics import measure
+from explorer.papers.lessons import Lesson, Term, glossary, lessons
+from explorer.site.markdown import prose
+from explorer.site.markup import Html, h, join, link, page, table
 from explorer.site.runs import Run, cost, scripts, stage
 
 MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
@@ -32,11 +34,20 @@ def lessons_page(runs: Sequence[Run]) -> str:
     for lesson, run in told(runs):
         families.setdefault(run.card.family, []).append((lesson, run))
     parts = [
-        [h("h2", {}, family.replace("_", " ").capitalize()), h("ul", {"class": "cards"}, [_card(*one) for one in found])] for family, found in families.items()
+        [
+            h("h2", {}, family.replace("_", " ").capitalize()),
+            h("ul", {"class": "cards"}, [_card(*one) for one in found]),
+        ]
+        for family, found in families.items()
     ]
     main = join(
         h("h1", {}, "Lessons"),
-        h("p", {"class": "lead"}, "One method at a time, told on a run that was recorded. Every number that a lesson names is checked against its run."),
+        h(
+            "p",
+            {"class": "lead"},
+            "One method at a time, told on a run that was recorded. Every number that a lesson names is checked "
+            "against its run.",
+        ),
         parts or h("p", {}, "No lesson belongs to the runs of this site."),
     )
     return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
@@ -74,7 +85,10 @@ def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson 
         h("h3", {}, "A question"), h("details", {}, h("summary", {}, lesson.question), h("p", {}, lesson.answer)),
         h("h3", {}, "Mind"), h("p", {}, lesson.caveat), h("ul", {"class": "terms"}, terms),
     )  # fmt: skip
-    pager = [link(f"{one.method}.html", said, " ", title_of(one)) if one else h("span", {}) for one, said in ((before, "←"), (behind, "→"))]
+    pager = [
+        link(f"{one.method}.html", said, " ", title_of(one)) if one else h("span", {})
+        for one, said in ((before, "←"), (behind, "→"))
+    ]
     main = join(
         h("p", {"class": "crumbs"}, link(root + "lessons.html", "Lessons"), " / ", run.card.title),
         h("h1", {}, run.card.title),
@@ -104,39 +118,76 @@ def methods_page(runs: Sequence[Run]) -> str:
             h("span", {"class": "state"}, MARKS[paper.state]),
             paper.family,
             [link(paper.address, f"arXiv:{paper.arxiv}"), h("small", {}, str(paper.year))],
-            h("div", {"class": "wide"}, paper.idea),
-            h("div", {"class": "wide"}, _seen(paper.methods, by_method), [h("small", {}, f"as commands: {', '.join(paper.tools)}")] if paper.tools else None),
+            h(
+                "div",
+                {"class": "wide"},
+                paper.idea,
+                h("small", {}, papers.published(paper)) if paper.published else None,
+            ),
+            h(
+                "div",
+                {"class": "wide"},
+                _seen(paper.methods, by_method),
+                [h("small", {}, f"as commands: {', '.join(paper.tools)}")] if paper.tools else None,
+            ),
             h(
                 "div",
                 {"class": "wide"},
                 f"Missing: {paper.missing} " if paper.missing else None,
-                f"Simplified: {paper.simplified()}" if paper.simplified() else None,
+                f"Simplified: {papers.simplified(paper)}" if papers.simplified(paper) else None,
             ),
         ]
         for paper in found.papers
     ]
-    bases = [[title, h("code", {}, slug), why, _seen([slug], by_method)] for slug, why in found.bases.items() if (title := _title(slug))]
+    bases = [
+        [title, h("code", {}, slug), why, _seen([slug], by_method)]
+        for base in found.bases
+        for slug, why in base.purposes.items()
+        if (title := _title(slug))
+    ]
+    main = join(
+        h("h1", {}, "Methods"),
+        h(
+            "p",
+            {"class": "lead"},
+            f"{len(found.papers)} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} are planned "
+            "and not in yet.",
+        ),
+        _filters(),
+        table(
+            ["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"],
+            rows,
+            id="papers",
+        ),
+        h("h2", {}, "Bases and controls"),
+        table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
+    )
+    return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
+
+
+def _filters() -> Html:
+    """The fields that narrow the table of papers; shown where scripts run."""
     states = h(
         "select",
         {"data-filter": "papers", "aria-label": "State"},
         h("option", {"value": ""}, "every state"),
         [h("option", {"value": mark}, said) for said, mark in MARKS.items()],
     )
-    main = join(
-        h("h1", {}, "Methods"),
-        h("p", {"class": "lead"}, f"{len(found.papers)} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} are planned and not in yet."),
+    return h(
+        "div",
+        {"class": "filters", "hidden": True},
         h(
-            "div",
-            {"class": "filters", "hidden": True},
-            h("input", {"data-filter": "papers", "type": "search", "placeholder": "Find a paper, a word, a family", "aria-label": "Find"}),
-            states,
-            h("output", {"id": "papers-count", "aria-live": "polite"}),
+            "input",
+            {
+                "data-filter": "papers",
+                "type": "search",
+                "placeholder": "Find a paper, a word, a family",
+                "aria-label": "Find",
+            },
         ),
-        table(["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"], rows, id="papers"),
-        h("h2", {}, "Bases and controls"),
-        table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
+        states,
+        h("output", {"id": "papers-count", "aria-live": "polite"}),
     )
-    return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
 
 
 def _title(slug: str) -> str:
@@ -161,14 +212,31 @@ def _seen(slugs: Sequence[str], by_method: Mapping[str, list[tuple[str, str]]]) 
 def glossary_page() -> str:
     """All terms."""
     known = {term.term for term in glossary()}
-    entries = [[h("dt", {"id": anchor(term.term)}, term.term), h("dd", {}, term.about, _see(term, known))] for term in glossary()]
-    main = join(h("h1", {}, "Glossary"), h("p", {"class": "lead"}, "The words of the field as they are used here."), h("dl", {}, entries))
+    entries = [
+        [h("dt", {"id": anchor(term.term)}, term.term), h("dd", {}, term.about, _see(term, known))]
+        for term in glossary()
+    ]
+    main = join(
+        h("h1", {}, "Glossary"),
+        h("p", {"class": "lead"}, "The words of the field as they are used here."),
+        h("dl", {}, entries),
+    )
     return page("Glossary", "The words of decoding, explained.", main, here="glossary.html")
 
 
 def _see(term: Term, known: set[str]) -> Html | None:
     links = [link(f"#{anchor(one)}", one) if one in known else join(one) for one in term.see]
-    return h("small", {"class": "muted"}, " See ", join(*(join(", ", one) if i else one for i, one in enumerate(links))), ".") if links else None
+    return (
+        h(
+            "small",
+            {"class": "muted"},
+            " See ",
+            join(*(join(", ", one) if i else one for i, one in enumerate(links))),
+            ".",
+        )
+        if links
+        else None
+    )
 
 
 def numbers_page(runs: Sequence[Run]) -> str:

@@ -1,4 +1,5 @@
-"""HTML from values: every text is escaped, only what was made by `h` is taken as it stands. And the frame of all pages."""
+"""HTML from values: every text is escaped, only what was made by `h` is taken as it stands. And the frame of all
+pages."""
 
 from __future__ import annotations
 
@@ -9,9 +10,16 @@ from collections.abc import Iterable
 from explorer.export.fonts import legible
 
 VOID = {"meta", "link", "img", "br", "input", "hr"}
-# `file:` lets the pages work from disk, where browsers differ on whether 'self' means the folder. A page from a web server cannot load it.
-POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' file: data:; base-uri 'none'; form-action 'none'"
-FOOT = "Recorded runs of real models, played in your browser. Times were measured when the runs were recorded; nothing is computed again or sent. Apache-2.0."
+# `file:` lets the pages work from disk, where browsers differ on whether 'self' means the folder. A page from a web
+# server cannot load it.
+POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' file: "
+    "data:; base-uri 'none'; form-action 'none'"
+)
+FOOT = (
+    "Recorded runs of real models, played in your browser. Times were measured when the runs were recorded; "
+    "nothing is computed again or sent. Apache-2.0."
+)
 PAGES = (
     ("index.html", "Start"),
     ("gallery.html", "Gallery"),
@@ -19,6 +27,7 @@ PAGES = (
     ("methods.html", "Methods"),
     ("sweeps.html", "Measured"),
     ("glossary.html", "Glossary"),
+    ("docs.html", "Docs"),
     ("numbers.html", "About the numbers"),
 )
 
@@ -33,12 +42,15 @@ Node = str | Html | Iterable["Node"] | None
 def h(tag: str, attributes: dict[str, str | bool | None] | None = None, *children: Node) -> Html:
     """An element. Attributes that are None or False are left out."""
     given = {name: value for name, value in (attributes or {}).items() if value not in (None, False)}
-    said = "".join(f" {name}" if value is True else f' {name}="{html.escape(shown(str(value)))}"' for name, value in given.items())
+    said = "".join(
+        f" {name}" if value is True else f' {name}="{html.escape(shown(str(value)))}"' for name, value in given.items()
+    )
     return Html(f"<{tag}{said}>" if tag in VOID else f"<{tag}{said}>{join(*children)}</{tag}>")
 
 
 def join(*children: Node) -> Html:
-    """Children one behind the other; texts are escaped, what is invisible or turns the reading direction is shown by its number."""
+    """Children one behind the other; texts are escaped, what is invisible or turns the reading direction is shown by
+    its number."""
     out = []
     for child in children:
         if child is None:
@@ -54,7 +66,11 @@ def join(*children: Node) -> Html:
 
 def shown(text: str) -> str:
     """A text whose control and direction characters can be seen; line breaks stay."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", lambda found: f"‹{ord(found[0]):X}›", text)
+    return re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]",
+        lambda found: f"‹{ord(found[0]):X}›",
+        text,
+    )
 
 
 def link(href: str, *children: Node, **more: str) -> Html:
@@ -65,35 +81,25 @@ def link(href: str, *children: Node, **more: str) -> Html:
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
     """A table whose first column is its rows' heads; on a phone it scrolls by itself."""
-    body = [h("tr", {}, [h("th", {"scope": "row"}, cell) if i == 0 else h("td", {}, cell) for i, cell in enumerate(row)]) for row in rows]
+    body = [
+        h("tr", {}, [h("th", {"scope": "row"}, cell) if i == 0 else h("td", {}, cell) for i, cell in enumerate(row)])
+        for row in rows
+    ]
     return h(
         "div",
         {"class": "scroll", "tabindex": "0"},
-        h("table", dict(attributes), h("thead", {}, h("tr", {}, [h("th", {"scope": "col"}, head) for head in heads])), h("tbody", {}, body)),
+        h(
+            "table",
+            dict(attributes),
+            h("thead", {}, h("tr", {}, [h("th", {"scope": "col"}, head) for head in heads])),
+            h("tbody", {}, body),
+        ),
     )
 
 
-def prose(text: str) -> Html:
-    """A little Markdown as HTML: ### heads, - lists, **bold**, *slanted*, paragraphs."""
-    out: list[Html] = []
-    for block in text.strip().split("\n\n"):
-        lines = block.splitlines()
-        if lines[0].startswith("### "):
-            out.append(h("h2", {}, lines.pop(0)[4:]))
-        if lines and lines[0].startswith("- "):
-            out.append(h("ul", {}, [h("li", {}, _inline(line[2:])) for line in lines]))
-        elif lines:
-            out.append(h("p", {}, _inline(" ".join(lines))))
-    return join(*out)
-
-
-def _inline(text: str) -> Html:
-    safe = html.escape(text)
-    return Html(re.sub(r"\*(.+?)\*", r"<em>\1</em>", re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe)))
-
-
 def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str] = ()) -> str:
-    """A whole page. here: its path inside the site. scripts: paths of what it plays, loaded in this order behind the player."""
+    """A whole page. here: its path inside the site. scripts: paths of what it plays, loaded in this order behind the
+    player."""
     root = "../" * here.count("/")
     nav = [link(root + path, said, **({"aria-current": "page"} if path == here else {})) for path, said in PAGES]
     loaded = [h("script", {"src": root + path}) for path in scripts]
@@ -119,11 +125,7 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
             h("button", {"type": "button", "id": "mode", "hidden": True}, "Light or dark"),
         ),
         h("main", {"id": "main"}, main),
-        h(
-            "footer",
-            {},
-            FOOT,
-        ),
+        h("footer", {}, FOOT),
         loaded,
         h("script", {"src": root + "site.js"}),
     )

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engines import Trace
 from explorer import papers
-from explorer.cli_trace import step_lines
+from explorer.export.bundle import views_of
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
 from explorer.export.playback import Playback
 from explorer.export.thumbs import thumbnail
-from explorer.metrics import measure
+from explorer.figures.calls import in_words, target_role
+from explorer.figures.metrics import measure
+from explorer.runs.gallery import Card
 from explorer.site.markup import Html, Node, h, join, link, page, table
-from explorer.store import Card
+from explorer.words import step_lines
 
 MOST_TOGETHER = 4
 LONGEST_FIGURE = 200  # steps; a longer run gets the curve
@@ -45,6 +48,17 @@ class Run:
         """Its trace as a script."""
         return f"data/{self.name}.js"
 
+    @cached_property
+    def views(self) -> tuple[str, ...]:
+        """The views that its player loads beside those of every run."""
+        always = views_of(())
+        return tuple(file for file in views_of([self.trace.to_json()]) if file not in always)
+
+
+def view_path(file: str) -> str:
+    """The script of a view."""
+    return f"views/{file}.js"
+
 
 def safe_name(name: str, taken: set[str]) -> str:
     """A file name of letters, digits and dashes that is not taken yet; it is then."""
@@ -62,25 +76,37 @@ def comparisons(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
     for run in runs:
         by_prompt.setdefault(run.card.prompt, []).append(run)
     taken: set[str] = set()
-    return [(safe_name(prompt, taken), group) for prompt, group in by_prompt.items() if len({run.card.method for run in group}) > 1]
+    return [
+        (safe_name(prompt, taken), group)
+        for prompt, group in by_prompt.items()
+        if len({run.card.method for run in group}) > 1
+    ]
 
 
 def stage(runs: Sequence[Run], auto: bool = False) -> Html:
     """The place of the players and their toolbar."""
     play = " ".join(run.name for run in runs)
-    inside = [h("div", {"class": "toolbar"}), h("div", {"class": "panels"}), h("noscript", {}, h("p", {"class": "watch"}, NO_SCRIPT))]
+    inside = [
+        h("div", {"class": "toolbar"}),
+        h("div", {"class": "panels"}),
+        h("noscript", {}, h("p", {"class": "watch"}, NO_SCRIPT)),
+    ]
     return h("section", {"class": "stage", "aria-label": "Player", "data-play": play, "data-auto": auto}, inside)
 
 
 def scripts(runs: Sequence[Run]) -> list[str]:
     """What a page with these players loads."""
-    return ["player.js", *(run.data for run in runs)]
+    needed = dict.fromkeys(view_path(file) for run in runs for file in run.views)
+    return ["player.js", *needed, *(run.data for run in runs)]
 
 
 def cost(run: Run) -> str:
     """The sums of a run in a line."""
     sums = run.trace.totals
-    return f"{sums.tokens:,} tokens in {sums.forwards:,} forwards, {sums.model_seconds + sums.method_seconds:.3f} s (measured)"
+    return (
+        f"{sums.tokens:,} tokens in {in_words(run.trace.steps, target_role(run.trace))}, "
+        f"{sums.model_seconds + sums.method_seconds:.3f} s (measured)"
+    )
 
 
 def card(run: Run, root: str = "") -> Html:
@@ -111,7 +137,12 @@ def gallery_page(runs: Sequence[Run]) -> str:
     ]
     main = join(
         h("h1", {}, "Gallery"),
-        h("p", {"class": "lead"}, "Recorded runs of real models. Each opens with a player; nothing is computed in your browser, what you see was measured."),
+        h(
+            "p",
+            {"class": "lead"},
+            "Recorded runs of real models. Each opens with a player; nothing is computed in your browser, what you "
+            "see was measured.",
+        ),
         [h("h2", {}, "Compare on one prompt"), h("ul", {"class": "cards"}, groups)] if groups else None,
         h("h2", {}, "Single runs"),
         h("ul", {"class": "cards"}, [card(run) for run in runs]),
@@ -149,18 +180,31 @@ def run_page(run: Run, lesson: str | None) -> str:
             "figure",
             {},
             h("img", {"src": f"{root}figures/{run.name}.svg", "alt": drawn.about, "loading": "lazy"}),
-            h("figcaption", {}, "Fit for a paper: ", link(f"{root}figures/{run.name}.svg", "open the SVG", download=f"{run.name}.svg"), "."),
+            h(
+                "figcaption",
+                {},
+                "Fit for a paper: ",
+                link(f"{root}figures/{run.name}.svg", "open the SVG", download=f"{run.name}.svg"),
+                ".",
+            ),
         ),
         written(run),
     )
-    return page(run.title, f"{header.title} on {run.card.prompt}: {cost(run)}", main, here=run.path, scripts=scripts([run]))
+    return page(
+        run.title, f"{header.title} on {run.card.prompt}: {cost(run)}", main, here=run.path, scripts=scripts([run])
+    )
 
 
 def written(run: Run) -> Html:
     """The run in words: prompt, output, numbers, steps."""
     header = run.trace.header
     numbers = [
-        [metric.label, metric.shown, metric.kind, [metric.formula, h("small", {}, metric.conditions) if metric.conditions else None]]
+        [
+            metric.label,
+            metric.shown,
+            metric.kind,
+            [metric.formula, h("small", {}, metric.conditions) if metric.conditions else None],
+        ]
         for metric in measure(run.trace)
     ]
     steps = [h("pre", {}, "\n".join(step_lines(run.trace, step))) for step in run.trace.steps]
@@ -182,7 +226,7 @@ def written(run: Run) -> Html:
 
 def paper_of(method: str) -> Node:
     """Links to the papers that a method stands for."""
-    found = [one for one in papers.read().papers if method in one.methods]
+    found = [one for one in papers.read().all() if method in one.methods and one.arxiv]
     return [[" · ", link(one.address, f"arXiv:{one.arxiv}")] for one in found]
 
 
@@ -190,7 +234,10 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
     """Runs on one prompt side by side, and their curves."""
     first, rest = list(group[:MOST_TOGETHER]), list(group[MOST_TOGETHER:])
     root = "../"
-    rows = [[link(root + run.path, run.title), run.card.title, " + ".join(run.card.models), run.card.text[:80], cost(run)] for run in group]
+    rows = [
+        [link(root + run.path, run.title), run.card.title, " + ".join(run.card.models), run.card.text[:80], cost(run)]
+        for run in group
+    ]
     main = join(
         h("p", {"class": "crumbs"}, link(root + "gallery.html", "Gallery"), " / comparison"),
         h("h1", {}, ", ".join(dict.fromkeys(run.card.title for run in first))),
@@ -199,20 +246,33 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
             "p",
             {"class": "watch"},
             h("b", {}, "Watch:"),
-            "one clock for all. On steps and forwards it counts work, on seconds it runs as measured; the shorter run ends earlier and waits.",
+            "one clock for all. On steps and forwards it counts work, on seconds it runs as measured; the shorter run "
+            "ends earlier and waits.",
         ),
         stage(first),
         h("h2", {}, "Tokens over cost"),
         h(
             "figure",
             {},
-            h("img", {"src": f"{root}figures/compare-{name}.svg", "alt": "Tokens against forward passes of these runs; the sums stand in the table below."}),
+            h(
+                "img",
+                {
+                    "src": f"{root}figures/compare-{name}.svg",
+                    "alt": "Tokens against calls of the target in these runs; the sums stand in the table below.",
+                },
+            ),
         ),
         table(["Run", "Method", "Model", "Output", "Cost"], rows),
-        h("p", {"class": "muted"}, f"The first {len(first)} play above; the others have pages of their own.") if rest else None,
+        h("p", {"class": "muted"}, f"The first {len(first)} play above; the others have pages of their own.")
+        if rest
+        else None,
     )
     return page(
-        f"Comparison on {group[0].card.prompt[:60]}", f"{len(group)} decoding runs on one prompt.", main, here=f"compare/{name}.html", scripts=scripts(first)
+        f"Comparison on {group[0].card.prompt[:60]}",
+        f"{len(group)} decoding runs on one prompt.",
+        main,
+        here=f"compare/{name}.html",
+        scripts=scripts(first),
     )
 
 
@@ -226,7 +286,9 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
     made = {}
     for run in runs:
         made[f"figures/{run.name}.svg"] = svg(figure_of(run))
-        made[f"thumbs/{run.name}.svg"] = svg(thumbnail(Playback(run.trace), 240, 82), background="").replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
+        made[f"thumbs/{run.name}.svg"] = svg(thumbnail(Playback(run.trace), 240, 82), background="").replace(
+            "<svg ", '<svg preserveAspectRatio="none" ', 1
+        )
     for name, group in comparisons(runs):
         made[f"figures/compare-{name}.svg"] = svg(layout([run.trace for run in group[:8]], view="curve"))
     return made

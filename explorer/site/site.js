@@ -1,8 +1,11 @@
 // Mounts the players of a page, its lesson's stops and its filters. Classic script: browsers refuse modules from disk.
 "use strict";
 (() => {
-  const root = document.documentElement, toggle = document.getElementById("mode");
-  const dark = () => root.classList.contains("dark") || (!root.classList.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
+  const root = document.documentElement,
+    toggle = document.getElementById("mode");
+  const dark = () =>
+    root.classList.contains("dark") ||
+    (!root.classList.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
   const label = () => toggle.setAttribute("aria-label", dark() ? "Change to light colours" : "Change to dark colours");
   toggle.hidden = false;
   toggle.textContent = "◐";
@@ -12,38 +15,51 @@
     root.classList.remove("light", "dark");
     root.classList.add(next);
     label();
-    try { localStorage.setItem("dx-mode", next); } catch { /* it holds for this page */ }
+    try {
+      localStorage.setItem("dx-mode", next);
+    } catch {
+      /* it holds for this page */
+    }
   });
 
   for (const stage of document.querySelectorAll("[data-play]")) {
-    const player = modules["player.js"], [bar, panels] = stage.children;
-    const toolbar = player.mountToolbar(bar, { theme: dxTheme });
+    const player = modules["player.js"],
+      [bar, panels] = stage.children;
+    const toolbar = modules["toolbar.js"].mountToolbar(bar, { theme: dxTheme });
     const handles = stage.dataset.play.split(" ").map((id, slot) => {
       const handle = player.mount(panels.appendChild(document.createElement("div")), { slot, theme: dxTheme });
       handle.load(dxTraces[id]);
       return handle;
     });
     window.handles = handles;
-    if (stage.hasAttribute("data-auto") && !matchMedia("(prefers-reduced-motion: reduce)").matches) toolbar.group.play();
+    if (stage.hasAttribute("data-auto") && !matchMedia("(prefers-reduced-motion: reduce)").matches)
+      toolbar.group.play();
     for (const stop of document.querySelectorAll("button[data-step]")) {
       stop.hidden = false;
       stop.addEventListener("click", () => {
         handles[0].seek(Number(stop.dataset.step));
-        for (const other of document.querySelectorAll("button[data-step]")) other.setAttribute("aria-pressed", String(other === stop));
+        for (const other of document.querySelectorAll("button[data-step]"))
+          other.setAttribute("aria-pressed", String(other === stop));
         const top = stage.getBoundingClientRect().top;
-        if (top < 0 || top > innerHeight / 2) stage.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+        if (top < 0 || top > innerHeight / 2)
+          stage.scrollIntoView({
+            block: "start",
+            behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+          });
       });
     }
   }
 
   for (const field of document.querySelectorAll("[data-filter]")) {
-    const rows = [...document.querySelectorAll(`#${field.dataset.filter} tbody tr`)], count = document.getElementById(`${field.dataset.filter}-count`);
+    const rows = [...document.querySelectorAll(`#${field.dataset.filter} tbody tr`)],
+      count = document.getElementById(`${field.dataset.filter}-count`);
     const inputs = document.querySelectorAll(`[data-filter="${field.dataset.filter}"]`);
     const apply = () => {
       const words = [...inputs].flatMap((one) => one.value.toLowerCase().split(/\s+/)).filter(Boolean);
       let n = 0;
       for (const row of rows) {
-        const text = row.textContent.toLowerCase(), kept = words.every((word) => text.includes(word));
+        const text = row.textContent.toLowerCase(),
+          kept = words.every((word) => text.includes(word));
         row.hidden = !kept;
         n += kept;
       }

@@ -1,28 +1,42 @@
-"""What was measured and recorded, as figures and tables: quality against forwards, lossless methods by class of prompt, parallel writing."""
+"""What was measured and recorded, as figures and tables: quality against forwards, lossless methods by class of prompt,
+parallel writing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from engines import parallelbench, wilson
 from explorer.about import SWEEPS
-from explorer.bench import classes, parallelbench, quality
+from explorer.bench import classes, quality
 from explorer.export.drawing import Drawing, svg
 from explorer.export.plot import Axes, Series, plot, plot_legend
-from explorer.site.markup import Html, h, join, page, prose, table
+from explorer.site.markdown import prose
+from explorer.site.markup import Html, h, join, page, table
 
 WIDTH, HEIGHT = 504.0, 270.0
 TICKS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
-SHOWN = ("copy", "sort", "remove any", "insert any", "replace any", "shuffle", "latin")  # tasks of the figure, from free to coupled
+SHOWN = (
+    "copy",
+    "sort",
+    "remove any",
+    "insert any",
+    "replace any",
+    "shuffle",
+    "latin",
+)  # tasks of the figure, from free to coupled
 MOST_AT_ONCE = 6.5  # tokens per forward in the figure; the table has all
 
 SPEED = """### What lossless drafting is worth, by class of prompt
-All methods here write the control's text (in float32). What differs is the time: a verifying forward of n rows costs more than one row, drafting costs too,
+All methods here write the control's text (in float32). What differs is the time: a verifying forward of n rows costs
+more than one row, drafting costs too,
 and both have to be earned by accepted tokens. Tokens per forward travel from machine to machine, speeds do not.
 """
 PARALLEL = """### What parallel writing costs where tokens depend on each other
-Tokens that are written in one forward are drawn independently. On the exact oracle, which knows all right answers of a task, whatever is lost is lost by that
-alone: positions in a random order, drawn from the true marginals, so many at a time. Copying loses nothing, shuffling nearly everything.
+Tokens that are written in one forward are drawn independently. On the exact oracle, which knows all right answers of a
+task, whatever is lost is lost by that
+alone: positions in a random order, drawn from the true marginals, so many at a time. Copying loses nothing, shuffling
+nearly everything.
 """
 
 
@@ -34,20 +48,40 @@ def _drawing(title: str, about: str, axes: Axes, series: Sequence[Series]) -> st
 
 
 def quality_figure(found: quality.Recorded) -> str:
-    """Share answered exactly against forwards over the control's: the swept line in grey, every method as a dot with its 95 % interval."""
+    """Share answered exactly against forwards over the control's: the swept line in grey, every method as a dot with
+    its 95 % interval."""
     base = next(p for p in found.points if p.control)
     curve = sorted((p for p in found.points if p.on_curve or p.control), key=lambda p: p.forwards)
     labels = tuple(", ".join(f"{v:g}" for v in p.params.values()) if p.on_curve else p.method for p in curve)
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
-    series = [Series(f"sweep of the plain {swept}", tuple((p.forwards / base.forwards, p.share) for p in curve), 0, labels=labels, quiet=True)]
+    series = [
+        Series(
+            f"sweep of the plain {swept}",
+            tuple((p.forwards / base.forwards, p.share) for p in curve),
+            0,
+            labels=labels,
+            quiet=True,
+        )
+    ]
     for i, p in enumerate(p for p in found.points if not (p.on_curve or p.control)):
-        bars = (quality.wilson(round(p.share * p.tried), p.tried),)
+        bars = (wilson(round(p.share * p.tried), p.tried),)
         series.append(Series(p.method, ((p.forwards / base.forwards, p.share),), i, joined="", bars=bars))
     places = [x for one in series for x, _ in one.points]
     left, right = 0.85 * min(places), 1.15 * max(places)
     ticks = tuple(t for t in TICKS if left <= t <= right)
-    axes = Axes("forwards, as a share of the control's (logarithmic)", "answered exactly", right, 1.0, left, log=True, places=ticks, percent=True)
-    return _drawing("Exact answers against forwards", f"{found.model.name}: every point stands in the table below.", axes, series)
+    axes = Axes(
+        "forwards, as a share of the control's (logarithmic)",
+        "answered exactly",
+        right,
+        1.0,
+        left,
+        log=True,
+        places=ticks,
+        percent=True,
+    )
+    return _drawing(
+        "Exact answers against forwards", f"{found.model.name}: every point stands in the table below.", axes, series
+    )
 
 
 def cost_figure(found: classes.Bench) -> str:
@@ -55,19 +89,34 @@ def cost_figure(found: classes.Bench) -> str:
     rows = sorted(found.row_seconds)
     series = [Series("measured", tuple((float(n), 1000 * found.row_seconds[n]) for n in rows), 0)]
     axes = Axes("rows of one forward", "milliseconds", float(rows[-1]), 1.1 * max(y for _, y in series[0].points))
-    return _drawing("One forward by its rows", "; ".join(f"{n} rows {1000 * found.row_seconds[n]:.1f} ms" for n in rows), axes, series)
+    return _drawing(
+        "One forward by its rows",
+        "; ".join(f"{n} rows {1000 * found.row_seconds[n]:.1f} ms" for n in rows),
+        axes,
+        series,
+    )
 
 
 def class_rows(found: classes.Bench) -> list[list[Any]]:
     """One row per method: its median speed, then its speed on every class."""
     labels = sorted(found.labels(), key=found.overall, reverse=True)
     speed = {(score.label, score.group): score.speed for score in found.scores}
-    return [[label, f"{found.overall(label):.2f}×", *(f"{speed[label, group]:.2f}×" for group in found.classes())] for label in labels]
+    return [
+        [label, f"{found.overall(label):.2f}×", *(f"{speed[label, group]:.2f}×" for group in found.classes())]
+        for label in labels
+    ]
 
 
 def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
     """The points of the figure: whole board, random order, drawn at temperature 1, by tokens per forward."""
-    found = [p for p in part.points if p.setting.order == parallelbench.VALUE_FREE and p.setting.sampled and p.setting.per_forward and p.setting.blocks == 1]
+    found = [
+        p
+        for p in part.points
+        if p.setting.order == parallelbench.VALUE_FREE
+        and p.setting.sampled
+        and p.setting.per_forward
+        and p.setting.blocks == 1
+    ]
     return sorted(found, key=lambda p: (SHOWN.index(p.task) if p.task in SHOWN else len(SHOWN), p.tokens_per_forward))
 
 
@@ -75,7 +124,9 @@ def parallel_figure(points: Sequence[parallelbench.Point]) -> str:
     """Share answered exactly against tokens per forward, a line per task."""
     series = []
     for i, task in enumerate(task for task in SHOWN if any(p.task == task for p in points)):
-        own = tuple((p.tokens_per_forward, p.share) for p in points if p.task == task and p.tokens_per_forward <= MOST_AT_ONCE)
+        own = tuple(
+            (p.tokens_per_forward, p.share) for p in points if p.task == task and p.tokens_per_forward <= MOST_AT_ONCE
+        )
         series.append(Series(task, own, i))
     right = max(x for one in series for x, _ in one.points)
     return _drawing(
@@ -95,14 +146,24 @@ def build() -> tuple[str, dict[str, str]]:
         figures[path] = quality_figure(found)
         lines = quality.rows(found.points)
         about = (
-            f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts of each of {len(found.tasks)} tasks. Measured."
+            f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts "
+            f"of each of {len(found.tasks)} tasks. Measured."
         )
-        parts.append(join(prose(SWEEPS), _figure(path, about), table(list(lines[0]), [[str(value) for value in line.values()] for line in lines])))
+        parts.append(
+            join(
+                prose(SWEEPS),
+                _figure(path, about),
+                table(list(lines[0]), [[str(value) for value in line.values()] for line in lines]),
+            )
+        )
     for number, one in enumerate(classes.recorded()):
         path = f"figures/rows-{number}.svg"
         figures[path] = cost_figure(one)
         models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in one.models)
-        about = f"{models}; tokens per second over {one.control}'s, medians; {one.max_new_tokens} new tokens; {one.machine}. Measured."
+        about = (
+            f"{models}; tokens per second over {one.control}'s, medians; {one.max_new_tokens} new tokens; "
+            f"{one.machine}. Measured."
+        )
         parts.append(
             join(
                 prose(SPEED),
@@ -111,19 +172,37 @@ def build() -> tuple[str, dict[str, str]]:
                 _figure(path, "Measured cost of a forward by its rows."),
             )
         )
-    for part in parallelbench.recorded():
+    for part in parallelbench.recorded(quality.PARALLELBENCH):
         points = parallel_points(part)
         if not points or points[0].bound is None:
             continue
         path = f"figures/parallel-{_plain(part.model.name)}.svg"
         figures[path] = parallel_figure(points)
         rows = [
-            [p.task, f"{p.tokens_per_forward:.2f}", f"{p.share:.1%}", "{:.0%} to {:.0%}".format(*p.interval), "–" if p.chance is None else f"{p.chance:.1%}"]
+            [
+                p.task,
+                f"{p.tokens_per_forward:.2f}",
+                f"{p.share:.1%}",
+                "{:.0%} to {:.0%}".format(*p.interval),
+                "–" if p.chance is None else f"{p.chance:.1%}",
+            ]
             for p in points
         ]
-        about = f"{part.model.name}, {part.prompts} prompts per task. Measured; the last column is derived from the sets that the runs committed."
-        parts.append(join(prose(PARALLEL), _figure(path, about), table(["Task", "Tokens per forward", "Exact", "95 % interval", "Derived chance"], rows)))
-    lead = "What ran, how often it was right and what it took. Sweeps are recorded with the program's own commands and can be made again on your machine."
+        about = (
+            f"{part.model.name}, {part.prompts} prompts per task. Measured; the last column is derived from the "
+            "sets that the runs committed."
+        )
+        parts.append(
+            join(
+                prose(PARALLEL),
+                _figure(path, about),
+                table(["Task", "Tokens per forward", "Exact", "95 % interval", "Derived chance"], rows),
+            )
+        )
+    lead = (
+        "What ran, how often it was right and what it took. Sweeps are recorded with the program's own commands "
+        "and can be made again on your machine."
+    )
     main = join(h("h1", {}, "Measured"), h("p", {"class": "lead"}, lead), parts or h("p", {}, "No sweep is installed."))
     return page("Measured", "Recorded sweeps of decoding methods.", main, here="sweeps.html"), figures
 

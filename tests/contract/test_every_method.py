@@ -1,4 +1,5 @@
-"""What every method must keep, whatever it does: run over the registry, so a method that breaks one of these cannot be listed."""
+"""What every method must keep, whatever it does: run over the registry, so a method that breaks one of these cannot be
+listed."""
 
 import itertools
 from functools import lru_cache
@@ -8,31 +9,43 @@ import msgspec
 import pytest
 
 import engines
+from engines.core.kinds import KINDS
 from engines.core.method import arguments
-from engines.core.reading import check_consistency
+from engines.core.trace import check_consistency
 from tests.engines.fakes import board
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
-MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m", "block": "tiny-blockdlm"}
+MODELS = {info.slug: KINDS[info.needs[info.role]].example for info in METHODS.values()}
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
 
 def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_steps=4096, **params):
-    model = engines.load_model(MODELS[METHODS[slug].kind], dtype="float32")
-    return engines.run(slug, model, prompt, params=params, seed=seed, detail=detail, edits=edits, max_steps=max_steps)
+    """A run on the kind's example, decoded once for all tests that ask for the same one; nothing may change it."""
+    asked = (
+        prompt if isinstance(prompt, str) else tuple(prompt),
+        seed,
+        detail,
+        max_steps,
+        tuple(sorted(params.items())),
+    )
+    return decoded(slug, *asked, tuple(edits)) if not edits else _decode(slug, *asked, edits)
 
 
-@lru_cache(maxsize=2)
-def original_of(slug):
-    """A run to fork, decoded once for the tests of a method that stand together."""
-    return decode(slug)
+def _decode(slug, prompt, seed, detail, max_steps, params, edits):
+    model, text = engines.load_model(MODELS[slug], dtype="float32"), prompt if isinstance(prompt, str) else list(prompt)
+    given = {"seed": seed, "detail": detail, "max_steps": max_steps, "edits": edits}
+    return engines.run(slug, model, text, params=dict(params), **given)
+
+
+decoded = lru_cache(maxsize=400)(_decode)
 
 
 def facts(trace):
-    """A trace without its times; of intervals that were measured, or scheduled from measured ones, only what was done stays."""
+    """A trace without its times; of intervals that were measured, or scheduled from measured ones, only what was done
+    stays."""
     untimed = {"model_seconds": 0.0, "method_seconds": 0.0}
     clocked = [[i.measured or i.label.startswith("scheduled") for i in s.lanes] for s in trace.steps]
     lanes = [
@@ -54,18 +67,24 @@ def test_the_trace_is_whole(slug):
     assert trace.end.reason == "complete"
     assert engines.Trace.from_json(trace.to_json()) == trace
     assert board(trace) == trace.output_ids
-    assert all(sum(s.forwards.values()) >= 1 and s.tokens_fed >= 1 for s in trace.steps)
+    assert all(sum(s.forwards.values()) >= 1 and s.tokens_fed >= 1 and sum(s.work.values()) >= 1 for s in trace.steps)
     assert trace.totals.tokens > 0 and trace.text
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_it_emits_what_it_declares(slug):
     info, trace = METHODS[slug], decode(slug)
-    filled = {group for s in trace.steps for group in (*info.emits, "tree", "choice", "routing", "branches", "media", "lanes") if getattr(s, group, None)}
+    filled = {
+        group
+        for s in trace.steps
+        for group in (*info.emits, "tree", "choice", "routing", "branches", "media", "lanes")
+        if getattr(s, group, None)
+    }
     assert filled == set(info.emits)
     lanes = {lane.name: lane.unit for s in trace.steps for lane in s.scores}
     assert all(info.lanes[name].unit == unit for name, unit in lanes.items())
-    assert set(trace.totals.forwards_by_role) <= set(info.needs)
+    played = {"draft"} if "layered" in info.needs.values() else set()  # by a part of the model itself
+    assert set(trace.totals.forwards_by_role) <= {*info.needs, *played}
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -88,7 +107,7 @@ def test_detail_changes_the_record_and_not_the_run(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_closing_stops_at_once_and_keeps_what_is_there(slug):
-    one = engines.stream(slug, engines.load_model(MODELS[METHODS[slug].kind], dtype="float32"), PROMPTS[0])
+    one = engines.stream(slug, engines.load_model(MODELS[slug], dtype="float32"), PROMPTS[0])
     first = next(one)
     one.close()
     assert list(one) == []
@@ -119,11 +138,25 @@ def test_every_parameter_has_an_effect(slug, name):
         values = TEXT_VALUES
     else:
         values = [
-            v for v in (p.low, p.high, (p.low + p.high) / 2, 12, 16, 24, 2) if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))
+            v
+            for v in (p.low, p.high, (p.low + p.high) / 2, 12, 16, 24, 2)
+            if p.low <= v <= p.high and v != p.default and (p.kind == "float" or v == int(v))
         ]
     values = [v for v in values if not (name == "max_new_tokens" and v > 400)]
-    modes = [{}, *({c.name: v} for c in METHODS[slug].params if c.kind == "choice" and c.name != name for v in c.choices if v != c.default)]
-    for mode, prompt, value in itertools.product(modes, PROMPTS, values):  # by itself first, then with another mode of the method
+    modes = [
+        {},
+        *(
+            {c.name: v}
+            for c in METHODS[slug].params
+            if c.kind == "choice" and c.name != name
+            for v in c.choices
+            if v != c.default
+        ),
+        *([{n: v for n, v in METHODS[slug].paths.items() if n != name}] if METHODS[slug].paths else []),
+    ]
+    for mode, prompt, value in itertools.product(
+        modes, PROMPTS, values
+    ):  # by itself first, then with another mode of the method
         try:
             if facts(decode(slug, prompt, **mode, **{name: value})) != facts(decode(slug, prompt, **mode)):
                 return
@@ -132,7 +165,9 @@ def test_every_parameter_has_an_effect(slug, name):
     pytest.fail(f"no tried value of {name} ({list(values)}) changed anything")
 
 
-@pytest.mark.parametrize(("slug", "name"), [(slug, p.name) for slug in SLUGS for p in METHODS[slug].params if p.neutral is not None])
+@pytest.mark.parametrize(
+    ("slug", "name"), [(slug, p.name) for slug in SLUGS for p in METHODS[slug].params if p.neutral is not None]
+)
 def test_a_neutral_parameter_gives_the_baseline(slug, name):
     info = METHODS[slug]
     p = next(p for p in info.params if p.name == name)
@@ -147,16 +182,19 @@ def test_lossless_means_equal_to_the_baseline(slug):
     for prompt in (*PROMPTS, "copy: Ada, Ada, Ada, Ada", "reverse: Tom"):
         assert (
             decode(slug, prompt).output_ids
-            == decode(METHODS[slug].baseline, prompt, max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"]).output_ids
+            == decode(
+                METHODS[slug].baseline, prompt, max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"]
+            ).output_ids
         )
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_run_can_be_forked_at_any_step(slug):
-    """Force another token at a place already written; the fork repeats the run up to the edit and goes on from the changed state."""
-    original = original_of(slug)
+    """Force another token at a place already written; the fork repeats the run up to the edit and goes on from the
+    changed state."""
+    original = decode(slug)
     at = len(original.header.prompt_ids)
-    forced = next(iter(engines.load_model(MODELS[METHODS[slug].kind], dtype="float32").tokenizer.encode_prompt("copy: Zoe")[3:4]))
+    forced = next(iter(engines.load_model(MODELS[slug], dtype="float32").tokenizer.encode_prompt("copy: Zoe")[3:4]))
     step = next(s.index for s in original.steps if s.commits and at in s.commits.positions)
     fork = decode(slug, edits=[(step, engines.Edit(force={at: forced}))])
     assert fork.steps[step].commits == original.steps[step].commits
@@ -168,10 +206,23 @@ def test_a_run_can_be_forked_at_any_step(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_forbidden_token_is_not_written(slug):
-    original = original_of(slug)
+    original = decode(slug)
     first, at = original.output_ids, len(original.header.prompt_ids)
-    place = 4 if METHODS[slug].kind == "masked" else max(4, len(original.steps[0].commits.tokens))  # a causal run takes nothing back
-    fork = decode(slug, edits=[(0, engines.Edit(forbid={at + place: [first[place]]}, **({"remask": [at + place]} if METHODS[slug].kind == "masked" else {})))])
+    place = (
+        4 if METHODS[slug].kind == "masked" else max(4, len(original.steps[0].commits.tokens))
+    )  # a causal run takes nothing back
+    fork = decode(
+        slug,
+        edits=[
+            (
+                0,
+                engines.Edit(
+                    forbid={at + place: [first[place]]},
+                    **({"remask": [at + place]} if METHODS[slug].kind == "masked" else {}),
+                ),
+            )
+        ],
+    )
     assert fork.output_ids[place] != first[place]
 
 
@@ -181,12 +232,15 @@ def written(steps):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_fork_goes_on_from_the_recorded_state(slug):
-    """At its middle step: a forced token stands, a forbidden one is not written there any more, a masked place opens again."""
-    original, masked = original_of(slug), METHODS[slug].kind != "causal"
+    """At its middle step: a forced token stands, a forbidden one is not written there any more, a masked place opens
+    again."""
+    original, masked = decode(slug), METHODS[slug].kind != "causal"
     middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
     before = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
     token = next(t for t in range(20, 60) if t not in original.output_ids)
-    place = next((i for i, t in enumerate(before) if t == original.header.mask_id), len(before)) if masked else len(before)
+    place = (
+        next((i for i, t in enumerate(before) if t == original.header.mask_id), len(before)) if masked else len(before)
+    )
 
     forced = engines.fork(original, middle, edit=engines.Edit(force={first + place: token}))
     assert written(forced.steps[:middle]) == written(original.steps[:middle]) and board(forced) == forced.output_ids
@@ -201,7 +255,9 @@ def test_a_fork_goes_on_from_the_recorded_state(slug):
     assert (first + place, banned) not in itertools.chain(*written(forbidden.steps[middle:]))
     if hide:
         hidden = forbidden.steps[middle].commits
-        assert (first, original.header.mask_id, "remasked") in list(zip(hidden.positions, hidden.tokens, hidden.causes, strict=True))
+        assert (first, original.header.mask_id, "remasked") in list(
+            zip(hidden.positions, hidden.tokens, hidden.causes, strict=True)
+        )
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -209,12 +265,19 @@ def test_a_method_takes_over_where_its_control_stopped(slug):
     """The board is kept, the prompt stays the prompt, and what follows is this method's."""
     info = METHODS[slug]
     control = next(s for s, i in METHODS.items() if i.kind == info.kind and i.baseline is None)
-    original = original_of(control)
+    original = decode(control)
     middle = len(original.steps) // 2
     fork = engines.fork(original, middle, method=slug)
     assert written(fork.steps[:middle]) == written(original.steps[:middle])
-    assert fork.end.reason == "complete" and board(fork) == fork.output_ids and fork.header.prompt_ids == original.header.prompt_ids
-    assert (fork.header.canvas, len(fork.output_ids) <= original.header.params["max_new_tokens"] or info.kind == "block") == (original.header.canvas, True)
+    assert (
+        fork.end.reason == "complete"
+        and board(fork) == fork.output_ids
+        and fork.header.prompt_ids == original.header.prompt_ids
+    )
+    assert (
+        fork.header.canvas,
+        len(fork.output_ids) <= original.header.params["max_new_tokens"] or info.kind == "block",
+    ) == (original.header.canvas, True)
     check_consistency(engines.Trace.from_json(fork.to_json()))
     assert facts(engines.fork(fork, len(fork.steps))) == facts(fork)
     done = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
@@ -245,6 +308,7 @@ def test_bad_input_is_refused_with_a_sentence(slug, given, sentence):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_model_of_the_wrong_kind_is_refused(slug):
-    wrong = MODELS["causal" if METHODS[slug].kind == "masked" else "masked"]
-    with pytest.raises(engines.UserError, match=f"needs a {METHODS[slug].kind} model.*choose one of"):
+    wrong = KINDS["causal" if METHODS[slug].kind == "masked" else "masked"].example
+    needed = METHODS[slug].needs[METHODS[slug].role]
+    with pytest.raises(engines.UserError, match=f"needs a {needed} model.*choose one of"):
         engines.run(slug, wrong, PROMPTS[0])

@@ -1,4 +1,5 @@
-"""The distribution: one list of dependencies in three files that agree, a command that exists, and a wheel that carries what the code reads."""
+"""The distribution: one list of dependencies in three files that agree, a command that exists, and a wheel that carries
+what the code reads."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def requirements(listed: list[str]) -> dict[str, str]:
 
 
 def everything_asked_for() -> dict[str, str]:
-    return requirements([*PROJECT["dependencies"], *(d for extra in PROJECT["optional-dependencies"].values() for d in extra)])
+    return requirements(
+        [*PROJECT["dependencies"], *(d for extra in PROJECT["optional-dependencies"].values() for d in extra)]
+    )
 
 
 def test_constraints_pin_every_direct_dependency_within_its_range():
@@ -49,7 +52,9 @@ def test_constraints_pin_every_direct_dependency_within_its_range():
     constraints = pins("constraints.txt")
     for name, allowed in everything_asked_for().items():
         assert name in constraints, f"constraints.txt lacks {name}"
-        assert packaging.SpecifierSet(allowed).contains(constraints[name]), f"{name}=={constraints[name]} is outside {allowed}"
+        assert packaging.SpecifierSet(allowed).contains(constraints[name]), (
+            f"{name}=={constraints[name]} is outside {allowed}"
+        )
 
 
 def test_constraints_pin_what_those_need():
@@ -67,7 +72,9 @@ def test_constraints_pin_what_those_need():
             continue
         for one in map(Requirement, wanted):
             if one.marker is None or one.marker.evaluate({"extra": ""}):
-                missing |= {f"{one.name} (for {name})"} - {f"{one.name} (for {name})" if normal(one.name) in constraints else ""}
+                missing |= {f"{one.name} (for {name})"} - {
+                    f"{one.name} (for {name})" if normal(one.name) in constraints else ""
+                }
     cuda = re.compile(r"(nvidia|cuda|triton)")  # torch from PyPI pins these itself
     assert not [m for m in missing if not cuda.match(m)]
 
@@ -95,17 +102,31 @@ def test_licence_is_complete():
 
 
 def test_a_wheel_carries_methods_page_and_assets(tmp_path: Path):
-    """Built from a copy (weights left out, they would only take time); each file that the code reads at run time must be inside."""
+    """Built from a copy (weights left out, they would only take time); each file that the code reads at run time must
+    be inside."""
     copy = tmp_path / "tree"
     for part in ("engines", "explorer", "assets"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors", "checkpoint.pt"))
+        shutil.copytree(
+            ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors", "checkpoint.pt")
+        )
     for part in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / part, copy / part)
     weights = copy / "assets" / "models" / "some-model" / "model.safetensors"
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
     built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            ".",
+            "--no-deps",
+            "--no-build-isolation",
+            "--quiet",
+            "-w",
+            str(tmp_path),
+        ],
         cwd=copy,
         capture_output=True,
         text=True,
@@ -113,6 +134,14 @@ def test_a_wheel_carries_methods_page_and_assets(tmp_path: Path):
     )
     assert built.returncode == 0, built.stderr[-2000:]
     inside = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
-    expected = {p.relative_to(copy).as_posix() for p in copy.rglob("*") if p.is_file() and p.relative_to(copy).parts[0] in ("engines", "explorer", "assets")}
+    expected = {
+        p.relative_to(copy).as_posix()
+        for p in copy.rglob("*")
+        if p.is_file() and p.relative_to(copy).parts[0] in ("engines", "explorer", "assets")
+    }
     assert not sorted(expected - inside)
-    assert not [name for name in inside if name.split("/")[0] not in ("engines", "explorer", "assets") and ".dist-info/" not in name]
+    assert not [
+        name
+        for name in inside
+        if name.split("/")[0] not in ("engines", "explorer", "assets") and ".dist-info/" not in name
+    ]

@@ -6,8 +6,8 @@ from functools import lru_cache
 import torch
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.core.models import Extended
+from engines.core.kinds import Extended
+from engines.core.trace import ModelRecord
 from engines.models.tokens import IdTokenizer
 
 ROWS = 4099  # contexts share this many rows of logits
@@ -64,11 +64,14 @@ class TokenCache:
 
 
 class TableCausal(Base):
-    """`memory`: how many last tokens the law depends on (None: all of them). `calls`: (tokens in the cache, tokens fed) of every forward."""
+    """`memory`: how many last tokens the distribution depends on (None: all of them). `calls`: (tokens in the cache,
+    tokens fed) of every forward."""
 
     num_layers = 1
 
-    def __init__(self, vocab_size=8, seed=0, memory=2, eos_ids=(), max_positions=4096, name="table", parameters=10, **table):
+    def __init__(
+        self, vocab_size=8, seed=0, memory=2, eos_ids=(), max_positions=4096, name="table", parameters=10, **table
+    ):
         super().__init__("causal", vocab_size, eos_ids, max_positions, name, parameters, {})
         self.table, self.memory, self.calls = Table(vocab_size, seed, **table), memory, []
 
@@ -97,7 +100,7 @@ class TableCausal(Base):
 
 
 class TableMasked(Base):
-    """The law of a position depends on it and on its neighbours within `reach`; the last id is the mask."""
+    """The distribution of a position depends on it and on its neighbours within `reach`; the last id is the mask."""
 
     def __init__(self, vocab_size=12, seed=0, reach=2, eos_ids=(), max_positions=256, **table):
         self.mask_id = vocab_size - 1
@@ -114,7 +117,8 @@ class TableMasked(Base):
 
 
 class Remembering(TableMasked):
-    """Feeds parts of a board. `fed`: the ranges; with `shift` the first row of a part is worthless, and certain of token 0."""
+    """Feeds parts of a board. `fed`: the ranges; with `shift` the first row of a part is worthless, and certain of
+    token 0."""
 
     def __init__(self, shift=False, **table):
         super().__init__(**table)
@@ -164,12 +168,16 @@ def lane(step, name):
     return {found.start + i: float(v) for i, v in enumerate(values) if v == v}
 
 
-def chi_square_p(counts, law):
-    """p-value of observed counts against a law. Cells that cannot occur must be empty; rare ones are taken together."""
-    counts, law = torch.as_tensor(counts, dtype=torch.float64), torch.as_tensor(law, dtype=torch.float64)
-    if counts[law <= 0].sum() > 0:
+def chi_square_p(counts, distribution):
+    """p-value of observed counts against a distribution. Cells that cannot occur must be empty; rare ones are taken
+    together."""
+    counts, distribution = (
+        torch.as_tensor(counts, dtype=torch.float64),
+        torch.as_tensor(distribution, dtype=torch.float64),
+    )
+    if counts[distribution <= 0].sum() > 0:
         return 0.0
-    expected = law / law.sum() * counts.sum()
+    expected = distribution / distribution.sum() * counts.sum()
     often = expected >= 5
     counts, expected = (torch.cat([x[often], x[~often].sum()[None]]) for x in (counts, expected))
     if expected[-1] < 5:  # too little even together

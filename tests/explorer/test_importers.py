@@ -1,4 +1,5 @@
-"""Records of other programs: what is in them arrives, what is not is said to be missing, and a wrong one is a sentence."""
+"""Records of other programs: what is in them arrives, what is not is said to be missing, and a wrong one is a
+sentence."""
 
 from __future__ import annotations
 
@@ -12,13 +13,24 @@ from engines import Trace, TraceError, UserError
 from explorer.cli import main
 from explorer.export.events import events_csv
 from explorer.export.python import lines
+from explorer.figures.curves import confidence_by_step, growth
+from explorer.figures.metrics import measure
 from explorer.importers import IMPORTERS, import_trace
-from explorer.metrics import confidence_by_step, growth, measure
-from explorer.store import read_pasted
+from explorer.runs.gallery import read_pasted
 
 RECORDS = Path(__file__).parent / "records"
 FILES = {path.name: path.read_text("utf-8") for path in sorted(RECORDS.iterdir()) if path.name != "README.md"}
-NEVER = ("forwards", "tokens_per_forward", "model_seconds", "method_seconds", "tokens_per_second", "tokens_fed", "wall_seconds", "warmup_seconds")
+NEVER = (
+    "target_calls",
+    "tokens_per_call",
+    "work",
+    "model_seconds",
+    "method_seconds",
+    "tokens_per_second",
+    "tokens_fed",
+    "wall_seconds",
+    "warmup_seconds",
+)
 
 
 def words(trace: Trace) -> list[list[str]]:
@@ -48,8 +60,15 @@ def test_every_record_is_recognised_and_what_it_lacks_is_said(name):
 def test_vllm_steps_become_drafts_with_their_tokens():
     trace = import_trace(FILES["vllm-detailed.json"])
     assert words(trace) == [["The", " sky", " is", " blue"], [" because"], [" of", " it", "."]]
-    assert [step.commits.causes for step in trace.steps] == [["sampled", "accepted", "accepted", "bonus"], ["bonus"], ["accepted", "accepted", "bonus"]]
-    assert [step.tree.why for step in trace.steps][:2] == [["root", "accepted", "accepted", "mismatch"], ["root", "mismatch"]]
+    assert [step.commits.causes for step in trace.steps] == [
+        ["sampled", "accepted", "accepted", "bonus"],
+        ["bonus"],
+        ["accepted", "accepted", "bonus"],
+    ]
+    assert [step.tree.why for step in trace.steps][:2] == [
+        ["root", "accepted", "accepted", "mismatch"],
+        ["root", "mismatch"],
+    ]
     assert [(step.facts["drafted"], step.facts["accepted"]) for step in trace.steps] == [(3, 2), (1, 0), (3, 2)]
     found = {metric.name: metric for metric in measure(trace)}
     told = json.loads(FILES["vllm-detailed.json"])["metrics"]["speculative_decoding"]
@@ -66,7 +85,9 @@ def test_vllm_tokens_are_not_spread_over_steps_that_do_not_add_up():
     del body["choices"][0]["logprobs"]
     trace = import_trace(json.dumps(body))
     assert [len(one) for one in words(trace)] == [0, 0, 9] and set(words(trace)[2]) == {"‹not recorded›"}
-    assert "does not say which step" in trace.steps[-1].note and {"token_ids", "token_texts"} <= set(trace.header.missing)
+    assert "does not say which step" in trace.steps[-1].note and {"token_ids", "token_texts"} <= set(
+        trace.header.missing
+    )
     assert [step.tree.why.count("accepted") for step in trace.steps] == [2, 0, 2]
 
 
@@ -84,7 +105,10 @@ def test_vllm_metrics_alone_have_no_token_count():
         ({"num_draft_tokens": 8}, "do not add up"),
         ({"num_spec_steps": -1}, "cannot be read"),
         ({"num_spec_steps": "many"}, "cannot be read"),
-        ({"per_step_drafted": [10**9, 10**9, 10**9], "num_draft_tokens": 3 * 10**9}, "speculative_decoding|do not add up"),
+        (
+            {"per_step_drafted": [10**9, 10**9, 10**9], "num_draft_tokens": 3 * 10**9},
+            "speculative_decoding|do not add up",
+        ),
     ],
 )
 def test_vllm_records_that_contradict_themselves_are_refused(change, sentence):
@@ -111,10 +135,24 @@ def test_sglang_statistics_with_tokens_and_probabilities():
 
 
 def test_sglang_reads_earlier_names_chats_and_lists_of_one():
-    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1, "spec_draft_token_num": 6, "spec_accept_histogram": [1, 1]}
+    meta = {
+        "completion_tokens": 3,
+        "spec_verify_ct": 2,
+        "spec_accept_token_num": 1,
+        "spec_draft_token_num": 6,
+        "spec_accept_histogram": [1, 1],
+    }
     trace = import_trace(json.dumps([{"text": "abc", "meta_info": meta}]))
-    assert trace.steps[0].facts["accepted drafts"] == 1 and shown(trace)["tokens"] == "3" and "token_texts" in trace.header.missing
-    chat = {"model": "m", "choices": [{"message": {"content": "hi"}, "meta_info": {"spec_verify_ct": 1}}], "usage": {"completion_tokens": 2}}
+    assert (
+        trace.steps[0].facts["accepted drafts"] == 1
+        and shown(trace)["tokens"] == "3"
+        and "token_texts" in trace.header.missing
+    )
+    chat = {
+        "model": "m",
+        "choices": [{"message": {"content": "hi"}, "meta_info": {"spec_verify_ct": 1}}],
+        "usage": {"completion_tokens": 2},
+    }
     assert import_trace(json.dumps(chat)).text == "hi"
     with pytest.raises(TraceError, match="2 responses; import them one by one"):
         import_trace(json.dumps([{"meta_info": meta}] * 2))
@@ -125,7 +163,12 @@ def test_sglang_reads_earlier_names_chats_and_lists_of_one():
 def test_diffusers_frames_are_fills_changes_and_remasks():
     trace = import_trace(FILES["diffusers-llada2.json"])
     assert words(trace) == [[" was"], ["That"], ["[MASK]", "!"], ["It", " is", " blue"]]
-    assert [step.commits.causes for step in trace.steps] == [["filled"], ["filled"], ["remasked", "filled"], ["changed", "filled", "filled"]]
+    assert [step.commits.causes for step in trace.steps] == [
+        ["filled"],
+        ["filled"],
+        ["remasked", "filled"],
+        ["changed", "filled", "filled"],
+    ]
     assert trace.text == "It is blue!" and trace.header.canvas == 4 and trace.header.prompt == "Why is the sky blue?"
     assert trace.header.params == {"gen_length": 4, "block_length": 2} and shown(trace)["tokens"] == "not recorded"
 
@@ -166,10 +209,10 @@ def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
         out = tmp_path / f"{name}.json"
         assert main(["import", str(RECORDS / name), "--json", str(out)]) == 0
         assert Trace.from_json(out.read_bytes()) == import_trace(FILES[name])
-        assert "not recorded: forwards, tokens fed, model seconds" in capsys.readouterr().err
+        assert "not recorded: forwards, tokens fed, work, model seconds" in capsys.readouterr().err
         assert main(["replay", str(out)]) == 0
         said = capsys.readouterr().out
-        assert "forward passes not recorded" in said and " 0 forward" not in said and "0.0 ms" not in said
+        assert "model calls not recorded" in said and " 0 model calls" not in said and "0.0 ms" not in said
         assert main(["replay", "--rerun", str(out)]) == 2 and "imported from" in capsys.readouterr().err
     assert main(["import", str(RECORDS / "sglang.json"), "--format", "vllm", "--json", "-"]) == 2
     assert "not a record of the format vllm" in capsys.readouterr().err

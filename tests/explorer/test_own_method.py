@@ -1,4 +1,5 @@
-"""A method of one's own on the command line: the printed template, run as it stands, and the refusal on a public host."""
+"""A method of one's own on the command line: the printed template, run as it stands, and the refusal on a public
+host."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import pytest
 
 import engines
 from explorer import cli
-from explorer.verdict import judge
+from explorer.figures.verdict import judge
 
 pytestmark = pytest.mark.usefixtures("registry_unchanged")
 
@@ -39,7 +40,23 @@ def test_the_printed_template_runs(template, kind, tmp_path, capsys):
 
 def test_it_stands_beside_others(template, capsys):
     path = template()
-    assert cli.main(["compare", "--method-file", str(path), "--method", "my-masked", "--method", "threshold", "--prompt", "sort: Mia, Leo, Ada", "--json"]) == 0
+    assert (
+        cli.main(
+            [
+                "compare",
+                "--method-file",
+                str(path),
+                "--method",
+                "my-masked",
+                "--method",
+                "threshold",
+                "--prompt",
+                "sort: Mia, Leo, Ada",
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert [row["text"] for row in json.loads(capsys.readouterr().out)] == ["Ada Leo Mia"] * 2
 
 
@@ -51,7 +68,10 @@ def test_what_is_missing_is_said(template, tmp_path, capsys):
     path = template()
     path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmin_(-1)"))
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia"]) == 2
-    assert "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err) and "my_masked.py, line 28" in said
+    assert (
+        "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err)
+        and "my_masked.py, line 28" in said
+    )
 
 
 def test_a_public_host_refuses_before_it_runs_anything(tmp_path, monkeypatch, capsys):
@@ -109,6 +129,10 @@ def test_without_commits_the_step_is_unknown():
 
 def test_the_readme_shows_the_template():
     text = (cli.ASSETS.parent / "README.md").read_text("utf-8")
-    shown = text.split("heart of the template for masked models:")[1].split("```python\n")[1].split("```")[0].splitlines()
+    shown = (
+        text.split("heart of the template for masked models:")[1].split("```python\n")[1].split("```")[0].splitlines()
+    )
     lines = (cli.TEMPLATES / "masked.py").read_text().splitlines()
-    assert [line for line in shown if line not in lines] == [next(line for line in shown if "yield run.step(" in line)]  # shortened
+    assert [line for line in shown if line not in lines] == [
+        next(line for line in shown if "yield run.step(" in line)
+    ]  # shortened

@@ -15,10 +15,12 @@ import engines
 import explorer
 from engines import Edit, Trace, UserError
 from explorer.cli import main
-from explorer.cli_trace import first_difference
+from explorer.cli.trace import first_difference
 from explorer.export.events import events_csv
-from explorer.store import gallery
+from explorer.runs.gallery import gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
+
+pytestmark = pytest.mark.slow
 
 
 def run(kind: str, slug: str | None = None, **options) -> Trace:
@@ -40,7 +42,9 @@ def test_a_trace_plays_itself_in_a_notebook(browser, both):
     asked, wrong = [], []
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("about:", "data:")) else None)
     page.on("pageerror", lambda e: wrong.append(str(e)))
-    page.set_content(f"<!doctype html><body>{both[0]._repr_html_()}{explorer.show(both, height=500)._repr_html_()}</body>")
+    page.set_content(
+        f"<!doctype html><body>{both[0]._repr_html_()}{explorer.show(both, height=500)._repr_html_()}</body>"
+    )
     frames = page.locator("iframe")
     expect(frames).to_have_count(2)
     assert frames.nth(1).get_attribute("sandbox") == "allow-scripts"
@@ -73,7 +77,10 @@ def test_a_page_that_is_too_large_for_a_cell_says_so(both):
 
 
 def test_the_look_is_there_in_whatever_order_the_packages_come():
-    code = "import engines, explorer, sys; assert engines.Trace._repr_html_; assert 'torch' not in sys.modules and 'gradio' not in sys.modules"
+    code = (
+        "import engines, explorer, sys; assert engines.Trace._repr_html_; assert 'torch' not in sys.modules and "
+        "'gradio' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -88,13 +95,19 @@ def test_the_lines_make_the_same_run(case):
         options["max_steps"] = 3
     if case == "light":
         options["detail"] = "light"
-    trace = run("causal", drafting(), **options) if case == "drafts" else run("causal" if case == "causal" else "masked", **options)
+    trace = (
+        run("causal", drafting(), **options)
+        if case == "drafts"
+        else run("causal" if case == "causal" else "masked", **options)
+    )
     for ids in (False, True):
         room: dict = {}
         exec(explorer.lines(trace, ids=ids), room)
         assert first_difference(trace, room["trace"]) is None
         assert room["trace"].header.params == trace.header.params and room["trace"].header.seed == 5
-        assert [(one.after_step, one.edit) for one in room["trace"].header.edits] == [(one.after_step, one.edit) for one in trace.header.edits]
+        assert [(one.after_step, one.edit) for one in room["trace"].header.edits] == [
+            (one.after_step, one.edit) for one in trace.header.edits
+        ]
 
 
 @pytest.mark.parametrize("given", [{"dtype": "bfloat16"}, {"dtype": "float64", "shift": False, "mask_id": 2}])
@@ -102,9 +115,13 @@ def test_the_lines_load_the_model_as_it_was_loaded(given, tmp_path, capsys):
     name = first_model("masked")
     own = engines.load_model(name)
     given = {**given, "mask_id": own.mask_id} if "mask_id" in given else given
-    trace = engines.run(methods_of("masked")[0], engines.load_model(name, **given), PROMPT, params={"max_new_tokens": 16})
+    trace = engines.run(
+        methods_of("masked")[0], engines.load_model(name, **given), PROMPT, params={"max_new_tokens": 16}
+    )
     record = trace.header.models[0]
-    assert record.dtype == given["dtype"] and record.options == {key: value for key, value in given.items() if key != "dtype"}
+    assert record.dtype == given["dtype"] and record.options == {
+        key: value for key, value in given.items() if key != "dtype"
+    }
     text = explorer.lines(trace)
     assert all(f"{key}={value!r}" in text for key, value in given.items())
     room: dict = {}
@@ -170,16 +187,27 @@ def test_events_hold_every_token_that_was_written_with_the_cost_so_far(both):
     for number, trace in enumerate(both):
         mine = [row for row in found if row["run"] == str(number)]
         text = {piece.id: piece.text for piece in trace.pieces}
-        told = [(s.index, p, t) for s in trace.steps if s.commits for p, t in zip(s.commits.positions, s.commits.tokens, strict=True)]
+        told = [
+            (s.index, p, t)
+            for s in trace.steps
+            if s.commits
+            for p, t in zip(s.commits.positions, s.commits.tokens, strict=True)
+        ]
         assert [(int(r["step"]), int(r["position"]), int(r["token"])) for r in mine] == told
         assert all(r["text"].removeprefix("'") == text[int(r["token"])] and r["event"] == "write" for r in mine)
-        assert int(mine[-1]["forwards_so_far"]) == trace.totals.forwards
-        assert float(mine[-1]["seconds_so_far"]) == pytest.approx(trace.totals.model_seconds + trace.totals.method_seconds, abs=1e-5)
+        assert int(mine[-1]["target_calls_so_far"]) == trace.totals.forwards
+        assert float(mine[-1]["seconds_so_far"]) == pytest.approx(
+            trace.totals.model_seconds + trace.totals.method_seconds, abs=1e-5
+        )
 
 
 def test_events_hold_the_drafts_too():
     recorded = gallery()
-    trace = next(t for t in map(recorded.get, (c.id for c in recorded.cards)) if any(s.tree and len(s.tree.parents) > 1 for s in t.steps))
+    trace = next(
+        t
+        for t in map(recorded.get, (c.id for c in recorded.cards))
+        if any(s.tree and len(s.tree.parents) > 1 for s in t.steps)
+    )
     drafts = [row for row in rows(events_csv([trace])) if row["event"] == "draft"]
     trees = [step.tree for step in trace.steps if step.tree]
     assert len(drafts) == sum(len(tree.parents) - 1 for tree in trees) > 0

@@ -1,4 +1,5 @@
-"""The app in this process with three recorded traces, and pages that must stay quiet: no request elsewhere, no error on the console."""
+"""The app in this process with three recorded traces, and pages that must stay quiet: no request elsewhere, no error on
+the console."""
 
 from __future__ import annotations
 
@@ -7,14 +8,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 import engines
 from engines import Trace
 
 PROMPT = "sort: Mia, Leo, Ada"
-expect.set_options(timeout=30_000)  # a state that does not come is a failure; how soon it comes on a busy machine is not
-HOSTILE = "<img src=x onerror=window.hit=1> ${window.hit=2} `${window.hit=3}` </script><script>window.hit=4</script> {{window.hit=5}}"
+expect.set_options(
+    timeout=30_000
+)  # a state that does not come is a failure; how soon it comes on a busy machine is not
+HOSTILE = (
+    "<img src=x onerror=window.hit=1> ${window.hit=2} `${window.hit=3}` </script><script>window.hit=4</script> "
+    "{{window.hit=5}}"
+)
 
 
 def first_model(kind: str) -> str:
@@ -25,7 +31,9 @@ def methods_of(kind: str) -> list[str]:
     """Methods that one embedded model of that kind can run, controls first: those that others are compared with."""
     infos = [info for info in engines.list_methods() if list(info.needs.values()) == [kind]]
     controls = {info.baseline for info in infos}
-    return [info.slug for info in sorted(infos, key=lambda info: (info.baseline is not None, info.slug not in controls))]
+    return [
+        info.slug for info in sorted(infos, key=lambda info: (info.baseline is not None, info.slug not in controls))
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +41,13 @@ def recorded(tmp_path_factory) -> Path:
     """A folder with two masked runs on one prompt and one causal run."""
     folder = tmp_path_factory.mktemp("gallery") / "traces"
     folder.mkdir()
-    chosen = [(slug, first_model("masked")) for slug in methods_of("masked")[:2]] + [(methods_of("causal")[0], first_model("causal"))]
+    chosen = [(slug, first_model("masked")) for slug in methods_of("masked")[:2]] + [
+        (methods_of("causal")[0], first_model("causal"))
+    ]
     for number, (slug, model) in enumerate(chosen):
-        (folder / f"{number}-{slug}.json").write_text(engines.run(slug, model, PROMPT, params={"max_new_tokens": 32}).to_json(), "utf-8")
+        (folder / f"{number}-{slug}.json").write_text(
+            engines.run(slug, model, PROMPT, params={"max_new_tokens": 32}).to_json(), "utf-8"
+        )
     (folder / "9-broken.json").write_text('{"header": {"schema": 1', "utf-8")
     return folder
 
@@ -48,7 +60,7 @@ def traces(recorded: Path) -> list[Trace]:
 @pytest.fixture(scope="session")
 def address(recorded: Path) -> Iterator[str]:
     from explorer.page.server import launch
-    from explorer.store import Gallery
+    from explorer.runs.gallery import Gallery
 
     demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
     yield demo.local_url
@@ -63,13 +75,16 @@ class Screen:
         self.address = address
         self.foreign: list[str] = []
         self.complaints: list[str] = []
-        self.page.on("request", lambda r: self.foreign.append(r.url) if not r.url.startswith((address, "blob:", "data:")) else None)
+        self.page.on(
+            "request",
+            lambda r: self.foreign.append(r.url) if not r.url.startswith((address, "blob:", "data:")) else None,
+        )
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
         self.page.goto(address)
         self.wait(0, "ready")
 
-    def player(self, slot: int):
+    def player(self, slot: int) -> Locator:
         return self.page.locator(f"#panel-{slot} .dx-panel")
 
     def wait(self, slot: int, state: str, seconds: float = 60) -> None:
@@ -90,6 +105,25 @@ class Screen:
     def says(self, text: str, seconds: float = 30) -> None:
         expect(self.page.locator("#status .status")).to_contain_text(text, timeout=1000 * seconds)
 
+    def method(self, slot: int, slug: str) -> None:
+        self.page.locator(f"#method-{slot}").select_option(slug)
+
+    def model(self, slot: int, name: str) -> None:
+        """Choose a model that the method can run on, or type the name of another one."""
+        box = self.page.locator(f"#model-{slot}")
+        if box.locator(f'option[value="{name}"]').count():
+            box.select_option(name)
+        else:
+            box.select_option(label="another: hub id or folder …")
+            self.page.locator(f"#model-{slot}-other").fill(name)
+
+    def parameters(self, slot: int) -> Locator:
+        """The parameters of a slot, opened."""
+        found = self.page.locator(f"#slot-{slot} .slot-params")
+        if found.get_attribute("open") is None:
+            found.locator("summary").click()
+        return found
+
     def choose(self, field: str, text: str) -> None:
         box = self.page.locator(f"#{field} input")
         box.click()
@@ -103,7 +137,9 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
     contexts, screens = [], []
 
     def open_(**options) -> Screen:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options}))
+        contexts.append(
+            browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options})
+        )
         screens.append(Screen(contexts[-1], address))
         return screens[-1]
 

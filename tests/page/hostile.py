@@ -1,4 +1,5 @@
-"""Bad input, generated: values of the wrong sort, text that is hard to handle, and recorded traces with something wrong in them."""
+"""Bad input, generated: values of the wrong sort, text that is hard to handle, and recorded traces with something wrong
+in them."""
 
 from __future__ import annotations
 
@@ -32,15 +33,46 @@ ODD = [
     "%s %n {0} {x!r} $(id)",
     "ﷺ" * 50,
 ]
-TEXTS = st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=60), st.text(alphabet=st.characters(), max_size=8).map(lambda t: t * 400))
+TEXTS = st.one_of(
+    st.sampled_from([*MARKUP, *ODD]),
+    st.text(max_size=60),
+    st.text(alphabet=st.characters(), max_size=8).map(lambda t: t * 400),
+)
 NUMBERS = st.one_of(
-    st.sampled_from([0, -1, 1, 2**31, 2**53, 2**63, 2**64, -(2**63) - 1, 10**300, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"), 0.5]),
+    st.sampled_from(
+        [
+            0,
+            -1,
+            1,
+            2**31,
+            2**53,
+            2**63,
+            2**64,
+            -(2**63) - 1,
+            10**300,
+            1e308,
+            -1e308,
+            5e-324,
+            float("nan"),
+            float("inf"),
+            float("-inf"),
+            0.5,
+        ]
+    ),
     st.integers(-(10**6), 10**6),
     st.floats(width=64),
 )
 DEEP = st.integers(10, 60).map(lambda n: json.loads("[" * n + "]" * n))
 VALUES = st.one_of(
-    st.none(), st.booleans(), NUMBERS, TEXTS, DEEP, st.just([]), st.just({}), st.lists(NUMBERS, max_size=4), st.dictionaries(TEXTS, NUMBERS, max_size=3)
+    st.none(),
+    st.booleans(),
+    NUMBERS,
+    TEXTS,
+    DEEP,
+    st.just([]),
+    st.just({}),
+    st.lists(NUMBERS, max_size=4),
+    st.dictionaries(TEXTS, NUMBERS, max_size=3),
 )
 WORDS = ("delete", "replace", "repeat", "cut", "rename")
 
@@ -59,7 +91,8 @@ def places(body: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def broken_traces(draw: Any, bodies: list[dict[str, Any]]) -> str:
-    """The JSON text of a recorded trace with one to three things wrong in it. Not all are refused: some changes are harmless."""
+    """The JSON text of a recorded trace with one to three things wrong in it. Not all are refused: some changes are
+    harmless."""
     body = copy.deepcopy(draw(st.sampled_from(bodies)))
     for _ in range(draw(st.integers(1, 3))):
         path = draw(st.sampled_from(places(body)))

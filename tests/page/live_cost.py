@@ -1,12 +1,13 @@
 """What a live run pays for being watched, measured:  python -m tests.page.live_cost 9 [case]
 
-One process serves the page and runs the same prompt in four ways, in turns: the engine alone, in that process; the API endpoint, which answers when
-the run is over; the events, as the page gets them but drawn by nobody, as if it were on another machine; and a Chromium page that draws them. The run's time is
-`wall_seconds` of its trace, from the first step to the end. Ratios are taken within a round, so that a machine that slows down for a while slows all.
+One process serves the page and runs the same prompt in four ways, in turns: the engine alone, in that process; the API
+endpoint, which answers when the run is over; the events, as the page gets them but drawn by nobody, as if it were on
+another machine; and a Chromium page that draws them. The run's time is `wall_seconds` of its trace, from the first step
+to the end. Ratios are taken within a round, so that a machine that slows down for a while slows all.
 
-Beside them stand the CPU seconds of both processes, which other programs on the machine change less, and what the server did for the page: bytes and
-messages, seconds of composing and journalling, and seconds in which Gradio took a message, while the run went on in a thread of its own.
-"""
+Beside them are the CPU seconds of both processes, which other programs on the machine change less, and what the
+server did for the page: bytes and messages, seconds of composing and journalling, and seconds in which Gradio took a
+message, while the run went on in a thread of its own."""
 
 from __future__ import annotations
 
@@ -28,11 +29,16 @@ from typing import Any
 
 WAYS = ("engine", "endpoint", "events", "page")
 CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "SmolLM2, greedy": ("greedy", "smollm2", "Write a short story about a lighthouse keeper and a whale.", {"max_new_tokens": 96}),
+    "SmolLM2, greedy": (
+        "greedy",
+        "smollm2",
+        "Write a short story about a lighthouse keeper and a whale.",
+        {"max_new_tokens": 96},
+    ),
     "tiny-dlm, 64 forwards": ("llada", "tiny-dlm", "add: 457 + 286", {"max_new_tokens": 64}),
 }
 TICK = os.sysconf("SC_CLK_TCK")
-WIRE = re.compile(r'wire\\*": ?\\*"([\w-]{16,})')  # in JSON text within JSON
+STREAM = re.compile(r'stream\\*": ?\\*"([\w-]{16,})')  # in JSON text within JSON
 
 
 # --- the server's process
@@ -57,11 +63,11 @@ def serve(pipe: Any, case: str) -> None:
     """The page in this process. Answers `engine`, `next` (the run that ends next on the page), `cpu` and `end`."""
     slug, model, prompt, params = CASES[case]
     import engines
-    from explorer.page.controls import Catalogue, Plan
+    from explorer.page.catalogue import Catalogue, Plan
     from explorer.page.limits import Limits
     from explorer.page.server import launch
     from explorer.page.zerogpu import start
-    from explorer.store import Gallery
+    from explorer.runs.gallery import Gallery
 
     folder = Path(mkdtemp()) / "traces"
     folder.mkdir()
@@ -70,10 +76,10 @@ def serve(pipe: Any, case: str) -> None:
     demo = launch(warm=False, traces=Gallery(folder), quiet=True)
     limits, catalogue = Limits.from_env(False), Catalogue.read(False)
     plan = Plan(slug, model, {**{p.name: p.default for p in catalogue.methods[slug].params}, **params})
-    number, settings = next((i, fn.inputs) for i, fn in demo.fns.items() if fn.name == "pressed")
-    controls = next(fn.inputs for fn in demo.fns.values() if fn.outputs == settings)
-    values = [component.value for component in controls]  # as the page opens: the recorded run's settings in the first slot
-    assert [values[0], *values[3:5]] == [prompt, slug, model], values[:5]
+    number, controls = next((i, fn.inputs) for i, fn in demo.fns.items() if fn.name == "run" and len(fn.inputs) == 7)
+    values = [one.value for one in controls]  # as the page opens: the recorded run's settings in the first slot
+    form = json.loads(values[3])
+    assert [values[0], form["method"], form["model"]] == [prompt, slug, model], values[:4]
     pipe.send((demo.local_url, number, [*values[:2], "1", *values[3:]]))
     while (asked := pipe.recv()) != "end":
         if asked == "engine":
@@ -94,16 +100,20 @@ def cpu_here() -> float:
 
 def summary(trace: Any) -> Books:
     """The run's own times."""
-    return Books(wall=trace.end.wall_seconds, model=sum(s.model_seconds + s.method_seconds for s in trace.steps), steps=len(trace.steps))
+    return Books(
+        wall=trace.end.wall_seconds,
+        model=sum(s.model_seconds + s.method_seconds for s in trace.steps),
+        steps=len(trace.steps),
+    )
 
 
 def watch() -> Any:
     """Every feed keeps books from now on; returns the queue into which it puts them when its run has ended."""
     import queue
 
-    from explorer.journal import Journal
     from explorer.page.feed import Feed
     from explorer.page.handlers import Handlers
+    from explorer.runs.journal import Journal
 
     ended: Any = queue.Queue()
     play, compose, write, decode = Feed.play, Feed._message, Journal.step, Handlers.decode
@@ -133,8 +143,8 @@ def watch() -> Any:
     def step(journal: Any, one: Any) -> None:
         timed("journal", current.books, lambda: write(journal, one))
 
-    def decoded(desk: Any, *a: Any, **k: Any) -> Any:
-        found = decode(desk, *a, **k)
+    def decoded(handlers: Any, *a: Any, **k: Any) -> Any:
+        found = decode(handlers, *a, **k)
         own = Books(wall=found["end"]["wall_seconds"], steps=len(found["steps"]))
         own.model = sum(s["model_seconds"] + s["method_seconds"] for s in found["steps"])
         ended.put(own)
@@ -160,41 +170,40 @@ class Visitor:
     number: int
     inputs: list[Any]
     page: Any
-    params: dict[str, Any]
     received: list[int] = field(default_factory=list)  # bytes of the event stream of each run of the way `events`
 
     def endpoint(self) -> None:
         """Asks for a finished trace."""
         from gradio_client import Client
 
-        prompt, _, _, slug, model, *_ = self.inputs
-        Client(self.address, verbose=False).predict(slug, model, prompt, self.params, 0, api_name="/decode")
+        prompt, form = self.inputs[0], json.loads(self.inputs[3])
+        Client(self.address, verbose=False).predict(prompt=prompt, form=form, api_name="/decode")
 
     def events(self) -> None:
-        """Joins the queue as the page does and reads the stream and the wire to their ends."""
+        """Joins the queue as the page does and reads the stream and the run's own stream to their ends."""
         import httpx
 
         session = uuid.uuid4().hex[:12]
         with httpx.Client(base_url=self.address, timeout=600) as client:
-            body = {"data": [json.dumps(self.inputs)], "fn_index": self.number, "session_hash": session}
+            body = {"data": self.inputs, "fn_index": self.number, "session_hash": session}
             client.post("/gradio_api/queue/join", json=body).raise_for_status()
             size = 0
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
-                wires: list[threading.Thread] = []
+                readers: list[threading.Thread] = []
                 for line in stream.iter_lines():
                     size += len(line)
-                    if not wires and (name := WIRE.search(line)):
-                        wires.append(threading.Thread(target=self.wire, args=(name[1],)))
-                        wires[0].start()
+                    if not readers and (name := STREAM.search(line)):
+                        readers.append(threading.Thread(target=self.steps, args=(name[1],)))
+                        readers[0].start()
                     told = json.loads(line[5:]) if line.startswith("data:") else {}
                     if told.get("msg") == "process_completed":
                         assert told["success"], told
                         break
-        assert wires, "the page was told of no wire"
-        wires[0].join()
+        assert readers, "the page was told of no stream"
+        readers[0].join()
         self.received.append(size)
 
-    def wire(self, name: str) -> None:
+    def steps(self, name: str) -> None:
         """Reads the steps of a run beside Gradio's stream."""
         import httpx
 
@@ -241,7 +250,9 @@ class Found:
     browser: float
 
 
-def measure(case: str, rounds: int, browser: Any, say: Callable[[str], None] = lambda text: None) -> tuple[list[list[Found]], Visitor]:
+def measure(
+    case: str, rounds: int, browser: Any, say: Callable[[str], None] = lambda text: None
+) -> tuple[list[list[Found]], Visitor]:
     """`rounds` rounds, each with a run in every way, begun with another way each time."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -249,7 +260,7 @@ def measure(case: str, rounds: int, browser: Any, say: Callable[[str], None] = l
     server.start()
     address, number, inputs = ours.recv()
     page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
-    visitor = Visitor(address, number, inputs, page, CASES[case][3])
+    visitor = Visitor(address, number, inputs, page)
 
     def ask(what: str) -> Any:
         ours.send(what)
@@ -277,7 +288,10 @@ def measure(case: str, rounds: int, browser: Any, say: Callable[[str], None] = l
         for number in range(-1, rounds):  # the first round warms up
             shift = number % len(WAYS)
             found.append([one(way) for way in (*WAYS[shift:], *WAYS[:shift])])
-            say(f"round {number + 1} of {rounds}: " + ", ".join(f"{run.way} {run.books.wall:.2f} s" for run in found[-1]))
+            say(
+                f"round {number + 1} of {rounds}: "
+                + ", ".join(f"{run.way} {run.books.wall:.2f} s" for run in found[-1])
+            )
         page.context.close()
         visitor.received = visitor.received[1:]
         return found[1:], visitor
@@ -294,20 +308,32 @@ def report(case: str, found: list[list[Found]], visitor: Visitor) -> str:
         runs = [next(run for run in row if run.way == way) for row in found]
         base = [next(run for run in row if run.way == "engine") for row in found]
         wall, model, cpu = (
-            spread([getattr(run.books, name) / getattr(b.books, name) for run, b in zip(runs, base, strict=True)]) for name in ("wall", "model", "cpu")
+            spread([getattr(run.books, name) / getattr(b.books, name) for run, b in zip(runs, base, strict=True)])
+            for name in ("wall", "model", "cpu")
         )
-        own = [statistics.median(values) for values in ([r.books.wall for r in runs], [r.books.cpu for r in runs], [r.browser for r in runs])]
-        lines.append(f"  {way:9s} {own[0]:7.3f} s, ratio {wall}; of model and method {model}; CPU: server {own[1]:.2f} s, ratio {cpu}, browser {own[2]:.2f} s")
+        own = [
+            statistics.median(values)
+            for values in ([r.books.wall for r in runs], [r.books.cpu for r in runs], [r.browser for r in runs])
+        ]
+        lines.append(
+            f"  {way:9s} {own[0]:7.3f} s, ratio {wall}; of model and method {model}; CPU: server {own[1]:.2f} s, "
+            f"ratio {cpu}, browser {own[2]:.2f} s"
+        )
     for way in ("events", "page"):
         books = [run.books for row in found for run in row if run.way == way]
         size, messages, composing, journal, waiting, wall = (
-            statistics.median(getattr(one, name) for one in books) for name in ("size", "messages", "composing", "journal", "waiting", "wall")
+            statistics.median(getattr(one, name) for one in books)
+            for name in ("size", "messages", "composing", "journal", "waiting", "wall")
         )
         lines.append(
-            f"  {way:9s} {messages:.0f} messages, {messages / wall:.1f} a second, {size / 1000:.0f} kB, {size / books[0].steps:.0f} bytes a step; "
-            f"composing {1000 * composing:.1f} ms, journal {1000 * journal:.1f} ms, Gradio took them in {1000 * waiting:.1f} ms ({100 * waiting / wall:.1f} %)"
+            f"  {way:9s} {messages:.0f} messages, {messages / wall:.1f} a second, {size / 1000:.0f} kB, "
+            f"{size / books[0].steps:.0f} bytes a step; "
+            f"composing {1000 * composing:.1f} ms, journal {1000 * journal:.1f} ms, Gradio took them in "
+            f"{1000 * waiting:.1f} ms ({100 * waiting / wall:.1f} %)"
         )
-    lines.append(f"  beside the wire: {statistics.median(visitor.received) / 1000:.0f} kB in the event stream")
+    lines.append(
+        f"  beside the run's own stream: {statistics.median(visitor.received) / 1000:.0f} kB in the event stream"
+    )
     return "\n".join(lines)
 
 
@@ -323,7 +349,9 @@ def main(rounds: int, only: str = "") -> None:
     from tests.conftest import FLAGS
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split())
+        chromium = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split()
+        )
         for case in (case for case in CASES if only in case):
             print(report(case, *measure(case, rounds, chromium, lambda text: print(text, file=sys.stderr))), flush=True)
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")

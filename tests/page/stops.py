@@ -1,8 +1,8 @@
-"""How soon a Stop or a closed page frees the model, measured at the handlers over a real model:  python -m tests.page.stops 100
+"""How soon a Stop or a closed page frees the model, measured at the handlers over a real model:  python -m
+tests.page.stops 100
 
-A run is ended at a random moment. What counts is how many forwards begin after the request (none that was not under way may), how long the
-request waits, and whether the model is free and the run sealed afterwards.
-"""
+A run is ended at a random moment. What counts is how many forwards begin after the request (none that was not under way
+may), how long the request waits, and whether the model is free and the run finished afterwards."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tempfile import mkdtemp
 from typing import Any, ClassVar
 
 import engines
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS, Limits
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, first_model, methods_of
 
 
@@ -34,7 +34,8 @@ class Visitor:
 
 @dataclass
 class Ending:
-    """What one request to end did. begun_after: forwards that began after it; longest: seconds of the longest forward of the run."""
+    """What one request to end did. begun_after: forwards that began after it; longest: seconds of the longest forward
+    of the run."""
 
     how: str
     begun_after: int
@@ -81,16 +82,15 @@ def watched(pause: float) -> Any:
         engines.stream = real
 
 
-def desk() -> Handlers:
+def make_handlers() -> Handlers:
     """The handlers of a page without recorded runs."""
     return Handlers(Gallery(Path(mkdtemp())), Catalogue.read(False), Limits(1000, 4096, 60, False))
 
 
 def inputs(handlers: Handlers) -> list[Any]:
     """Two slots of a masked method on a tiny model, as the page sends them."""
-    info = handlers.catalogue.methods[methods_of("masked")[0]]
-    values = [64 if p and p.name == "max_new_tokens" else p.default if p else None for p in handlers.catalogue.placed(info)]
-    return [PROMPT, 0, "2", *([info.slug, first_model("masked"), *values] * SLOTS)]
+    plan = Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 64})
+    return [PROMPT, 0, "2", *[handlers.catalogue.form(plan).text()] * SLOTS]
 
 
 def end_one(handlers: Handlers, how: str, wait: float, number: int) -> Ending:
@@ -111,12 +111,20 @@ def end_one(handlers: Handlers, how: str, wait: float, number: int) -> Ending:
     free = MODEL_LOCK.acquire(timeout=10)
     assert free and not going.is_alive(), "the model is not free"
     MODEL_LOCK.release()
-    return Ending(how, sum(began > asked for began, _ in Watched.log), took, max((b - a for a, b in Watched.log), default=0.0), Watched.open)
+    return Ending(
+        how,
+        sum(began > asked for began, _ in Watched.log),
+        took,
+        max((b - a for a, b in Watched.log), default=0.0),
+        Watched.open,
+    )
 
 
-def measure(count: int, closed: int, pause: float = 0.0, say: Callable[[str], None] = lambda text: None) -> list[Ending]:
+def measure(
+    count: int, closed: int, pause: float = 0.0, say: Callable[[str], None] = lambda text: None
+) -> list[Ending]:
     """`count` Stops and `closed` closed pages at random moments of a run of about a second."""
-    chance, handlers = random.Random(0), desk()
+    chance, handlers = random.Random(0), make_handlers()
     engines.load_model(first_model("masked"))
     found = []
     with watched(pause):
@@ -132,11 +140,13 @@ def main(count: int) -> None:
     late = [one for one in found if one.begun_after > 1 or one.open_runs]
     waits = [1000 * one.seconds for one in found]
     print(
-        f"{len(found) - len(late)} of {len(found)} freed the model within one forward ({sum(one.how == 'stop' for one in found)} Stops, the rest closed pages)"
+        f"{len(found) - len(late)} of {len(found)} freed the model within one forward "
+        f"({sum(one.how == 'stop' for one in found)} Stops, the rest closed pages)"
     )
     print(f"forwards begun after the request: at most {max(one.begun_after for one in found)}")
     print(
-        f"seconds until free: median {statistics.median(waits):.1f} ms, most {max(waits):.1f} ms; longest forward {1000 * max(o.longest for o in found):.1f} ms"
+        f"seconds until free: median {statistics.median(waits):.1f} ms, most {max(waits):.1f} ms; longest forward "
+        f"{1000 * max(o.longest for o in found):.1f} ms"
     )
 
 

@@ -1,4 +1,5 @@
-"""The page as a visitor meets it, in headless Chromium. Nothing here sleeps: every wait is for a state of the document."""
+"""The page as a visitor meets it, in headless Chromium. Nothing here sleeps: every wait is for a state of the
+document."""
 
 from __future__ import annotations
 
@@ -58,16 +59,18 @@ def test_what_is_opened_fills_the_controls_and_a_refused_slot_puts_nothing_away(
     info = engines.get_method(methods_of("causal")[0]).info
     screen.prompt("copy: something else")
     screen.page.locator("#seed input").fill("7")
-    screen.choose("method-0", info.title)
+    screen.method(0, info.slug)
     screen.tab("Gallery")
     screen.page.locator(".compare").first.click()
     screen.wait(2, "done")
     expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
     expect(screen.page.locator("#seed input")).to_have_value("0")
     for slot, trace in enumerate(traces):
-        expect(screen.page.locator(f"#method-{slot} input")).to_have_value(re.compile(rf"^{re.escape(trace.header.title)} · "))
-        expect(screen.page.locator(f"#model-{slot} input")).to_have_value(trace.header.models[0].name)
-    screen.choose("model-1", first_model("causal"))
+        expect(screen.page.locator(f"#method-{slot}")).to_have_value(trace.header.method)
+        expect(screen.page.locator(f"#model-{slot}")).to_have_value(trace.header.models[0].name)
+        expect(screen.page.locator(f"#method-{slot}")).to_be_visible()
+    expect(screen.page.locator("#method-3")).to_be_hidden()
+    screen.model(1, first_model("causal"))
     screen.press("Run")
     screen.says("Slot 2: ")
     screen.says(f"needs a masked model, {first_model('causal')} is causal")
@@ -92,7 +95,7 @@ def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
 
 def test_a_number_of_the_results_opens_its_receipt(visit, traces):
     screen = visit()
-    number = screen.page.locator("#results .number").nth(3)
+    number = screen.page.locator('#results [data-label^="Tokens per"] .number').first
     number.focus()
     number.press("Enter")
     box = screen.page.get_by_role("dialog")
@@ -145,8 +148,8 @@ def test_runs_two_methods_and_scrubs_by_keyboard(visit):
 def test_slots_of_different_kinds_stand_side_by_side(visit):
     screen = visit()
     info = engines.get_method(methods_of("causal")[0]).info
-    screen.choose("method-1", info.title)
-    expect(screen.page.locator("#model-1 input")).to_have_value(first_model("causal"))
+    screen.method(1, info.slug)
+    expect(screen.page.locator("#model-1")).to_have_value(first_model("causal"))
     screen.press("Run")
     screen.wait(1, "done")
     expect(screen.player(1).locator("h2")).to_have_text(info.title)
@@ -306,7 +309,12 @@ def test_a_hostile_prompt_stays_text(visit):
 
 def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
     screen = visit()
-    for text, sentence in (("", "prompt is empty"), ("   ", "prompt is empty"), ("x" * 100_000, "100,000 characters"), ("sort " * 3000, "has room for")):
+    for text, sentence in (
+        ("", "prompt is empty"),
+        ("   ", "prompt is empty"),
+        ("x" * 100_000, "100,000 characters"),
+        ("sort " * 3000, "has room for"),
+    ):
         screen.prompt(text)
         screen.press("Run")
         screen.says(sentence)
@@ -320,7 +328,7 @@ def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
     screen = visit()
     before = [screen.player(slot).locator("h2").inner_text() for slot in (0, 1)]
-    screen.choose("model-0", first_model("causal"))
+    screen.model(0, first_model("causal"))
     screen.press("Run")
     screen.says("Slot 1")
     screen.says("needs a masked model")
@@ -349,12 +357,13 @@ def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):
 
 def test_choosing_a_method_brings_its_parameters(visit):
     screen = visit()
-    screen.page.locator(".slot").first.get_by_role("button", name="Parameters").click()
+    shown = screen.parameters(0)
     for slug in methods_of("masked")[:3]:
         info = engines.get_method(slug).info
-        screen.choose("method-0", info.title)
+        screen.method(0, slug)
+        expect(shown.locator(".param")).to_have_count(len(info.params))
         for param in info.params:
-            expect(screen.page.locator(".slot").first.get_by_text(param.sees, exact=True)).to_be_visible()
+            expect(shown.get_by_text(param.sees, exact=True)).to_be_visible()
 
 
 def test_curves_are_drawn_only_when_asked_for(visit):
@@ -380,5 +389,8 @@ def test_a_phone_needs_no_sideways_scrolling(visit, scheme):
 
 
 def test_dark_follows_the_system(visit):
-    light, dark = (visit(color_scheme=scheme).page.evaluate("getComputedStyle(document.body).backgroundColor") for scheme in ("light", "dark"))
+    light, dark = (
+        visit(color_scheme=scheme).page.evaluate("getComputedStyle(document.body).backgroundColor")
+        for scheme in ("light", "dark")
+    )
     assert light != dark

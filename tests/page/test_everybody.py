@@ -1,4 +1,5 @@
-"""The page for everybody: what axe-core finds, the keyboard, a phone, and nothing that moves for those who asked for stillness."""
+"""The page for everybody: what axe-core finds, the keyboard, a phone, and nothing that moves for those who asked for
+stillness."""
 
 from __future__ import annotations
 
@@ -11,10 +12,14 @@ from playwright.sync_api import Page, expect
 
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 GRAVE = ("serious", "critical")
-EXCLUDED = [".block > .empty.unpadded_box"]  # Gradio's own picture of a plot without a value: a div with a label and no role
+EXCLUDED = [
+    ".block > .empty.unpadded_box"
+]  # Gradio's own picture of a plot without a value: a div with a label and no role
 RUN_AXE = """async ({ excluded, within, contrast }) => {
-  const rules = contrast === null ? {} : contrast ? { runOnly: ["color-contrast"] } : { rules: { "color-contrast": { enabled: false } } };
-  const found = await axe.run({ include: [within], exclude: excluded.map((one) => [one]) }, { resultTypes: ["violations"], ...rules });
+  const rules = contrast === null ? {} : contrast ? { runOnly: ["color-contrast"] }
+    : { rules: { "color-contrast": { enabled: false } } };
+  const found = await axe.run({ include: [within], exclude: excluded.map((one) => [one]) },
+    { resultTypes: ["violations"], ...rules });
   const said = (n) => `${n.target.join(" ")}: ${(n.any[0] ?? n.all[0] ?? n.none[0])?.message}`;
   return found.violations.map((v) => [v.impact, v.id, v.help, v.nodes.map(said).slice(0, 3)]);
 }"""
@@ -22,8 +27,10 @@ ACTIVE = """() => {
   const node = document.activeElement, look = getComputedStyle(node);
   const drawn = (s) => (s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0) || s.boxShadow !== "none";
   let seen = drawn(look);
-  for (let up = node.parentElement, n = 0; !seen && up && n < 3; up = up.parentElement, n++) seen = up.matches(":focus-within") && drawn(getComputedStyle(up));
-  const name = node.getAttribute("aria-label") || node.labels?.[0]?.innerText || node.innerText?.slice(0, 40) || node.placeholder || "";
+  for (let up = node.parentElement, n = 0; !seen && up && n < 3; up = up.parentElement,
+    n++) seen = up.matches(":focus-within") && drawn(getComputedStyle(up));
+  const name = node.getAttribute("aria-label") || node.labels?.[0]?.innerText || node.innerText?.slice(0,
+    40) || node.placeholder || "";
   return { name: name.split("\\n")[0].trim(), tag: node.tagName, seen, id: node.closest("[id]")?.id ?? "" };
 }"""
 
@@ -52,8 +59,11 @@ def grave(page: Page, within: str, contrast: bool | None) -> list[str]:
 
 
 def looked_at(page: Page, path: list[str]) -> str:
-    """A selector for what a path brings: for an inner tab only the set of tabs that it belongs to, since all around it has been looked at."""
-    page.evaluate("document.querySelectorAll('[data-looked-at]').forEach((one) => one.removeAttribute('data-looked-at'))")
+    """A selector for what a path brings: for an inner tab only the set of tabs that it belongs to, since all around it
+    has been looked at."""
+    page.evaluate(
+        "document.querySelectorAll('[data-looked-at]').forEach((one) => one.removeAttribute('data-looked-at'))"
+    )
     if len(path) == 1:
         return "body"
     tab = page.get_by_role("tab", name=path[1], exact=True).first
@@ -63,7 +73,8 @@ def looked_at(page: Page, path: list[str]) -> str:
 
 @pytest.mark.timeout(900)
 def test_axe_finds_nothing_grave_on_any_tab(visit):
-    """Light, then the contrast in the dark. The page stays quiet meanwhile: `visit` fails on any request elsewhere, on all tabs."""
+    """Light, then the contrast in the dark. The page stays quiet meanwhile: `visit` fails on any request elsewhere, on
+    all tabs."""
     page = visit(reduced_motion="reduce").page
     page.evaluate(AXE.read_text("utf-8"))
     paths = all_paths(page)
@@ -126,8 +137,23 @@ def test_everything_is_reached_by_tab_and_shows_the_focus(visit):
     hidden = [one for one in met if not one["seen"] and one["tag"] != "BODY"]
     assert hidden == [], "the focus cannot be seen there"
     names = {one["name"] for one in met}
-    assert {"Run", "Stop", "Play", "Step forward", "Step back", "Restart", "Place in the run", "Steps", "Forward passes", "Seconds", "Speed"} <= names, names
-    assert not [one for one in met if one["tag"] in ("BUTTON", "SELECT", "INPUT", "TEXTAREA") and not one["name"].strip()], "controls without a name"
+    assert {
+        "Run",
+        "Stop",
+        "Play",
+        "Step forward",
+        "Step back",
+        "Restart",
+        "Place in the run",
+        "Steps",
+        "Target calls",
+        "Work",
+        "Seconds",
+        "Speed",
+    } <= names, names
+    assert not [
+        one for one in met if one["tag"] in ("BUTTON", "SELECT", "INPUT", "TEXTAREA") and not one["name"].strip()
+    ], "controls without a name"
 
 
 def test_run_stop_and_playback_need_no_mouse(visit, slowly):
@@ -153,9 +179,23 @@ def test_run_stop_and_playback_need_no_mouse(visit, slowly):
 
 
 def test_a_phone_reaches_every_control_and_every_tab(visit):
-    screen = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, color_scheme="dark", reduced_motion="reduce")
+    screen = visit(
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+        is_mobile=True,
+        color_scheme="dark",
+        reduced_motion="reduce",
+    )
     page = screen.page
-    for field in ("#prompt textarea", "#run", "#stop", "#seed input", "#toolbar button[aria-label=Play]", "#toolbar input[type=range]", "#panel-0 .dx-panel"):
+    for field in (
+        "#prompt textarea",
+        "#run",
+        "#stop",
+        "#seed input",
+        "#toolbar button[aria-label=Play]",
+        "#toolbar input[type=range]",
+        "#panel-0 .dx-panel",
+    ):
         box = page.locator(field).first.bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["height"] >= 20, (field, box)
     page.locator("#toolbar button[aria-label=Play]").tap()
@@ -168,5 +208,7 @@ def test_a_phone_reaches_every_control_and_every_tab(visit):
         tab.first.tap()
         expect(page.locator("#papers" if name == "Methods" else "#limits")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    moving = page.evaluate("document.getAnimations().filter((a) => a.playState === 'running' && a.effect.getTiming().duration > 1).length")
+    moving = page.evaluate(
+        "document.getAnimations().filter((a) => a.playState === 'running' && a.effect.getTiming().duration > 1).length"
+    )
     assert moving == 0

@@ -13,11 +13,11 @@ from playwright.sync_api import expect
 import engines
 from engines import UserError
 from explorer.forking import make_edit
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue
 from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 from tests.page.conftest import Slow, methods_of
 
 
@@ -37,7 +37,8 @@ def place(screen, slot: int, steps: int):
 def debug(screen, slot: int):
     return screen.page.evaluate(
         """async (slot) => {
-            const script = performance.getEntriesByType("resource").map((r) => r.name).find((name) => name.includes("/gradio.js"));
+            const script = performance.getEntriesByType("resource").map((r) => r.name).find((name) =>
+              name.includes("/gradio.js"));
             return (await import(script)).panel(slot).debug();
         }""",
         slot,
@@ -57,9 +58,12 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
     screen.wait(2, "done")
     screen.says("in player 3: forced")
     screen.page.wait_for_function(
-        "(() => { const top = document.querySelector('#panel-2').getBoundingClientRect().top; return top > 0 && top < innerHeight / 2; })()"
+        "(() => { const top = document.querySelector('#panel-2').getBoundingClientRect().top; return top > 0 && top < "
+        "innerHeight / 2; })()"
     )
-    expect(screen.player(2).locator(".dx-lineage")).to_contain_text(f"fork of player 1 at step 4: forced “␣Leo” at {position}")
+    expect(screen.player(2).locator(".dx-lineage")).to_contain_text(
+        f"fork of player 1 at step 4: forced “␣Leo” at {position}"
+    )
     shown = debug(screen, 2)
     cell = next(cell for cell in shown["board"] if cell["position"] == position)
     assert (cell["text"], cell["state"]) == (" Leo", "forced")
@@ -75,7 +79,8 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
 
 
 def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
-    """Lessons mount players of their own; a request from one of them would fork what stands in the page's player of that number."""
+    """Lessons mount players of their own; a request from one of them would fork what stands in the page's player of
+    that number."""
     screen = visit()
     shown = screen.page.evaluate(
         """async (trace) => {
@@ -99,7 +104,12 @@ def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
 
 def test_another_method_and_other_parameters_take_over(visit, traces):
     screen = visit()
-    method, param = next((info, p) for info in engines.list_methods() for p in info.params if info.kind == "masked" and p.name == "threshold")
+    method, param = next(
+        (info, p)
+        for info in engines.list_methods()
+        for p in info.params
+        if info.kind == "masked" and p.name == "threshold"
+    )
     panel = place(screen, 0, 3)
     panel.get_by_label("Method").select_option(method.slug)
     panel.get_by_role("button", name="Continue from here").click()
@@ -114,7 +124,9 @@ def test_another_method_and_other_parameters_take_over(visit, traces):
     panel.get_by_label("Into").select_option("3")
     panel.get_by_role("button", name="Continue from here").click()
     screen.wait(3, "done")
-    expect(screen.player(3).locator(".dx-lineage")).to_contain_text(f"fork of player 3 at step 4: {param.name}={param.high}")
+    expect(screen.player(3).locator(".dx-lineage")).to_contain_text(
+        f"fork of player 3 at step 4: {param.name}={param.high}"
+    )
     assert debug(screen, 3)["steps"] > debug(screen, 2)["steps"]
 
 
@@ -128,7 +140,9 @@ def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard(visit, traces):
     expect(panel.get_by_label("Position", exact=True)).to_have_value(str(at))
     panel.get_by_role("button", name="Change it").press("Enter")
     panel.locator(f"[data-position='{at}'] select").first.select_option("forbid")
-    expect(panel.locator(f"[data-position='{at}'] select").nth(1)).to_have_value(str(original.output_ids[2]))  # what the run wrote there
+    expect(panel.locator(f"[data-position='{at}'] select").nth(1)).to_have_value(
+        str(original.output_ids[2])
+    )  # what the run wrote there
     panel.get_by_role("button", name="Continue from here").press("Enter")
     screen.wait(1, "done")
     expect(screen.player(1).locator(".dx-lineage")).to_contain_text("fork of player 1 at step 2: forbade")
@@ -168,11 +182,17 @@ def test_a_bad_request_straight_at_the_endpoint_gets_a_sentence(address):
     with httpx.Client(base_url=address, timeout=30) as client:
         config = client.get("/config").json()
         channel = next(c["id"] for c in config["components"] if c["props"].get("elem_id") == "forker")
-        number = next(d["id"] for d in config["dependencies"] if [channel, "submit"] in [list(target) for target in d["targets"]])
+        number = next(
+            d["id"] for d in config["dependencies"] if [channel, "submit"] in [list(target) for target in d["targets"]]
+        )
         for value in ("", "{", json.dumps({"slot": 0, "step": 10**6, "target": 1}), "x" * 50_000):
-            client.post("/gradio_api/queue/join", json={"data": [value], "fn_index": number, "session_hash": "forger"}).raise_for_status()
+            client.post(
+                "/gradio_api/queue/join", json={"data": [value], "fn_index": number, "session_hash": "forger"}
+            ).raise_for_status()
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "forger"}) as stream:
-                said = next(line for line in stream.iter_lines() if "process_completed" in line or "process_generating" in line)
+                said = next(
+                    line for line in stream.iter_lines() if "process_completed" in line or "process_generating" in line
+                )
             assert '\\"kind\\": \\"error\\"' in said and "Traceback" not in said and "fork" in said
 
 
@@ -200,16 +220,18 @@ def test_requests_that_are_none(text, sentence):
         read_wish(text)
 
 
-def ask(desk, **wish):
+def ask(handlers, **wish):
     """The sentences on the status line, for a visitor of their own."""
     request = SimpleNamespace(session_hash="visitor")
     return [
-        json.loads(line)["text"] for _, line, _ in Forks(desk).fork(json.dumps({"slot": 0, "step": 2, "target": 2, **wish}), request) if isinstance(line, str)
+        json.loads(line)["text"]
+        for _, line, _ in Forks(handlers).fork(json.dumps({"slot": 0, "step": 2, "target": 2, **wish}), request)
+        if isinstance(line, str)
     ]
 
 
 @pytest.fixture
-def desk(recorded):
+def handlers(recorded):
     return Handlers(Gallery(recorded), Catalogue.read(public=True), Limits(1000, 100, 60, public=True))
 
 
@@ -230,20 +252,22 @@ def desk(recorded):
         ({"method": methods_of("causal")[0]}, "needs a causal model"),
     ],
 )
-def test_wishes_that_cannot_be_granted(desk, wish, sentence):
-    said = ask(desk, **wish)
+def test_wishes_that_cannot_be_granted(handlers, wish, sentence):
+    said = ask(handlers, **wish)
     assert sentence in said[-1] and "Traceback" not in said[-1]
-    assert desk.sessions.of("visitor").running is None
+    assert handlers.sessions.of("visitor").running is None
 
 
-def test_a_public_page_forks_only_what_its_models_made(desk, traces):
-    session = desk.sessions.of("visitor")
-    foreign = engines.read_trace(traces[0].to_json().replace(f'"name":"{traces[0].header.models[0].name}"', '"name":"/etc"'))
+def test_a_public_page_forks_only_what_its_models_made(handlers, traces):
+    session = handlers.sessions.of("visitor")
+    foreign = engines.read_trace(
+        traces[0].to_json().replace(f'"name":"{traces[0].header.models[0].name}"', '"name":"/etc"')
+    )
     session.traces[0] = foreign
     session.named["/etc"] = "/etc"
-    assert "the model '/etc', which is not available on this server" in ask(desk)[-1]
+    assert "the model '/etc', which is not available on this server" in ask(handlers)[-1]
     session.begin()
-    assert "A run is going on" in ask(desk)[-1]
+    assert "A run is going on" in ask(handlers)[-1]
 
 
 def test_the_panel_offers_every_method_and_no_length():
@@ -255,7 +279,11 @@ def test_the_panel_offers_every_method_and_no_length():
 def test_words_become_tokens():
     model = engines.load_model("tiny-dlm")
     edit = make_edit(model, force=[(9, "Mia, Leo"), (20, 5)], forbid=[(3, " Mia"), (3, 7)], remask=[4, 4])
-    assert list(edit.force) == [*range(9, 9 + len(model.tokenizer.encode("Mia, Leo"))), 20] and edit.remask == [4] and len(edit.forbid[3]) == 2
+    assert (
+        list(edit.force) == [*range(9, 9 + len(model.tokenizer.encode("Mia, Leo"))), 20]
+        and edit.remask == [4]
+        and len(edit.forbid[3]) == 2
+    )
     with pytest.raises(UserError, match="half of a character"):
         make_edit(model, force=[(9, "\ud800")])
     with pytest.raises(UserError, match="at most 400"):

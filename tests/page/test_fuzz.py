@@ -1,4 +1,5 @@
-"""Generated bad input: whatever comes, there is an answer of one sentence, and neither a crash nor a trace of the inside.
+"""Generated bad input: whatever comes, there is an answer of one sentence, and neither a crash nor a trace of the
+inside.
 
 The examples are the same in every run (`derandomize`). Together they are more than 700.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,12 +20,14 @@ from hypothesis import strategies as st
 import engines
 from engines import TraceError, UserError
 from explorer.page import tables
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS, Limits, check_seed
-from explorer.store import Gallery, gallery, read_pasted
+from explorer.runs.gallery import Gallery, gallery, read_pasted
 from tests.page.conftest import first_model, methods_of
 from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES, broken_traces
+
+pytestmark = pytest.mark.slow
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
 FUZZ = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -45,8 +49,10 @@ class Visitor:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory) -> Handlers:
-    return Handlers(Gallery(tmp_path_factory.mktemp("empty")), Catalogue.read(True, new_tokens=LIMITS.new_tokens), LIMITS)
+def handlers(tmp_path_factory) -> Handlers:
+    return Handlers(
+        Gallery(tmp_path_factory.mktemp("empty")), Catalogue.read(True, new_tokens=LIMITS.new_tokens), LIMITS
+    )
 
 
 def check_sentence(text: str) -> None:
@@ -63,28 +69,36 @@ def status_of(outputs: Any) -> dict[str, Any]:
 
 @settings(FUZZ, max_examples=150)
 @given(text=broken_traces(bodies()))
-def test_a_broken_trace_is_opened_or_refused_with_a_sentence(desk, text):
+def test_a_broken_trace_is_opened_or_refused_with_a_sentence(handlers, text):
     errors: list[logging.LogRecord] = []
     watch = logging.Handler()
     watch.emit = errors.append
     logging.getLogger("decoding-explorer").addHandler(watch)
     try:
         visitor = Visitor()
-        desk.closed(visitor)
-        said = status_of(desk.take_in(text, visitor))
+        handlers.closed(visitor)
+        said = status_of(handlers.take_in(text, visitor))
         assert errors == [], f"refused only by the last resort: {errors[0].exc_info}"
         assert said["kind"] in ("ok", "error") and len(said["text"]) < 600
         if said["kind"] == "ok":  # then everything else about it works as well
-            tables.numbers(desk.sessions.of("visitor").traces)
-            desk.curves(visitor)
-            for save in (desk.save_json, desk.save_html):
+            tables.numbers(handlers.sessions.of("visitor").traces)
+            handlers.curves(visitor)
+            for save in (handlers.save_json, handlers.save_html):
                 assert json.loads(save("all", visitor)[0])["files"]
     finally:
         logging.getLogger("decoding-explorer").removeHandler(watch)
 
 
 @settings(FUZZ, max_examples=60)
-@given(text=st.one_of(TEXTS, VALUES, VALUES.map(json.dumps), st.integers(100, 100_000).map(lambda n: "[" * n), st.just('{"header":' * 5000)))
+@given(
+    text=st.one_of(
+        TEXTS,
+        VALUES,
+        VALUES.map(json.dumps),
+        st.integers(100, 100_000).map(lambda n: "[" * n),
+        st.just('{"header":' * 5000),
+    )
+)
 def test_what_is_no_trace_at_all_is_refused(text):
     with pytest.raises(TraceError) as caught:
         read_pasted(text)
@@ -92,14 +106,19 @@ def test_what_is_no_trace_at_all_is_refused(text):
 
 
 PARTS = st.tuples(st.sampled_from(["run", "gallery", "step", "of", "clock", "lane", "x"]), TEXTS)
-QUERIES = st.one_of(TEXTS, VALUES, st.lists(PARTS, max_size=25).map(lambda parts: "?" + urlencode(parts, errors="replace")))
-RECORDS = [json.loads(path.read_text("utf-8")) for path in sorted((Path(__file__).parents[1] / "explorer" / "records").glob("*.json"))]
+QUERIES = st.one_of(
+    TEXTS, VALUES, st.lists(PARTS, max_size=25).map(lambda parts: "?" + urlencode(parts, errors="replace"))
+)
+RECORDS = [
+    json.loads(path.read_text("utf-8"))
+    for path in sorted((Path(__file__).parents[1] / "explorer" / "records").glob("*.json"))
+]
 
 
 @settings(FUZZ, max_examples=80)
 @given(query=QUERIES)
-def test_every_link_is_followed_or_refused(desk, query):
-    answer = desk.follow(query, Visitor())
+def test_every_link_is_followed_or_refused(handlers, query):
+    answer = handlers.follow(query, Visitor())
     if isinstance(answer[1], str):
         status_of(answer)
 
@@ -134,24 +153,30 @@ def test_a_parameter_is_taken_in_its_own_type_and_range_or_refused(data):
     json.dumps(value).encode()
 
 
-def slots(desk: Handlers) -> st.SearchStrategy[list[Any]]:
-    """The values of all slots: a real slot with some of its values spoilt, or anything at all."""
-    info = desk.catalogue.methods[SLUG]
-    good = [info.slug, MODEL, *(param.default if param else None for param in desk.catalogue.placed(info))] * SLOTS
-    spoilt = st.dictionaries(st.integers(0, len(good) - 1), VALUES, max_size=4).map(lambda bad: [bad.get(i, value) for i, value in enumerate(good)])
-    return st.one_of(spoilt, st.lists(VALUES, max_size=6))
+def slots(handlers: Handlers) -> st.SearchStrategy[list[Any]]:
+    """The forms of all slots: real ones with some of their values spoilt, or anything at all."""
+    good = msgspec.to_builtins(handlers.catalogue.form(Plan(SLUG, MODEL, {})))
+    spoilt_params = st.dictionaries(st.one_of(st.sampled_from(sorted(good["params"])), TEXTS), VALUES, max_size=3)
+    forms = st.one_of(
+        spoilt_params.map(lambda bad: {**good, "params": {**good["params"], **bad}}),
+        st.dictionaries(st.one_of(st.sampled_from(sorted(good)), TEXTS), VALUES, max_size=2).map(
+            lambda bad: good | bad
+        ),
+    )
+    sent = st.one_of(forms.map(json.dumps), forms, VALUES)
+    return st.lists(sent, min_size=SLOTS, max_size=SLOTS) | st.lists(VALUES, max_size=6)
 
 
 @settings(FUZZ, max_examples=120)
 @given(data=st.data())
-def test_whatever_arrives_at_run_is_answered(desk, data):
+def test_whatever_arrives_at_run_is_answered(handlers, data):
     prompt, seed = data.draw(st.one_of(TEXTS, VALUES)), data.draw(st.one_of(st.just(0), NUMBERS, VALUES))
     count = data.draw(st.one_of(st.sampled_from([1, "1", "2", "٣", "²", "1e0"]), VALUES))
     visitor = Visitor()
-    answers = list(desk.run(visitor, prompt, seed, count, *data.draw(slots(desk))))
+    answers = list(handlers.run(visitor, prompt, seed, count, *data.draw(slots(handlers))))
     last = status_of(next(one for one in reversed(answers) if isinstance(one[1], str)))
     assert "error of ours" not in last["text"]
-    assert desk.sessions.of("visitor").running is None
+    assert handlers.sessions.of("visitor").running is None
     for one in answers:
         if isinstance(one[0], str):
             assert "<" not in one[0] and json.loads(one[0])
@@ -160,9 +185,9 @@ def test_whatever_arrives_at_run_is_answered(desk, data):
 
 @settings(FUZZ, max_examples=80)
 @given(prompt=st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=80)))
-def test_every_prompt_is_decoded_or_refused(desk, prompt):
+def test_every_prompt_is_decoded_or_refused(handlers, prompt):
     try:
-        trace = engines.read_trace(json.dumps(desk.decode(SLUG, MODEL, prompt, {"max_new_tokens": 2})))
+        trace = engines.read_trace(json.dumps(handlers.decode(SLUG, MODEL, prompt, {"max_new_tokens": 2})))
     except Exception as error:
         assert type(error).__name__ == "Error", "gr.Error with a sentence is the only refusal"
         check_sentence(str(error))
@@ -171,26 +196,31 @@ def test_every_prompt_is_decoded_or_refused(desk, prompt):
 
 
 @settings(FUZZ, max_examples=60)
-@given(method=VALUES, model=VALUES, params=VALUES, seed=VALUES)
-def test_whatever_arrives_at_the_public_endpoint_is_answered(desk, method, model, params, seed):
+@given(method=VALUES, model=VALUES, params=VALUES, seed=VALUES, form=VALUES)
+def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, model, params, seed, form):
     good = (SLUG, MODEL, {}, 0)
     for place, bad in enumerate((method, model, params, seed)):
         asked = [bad if i == place else value for i, value in enumerate(good)]
         try:
-            desk.decode(asked[0], asked[1], "sort: Mia", asked[2], asked[3])
+            handlers.decode(asked[0], asked[1], "sort: Mia", asked[2], asked[3])
         except Exception as error:
             assert type(error).__name__ == "Error", f"{type(error).__name__}: {error}"
             check_sentence(str(error))
+    try:
+        handlers.decode(prompt="sort: Mia", form=form)
+    except Exception as error:
+        assert type(error).__name__ == "Error", f"{type(error).__name__}: {error}"
+        check_sentence(str(error))
 
 
 @settings(FUZZ, max_examples=60)
 @given(what=VALUES, seed=VALUES, names=st.lists(TEXTS, max_size=3))
-def test_small_handlers_take_anything(desk, what, seed, names):
+def test_small_handlers_take_anything(handlers, what, seed, names):
     visitor = Visitor()
-    status_of(desk.save_json(what, visitor))
-    status_of(desk.save_html(what, visitor))
-    status_of(desk.play(names, visitor))
-    status_of(desk.stop(visitor))
+    status_of(handlers.save_json(what, visitor))
+    status_of(handlers.save_html(what, visitor))
+    status_of(handlers.play(names, visitor))
+    status_of(handlers.stop(visitor))
     try:
         assert 0 <= check_seed(seed) < 2**53
     except UserError as error:

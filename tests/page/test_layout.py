@@ -23,7 +23,9 @@ def height(screen) -> float:
 
 
 def tops(screen) -> list[float]:
-    return screen.page.locator("#players .dx-board").evaluate_all("(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))")
+    return screen.page.locator("#players .dx-board").evaluate_all(
+        "(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))"
+    )
 
 
 def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
@@ -38,7 +40,9 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     at = tops(screen)
     assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
     status = screen.page.locator("#toolbar .dx-race [role=status]").bounding_box()
-    assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, "the sentence lies over no lane"
+    assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, (
+        "the sentence lies over no lane"
+    )
     more = screen.page.locator("#toolbar .more")
     more.click()
     expect(more).to_have_attribute("aria-expanded", "false")
@@ -53,9 +57,13 @@ def test_a_recording_from_far_down_in_the_gallery_is_seen_from_its_top(visit):
     begins = screen.page.locator("#panel-0 .dx-panel").evaluate("(node) => node.getBoundingClientRect().top + scrollY")
     screen.page.get_by_role("tab", name="Gallery").click()
     last = screen.page.get_by_role("button", name=re.compile("^Play: ")).last
-    last.evaluate("(node) => { node.closest('[role=tabpanel]').style.paddingTop = '1500px'; }")  # a gallery longer than the tests'
+    last.evaluate(
+        "(node) => { node.closest('[role=tabpanel]').style.paddingTop = '1500px'; }"
+    )  # a gallery longer than the tests'
     last.scroll_into_view_if_needed()
-    assert screen.page.evaluate("scrollY") > begins  # where the page would stay, the top of the player would be out of sight
+    assert (
+        screen.page.evaluate("scrollY") > begins
+    )  # where the page would stay, the top of the player would be out of sight
     last.click()
     screen.page.wait_for_function(f"({IN_SIGHT})(document.querySelector('#panel-0 .dx-panel'))")
 

@@ -8,9 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer import ASSETS, papers
-from explorer.lessons import lessons
+from explorer.export.bundle import views
 from explorer.page.learn import payload
 from explorer.page.tables import all_papers
+from explorer.papers.lessons import lessons
 
 
 def test_the_payload_tells_every_lesson_and_no_claim():
@@ -23,16 +24,16 @@ def test_the_payload_tells_every_lesson_and_no_claim():
 
 def test_lessons_look_at_views_that_the_player_has():
     named = {lesson.view for lesson in lessons() if lesson.view}
-    code = (ASSETS / "player" / "player.js").read_text(encoding="utf-8")
-    listed = re.search(r"const VIEWS = \[(.*?)\]", code)
-    assert listed and named and named <= set(re.split(r"\W+", listed[1]))
+    assert named and named <= {view.name for view in views()}
 
 
 def test_its_modules_set_text_only_and_stay_on_this_server():
     folder = ASSETS / "learn"
     for path in sorted(folder.glob("*")):
         text = path.read_text(encoding="utf-8")
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?:", text), path.name
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?:", text
+        ), path.name
         assert not re.search(r"#[0-9a-f]{3,8}\b(?=[;\s,)])|\bhsl\(", text), f"{path.name} holds a colour of its own"
     assert "cookie" not in "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
 
@@ -54,7 +55,9 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
         learn.get_by_role("button", name=f"Step {stop.step}", exact=True).click()
         expect(panel).to_have_attribute("data-step", str(stop.step))
         expect(learn.locator(".learn-say")).to_have_text(f"Step {stop.step}: {stop.say}")
-        expect(learn.get_by_role("button", name=f"Step {stop.step}", exact=True)).to_have_attribute("aria-pressed", "true")
+        expect(learn.get_by_role("button", name=f"Step {stop.step}", exact=True)).to_have_attribute(
+            "aria-pressed", "true"
+        )
     board = panel.locator("[data-view=Tokens]")
     assert board.bounding_box()["y"] < 1000, "the board is in sight"
     answer = learn.locator(".learn-answer p")
@@ -117,7 +120,8 @@ def test_the_tour_is_offered_once_and_goes_by_keyboard(visit, width):
         name = box.locator("h2").inner_text()
         seen.append(name)
         assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
-        inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight)"
+        inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && "
+                               "bottom <= innerHeight)"
                                "(document.querySelector('.tour-box').getBoundingClientRect())")  # fmt: skip
         assert inside, f"the note on {name} leaves the screen"
         page.keyboard.press("ArrowRight")

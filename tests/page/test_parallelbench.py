@@ -9,18 +9,20 @@ import pytest
 from playwright.sync_api import expect
 
 from engines import UserError
-from explorer.bench import parallelbench as bench
-from explorer.bench.closed_forms import derived
+from engines import parallelbench as bench
+from explorer.bench.quality import PARALLELBENCH
 from explorer.page import parallelbench as page
 from explorer.page.theme import colours
 
-PARTS = bench.recorded()
+PARTS = bench.recorded(PARALLELBENCH)
 POINTS = [point for part in PARTS for point in part.points]
 EXACT, NETWORK = "oracle", "tiny-dlm"
 
 
 def of(task, **more):
-    return [p for p in POINTS if p.task == task and all(getattr(p.setting, name) == value for name, value in more.items())]
+    return [
+        p for p in POINTS if p.task == task and all(getattr(p.setting, name) == value for name, value in more.items())
+    ]
 
 
 def names(figure):
@@ -36,22 +38,39 @@ def test_models_differ_in_shape_and_colour_and_colours_are_tokens():
 def test_dots_are_measured_and_the_line_is_the_closed_form():
     found = of("shuffle")
     drawn = names(page.accuracy_figure("shuffle", found, found))
-    assert set(drawn) == {"derived, closed form"} | {f"{model}, {how}" for model in (EXACT, NETWORK) for how in ("argmax", "sampled")}
-    line, forms = drawn["derived, closed form"], derived("shuffle", bench.ITEMS)
-    assert (line.mode, list(line.x), list(line.y)) == ("lines", [f.per_forward for f in forms], [f.chance for f in forms])
+    assert set(drawn) == {"derived, closed form"} | {
+        f"{model}, {how}" for model in (EXACT, NETWORK) for how in ("argmax", "sampled")
+    }
+    line, forms = drawn["derived, closed form"], bench.derived("shuffle", bench.ITEMS)
+    assert (line.mode, list(line.x), list(line.y)) == (
+        "lines",
+        [f.per_forward for f in forms],
+        [f.chance for f in forms],
+    )
     dots = drawn["oracle, sampled"]
     sampled = [p for p in found if p.model == EXACT and p.setting.sampled]
-    assert dots.mode == "markers" and dots.marker.symbol == "diamond-open" and drawn["oracle, argmax"].marker.symbol == "diamond"
+    assert (
+        dots.mode == "markers"
+        and dots.marker.symbol == "diamond-open"
+        and drawn["oracle, argmax"].marker.symbol == "diamond"
+    )
     assert list(dots.y) == [p.share for p in sampled] and list(dots.x) == [p.tokens_per_forward for p in sampled]
-    assert [y + e for y, e in zip(dots.y, dots.error_y.array, strict=True)] == pytest.approx([p.interval[1] for p in sampled])
-    assert [y - e for y, e in zip(dots.y, dots.error_y.arrayminus, strict=True)] == pytest.approx([p.interval[0] for p in sampled])
+    assert [y + e for y, e in zip(dots.y, dots.error_y.array, strict=True)] == pytest.approx(
+        [p.interval[1] for p in sampled]
+    )
+    assert [y - e for y, e in zip(dots.y, dots.error_y.arrayminus, strict=True)] == pytest.approx(
+        [p.interval[0] for p in sampled]
+    )
 
 
 def test_without_a_closed_form_the_line_lists_answers_or_is_not_there():
     found = of("latin")
     how, x, y = page.curve("latin", found)
     assert how == "all answers listed" and x == sorted(x) and y == sorted(y, reverse=True) and y[0] == 1
-    assert page.curve("sudoku", of("sudoku"))[:2] == ("closed form", [1, 2, 4, 5, 10, 20])  # as far as the longest board's dots
+    assert page.curve("sudoku", of("sudoku"))[:2] == (
+        "closed form",
+        [1, 2, 4, 5, 10, 20],
+    )  # as far as the longest board's dots
     assert page.curve("sentence", of("sentence")) is None
     drawn = page.bound_figure("sentence", of("sentence"), of("sentence"))
     assert not drawn.data and "not listed" in drawn.layout.title.text
@@ -65,7 +84,11 @@ def test_the_list_and_the_view_are_of_the_chosen_task_and_order():
     assert len(rows) == len(of("sort", order="entropy")) > 0
     for number, model, setting, exact, *_ in rows:
         point = page.point_of([number, model], POINTS)
-        assert (point.model, point.setting.label, exact) == (model, setting, f"{point.right}/{point.tried}") and point.task == "sort"
+        assert (point.model, point.setting.label, exact) == (
+            model,
+            setting,
+            f"{point.right}/{point.tried}",
+        ) and point.task == "sort"
     lines = json.loads(view)["rows"]
     assert [line[:2] for line in lines] == [[part.model.name, task] for part in PARTS for task in ("sort", bench.ALL)]
     for task, order in (("story", "entropy"), ("sort", "worst"), (None, None)):
@@ -81,7 +104,10 @@ def test_what_is_no_row_plays_nothing(row):
 
 def test_a_row_plays_its_first_wrong_or_right_prompt():
     point = bench.Point("some", "copy", POINTS[0].setting, "==.=", 1.0, 1.0)
-    assert page.prompt_of(point, page.WRONG) == 2 and page.prompt_of(point, page.RIGHT) == page.prompt_of(point, "else") - 2 == 0
+    assert (
+        page.prompt_of(point, page.WRONG) == 2
+        and page.prompt_of(point, page.RIGHT) == page.prompt_of(point, "else") - 2 == 0
+    )
     right = bench.Point("some", "copy", POINTS[0].setting, "==", 1.0, 1.0)
     assert page.prompt_of(right, page.WRONG) == 0
 
@@ -100,16 +126,22 @@ def test_a_chosen_row_is_run_and_played(visit):
 
 
 def test_a_refused_run_is_a_sentence():
-    from explorer.page.controls import Catalogue
+    from explorer.page.catalogue import Catalogue
     from explorer.page.handlers import Handlers
     from explorer.page.limits import Limits
-    from explorer.store import Gallery
+    from explorer.runs.gallery import Gallery
 
-    desk = Handlers(Gallery(bench.FILE.parent / "none"), Catalogue.read(public=False), Limits(1000, 100, 60, False))
+    handlers = Handlers(
+        Gallery(PARALLELBENCH.parent / "none"), Catalogue.read(public=False), Limits(1000, 100, 60, False)
+    )
 
     def refuse(**budget):
         assert budget == {"max_steps": 100, "max_seconds": 60}
         raise UserError("this one does not fit")
 
-    shown = list(desk.run_again(refuse, "a setting", gr.Request()))
-    assert "Running a setting." in shown[0][1] and json.loads(shown[-1][1])["kind"] == "error" and "This one does not fit" in shown[-1][1]
+    shown = list(handlers.run_again(refuse, "a setting", gr.Request()))
+    assert (
+        "Running a setting." in shown[0][1]
+        and json.loads(shown[-1][1])["kind"] == "error"
+        and "This one does not fit" in shown[-1][1]
+    )

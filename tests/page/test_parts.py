@@ -7,17 +7,19 @@ import json
 import threading
 import time
 
+import gradio as gr
 import pytest
 
 import engines
 from engines import TraceError, UserError
-from explorer import store
 from explorer.page import settings, tables
-from explorer.page.controls import Catalogue, Plan
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed, message
+from explorer.page.form import Form, read
 from explorer.page.limits import Limits, check_seed
 from explorer.page.sessions import MAX_SESSIONS, Job, Sessions
-from explorer.store import Gallery
+from explorer.runs import gallery as store
+from explorer.runs.gallery import Gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
 
 LIMITS = Limits(prompt_characters=1000, steps=5, seconds=60, public=False)
@@ -28,15 +30,21 @@ def catalogue() -> Catalogue:
     return Catalogue.read(public=False)
 
 
-def test_every_parameter_of_every_method_has_a_control(catalogue):
+def test_every_parameter_of_every_method_is_offered(catalogue):
+    told = {method["slug"]: method for method in json.loads(catalogue.offered())["methods"]}
+    assert list(told) == list(catalogue.methods)
     for info in catalogue.methods.values():
-        assert {p.name for p in catalogue.placed(info) if p} == {p.name for p in info.params}
+        for param, one in zip(info.params, told[info.slug]["params"], strict=True):
+            assert (one["name"], one["sees"], one["default"]) == (param.name, param.sees, param.default)
+            assert one.get("low") == param.low and one.get("high") == param.high
 
 
 def test_a_slot_reads_back_what_it_shows(catalogue):
     for info in catalogue.methods.values():
-        values = [p.default if p else "ignored" for p in catalogue.placed(info)]
-        assert catalogue.read_slot([info.slug, "some-model", *values]) == Plan(info.slug, "some-model", {p.name: p.default for p in info.params})
+        shown = catalogue.form(Plan(info.slug, "some-model", {}))
+        assert catalogue.read_form(read(shown.text())) == Plan(
+            info.slug, "some-model", {p.name: p.default for p in info.params}
+        )
 
 
 def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
@@ -46,40 +54,50 @@ def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
 
 
 def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
-    info = next(info for info in catalogue.methods.values() if info.kind == "masked" and any(p.kind == "float" for p in info.params))
+    info = next(
+        info
+        for info in catalogue.methods.values()
+        if info.kind == "masked" and any(p.kind == "float" for p in info.params)
+    )
     other = next(model.name for model in catalogue.models if model.kind != info.kind)
-    values = [p.default if p else None for p in catalogue.placed(info)]
     with pytest.raises(UserError, match=f"needs a masked model, {other} is"):
-        catalogue.read_slot([info.slug, other, *values])
-    place, param = next((i, p) for i, p in enumerate(catalogue.placed(info)) if p and p.kind == "float")
+        catalogue.read_form(Form(info.slug, other))
+    param = next(p for p in info.params if p.kind == "float")
     with pytest.raises(UserError, match=f"{param.name}=.* is out of range"):
-        catalogue.read_slot([info.slug, catalogue.first_model(info), *values[:place], param.high + 1, *values[place + 1 :]])
+        catalogue.read_form(Form(info.slug, catalogue.first_model(info), {param.name: param.high + 1}))
+    with pytest.raises(UserError, match="unknown parameter 'no_such'"):
+        catalogue.read_form(Form(info.slug, catalogue.first_model(info), {"no_such": 1}))
+    with pytest.raises(UserError, match="no model is chosen"):
+        catalogue.read_form(Form(info.slug, " "))
 
 
 def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
-    width = 4 + len(catalogue.pool)
     plan = catalogue.repeat(traces[0])
     assert plan == Plan(traces[0].header.method, traces[0].header.models[0].name, traces[0].header.params)
     alone = settings.updates(catalogue, {0: traces[0]}, 1, {})
-    assert alone[:3] == [traces[0].header.prompt, traces[0].header.seed, "1"] and alone[4] == plan.method and len(alone) == 3 + 4 * width
-    given = {look["label"].split(" (")[0]: look["value"] for look in alone[7 : 3 + width] if look.get("visible")}
-    assert given == traces[0].header.params
+    assert alone[:3] == [traces[0].header.prompt, traces[0].header.seed, "1"] and len(alone) == 3 + 4
+    assert read(alone[3]) == Form(plan.method, plan.model, traces[0].header.params)
     beside = settings.updates(catalogue, {1: traces[1]}, 2, {})
-    assert beside[2] == "2" and beside[3 + width + 1] == traces[1].header.method
-    assert all(one.get("__type__") == "update" and set(one) == {"__type__"} for one in (*beside[:2], *beside[4 : 3 + width]))
+    assert beside[2] == "2" and read(beside[4]).method == traces[1].header.method
+    assert all(one == gr.skip() for one in (*beside[:2], beside[3], *beside[5:]))
+    longer = Catalogue.read(public=False, new_tokens=7).form(plan)
+    assert longer.params == {**plan.params, "max_new_tokens": 7}, "no longer than what may run here"
     foreign = copy.deepcopy(traces[0])
     foreign.header.method = "of another tool"
     assert catalogue.repeat(foreign) is None
     foreign = copy.deepcopy(traces[0])
     foreign.header.models[0].name = "unheard-of"
-    assert catalogue.repeat(foreign) is None and catalogue.repeat(foreign, {"unheard-of": "/a/folder"}).model == "/a/folder"
+    assert (
+        catalogue.repeat(foreign) is None
+        and catalogue.repeat(foreign, {"unheard-of": "/a/folder"}).model == "/a/folder"
+    )
 
 
 def test_a_public_page_runs_listed_models_only():
     public = Catalogue.read(public=True)
     info = next(iter(public.methods.values()))
     with pytest.raises(UserError, match="unknown model '/etc'"):
-        public.read_slot([info.slug, "/etc", *[None] * len(public.pool)])
+        public.read_form(Form(info.slug, "/etc"))
 
 
 def test_messages_hold_no_markup():
@@ -89,7 +107,9 @@ def test_messages_hold_no_markup():
 
 def test_batches_are_numbered_and_rebuild_the_trace():
     feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 16})
-    batches = [feed.queued()] + [json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))]
+    batches = [feed.queued()] + [
+        json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))
+    ]
     assert [b["seq"] for b in batches] == list(range(len(batches)))
     steps = [step["index"] for b in batches for step in b.get("steps", [])]
     assert steps == list(range(len(feed.trace.steps)))
@@ -107,7 +127,12 @@ def test_a_budget_ends_a_run_with_a_sentence():
 def test_closing_a_feed_early_seals_its_trace(slowly):
     job = Job()
     feed = Feed(job, 0, "title")
-    going = feed.messages(Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 32}), PROMPT, 0, Limits(1000, 100, 60, False))
+    going = feed.messages(
+        Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 32}),
+        PROMPT,
+        0,
+        Limits(1000, 100, 60, False),
+    )
     next(going), next(going)
     going.close()
     assert feed.trace.end.reason == "stopped" and json.loads(job.last[-1])["batches"][0]["state"] == "stopped"
@@ -115,15 +140,22 @@ def test_closing_a_feed_early_seals_its_trace(slowly):
 
 
 def test_the_run_goes_on_while_a_message_is_taken_and_no_step_is_lost(slowly):
-    """Whoever takes the messages is slow: the run ends in its own time, and the last message holds what was made meanwhile."""
+    """Whoever takes the messages is slow: the run ends in its own time, and the last message holds what was made
+    meanwhile."""
     feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 6})
     going = feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))
     batches = [json.loads(next(going))["batches"][0] for _ in range(2)]  # the header and the first step
     deadline = time.monotonic() + 60
-    while slowly.running and [thread for thread in threading.enumerate() if thread.name == "decode"] and time.monotonic() < deadline:
+    while (
+        slowly.running
+        and [thread for thread in threading.enumerate() if thread.name == "decode"]
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.05)
     batches += [json.loads(text)["batches"][0] for text in going]
-    assert [step["index"] for b in batches for step in b.get("steps", [])] == list(range(len(feed.trace.steps))) and len(feed.trace.steps) > 2
+    assert [step["index"] for b in batches for step in b.get("steps", [])] == list(
+        range(len(feed.trace.steps))
+    ) and len(feed.trace.steps) > 2
     assert {p["id"] for b in batches for p in b.get("pieces", [])} == {p.id for p in feed.trace.pieces}
     assert len(batches) <= 4 and batches[-1]["state"] == "done" and feed.trace.end.reason == "complete"
 
@@ -140,7 +172,11 @@ def test_what_goes_wrong_in_the_middle_of_a_run_is_said(slowly, monkeypatch):
     feed = Feed(Job(), 0, "title")
     plan = Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 6})
     last = [json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, Limits(1000, 100, 60, False))][-1]
-    assert (last["state"], last["message"]) == ("failed", "The disk of the model is full.") and len(feed.trace.steps) == 2 and slowly.running == 0
+    assert (
+        (last["state"], last["message"]) == ("failed", "The disk of the model is full.")
+        and len(feed.trace.steps) == 2
+        and slowly.running == 0
+    )
 
 
 def test_sessions_are_bounded_and_dropping_one_stops_its_run():
@@ -158,7 +194,11 @@ def test_the_gallery_names_what_it_cannot_read(recorded, traces):
     gallery = Gallery(recorded)
     assert list(gallery.broken) == ["9-broken"] and len(gallery.cards) == 3
     for card, trace in zip(gallery.cards, traces, strict=True):
-        assert (card.tokens, card.forwards, card.steps) == (trace.totals.tokens, trace.totals.forwards, len(trace.steps))
+        assert (card.tokens, card.forwards, card.steps) == (
+            trace.totals.tokens,
+            trace.totals.forwards,
+            len(trace.steps),
+        )
         assert gallery.get(card.id) == trace
     assert [t.header.prompt for t in gallery.opening().values()] == [PROMPT, PROMPT]
     with pytest.raises(TraceError, match="no recorded trace"):
@@ -198,7 +238,13 @@ def test_limits_come_from_the_environment(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("paper", "link"), [("arXiv:2502.09992", "https://arxiv.org/abs/2502.09992"), ("javascript:alert(1)", None), ("", None), ("arXiv:x/../y", None)]
+    ("paper", "link"),
+    [
+        ("arXiv:2502.09992", "https://arxiv.org/abs/2502.09992"),
+        ("javascript:alert(1)", None),
+        ("", None),
+        ("arXiv:x/../y", None),
+    ],
 )
 def test_only_arxiv_numbers_become_links(paper, link):
     assert tables.paper_link(paper) == link

@@ -1,4 +1,5 @@
-"""Figures and films from *Save and open*: what arrives in the browser is the picture, and no wish from outside can hurt the server."""
+"""Figures and films from *Save and open*: what arrives in the browser is the picture, and no wish from outside can hurt
+the server."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def test_figures_and_a_film_are_saved(visit, tmp_path, traces):
         download.value.save_as(path)
         saved[kind] = path.read_bytes()
         screen.says(f"Saved {path.name}")
-    assert saved["svg"].startswith(b"<svg ") and all(trace.header.title.encode() in saved["svg"] for trace in traces[:2])
+    assert saved["svg"].startswith(b"<svg ") and all(
+        trace.header.title.encode() in saved["svg"] for trace in traces[:2]
+    )
     assert Image.open(io.BytesIO(saved["png"])).size[0] == 2100
     film = Image.open(io.BytesIO(saved["gif"]))
     assert film.n_frames > 2 and film.info["loop"] == 0

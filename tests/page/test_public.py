@@ -1,4 +1,5 @@
-"""A page for strangers: what may run, what it may cost, that the page says so; and a run in a process of its own, as on ZeroGPU."""
+"""A page for strangers: what may run, what it may cost, that the page says so; and a run in a process of its own, as on
+ZeroGPU."""
 
 from __future__ import annotations
 
@@ -17,16 +18,27 @@ import engines
 from engines import UserError
 from explorer.cli import main
 from explorer.page import zerogpu
-from explorer.page.controls import Catalogue, Plan
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, Screen, first_model, methods_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = Limits(prompt_characters=500, steps=40, seconds=20, public=True, new_tokens=20, waiting=3, trace_characters=50_000, models=("tiny-ar-s", "tiny-dlm"))
+LIMITS = Limits(
+    prompt_characters=500,
+    steps=40,
+    seconds=20,
+    public=True,
+    new_tokens=20,
+    waiting=3,
+    trace_characters=50_000,
+    models=("tiny-ar-s", "tiny-dlm"),
+)
 
 
 def test_the_switch_and_the_variables_give_one_set_of_limits(monkeypatch):
@@ -103,7 +115,11 @@ def test_the_page_says_each_limit_and_keeps_it(browser, public_address, traces):
     said = screen.page.locator("#public")
     for sentence in LIMITS.sentences():
         expect(said).to_contain_text(sentence)
-    assert "500 characters" in said.inner_text() and "20 new tokens" in said.inner_text() and "3 may wait" in said.inner_text()
+    assert (
+        "500 characters" in said.inner_text()
+        and "20 new tokens" in said.inner_text()
+        and "3 may wait" in said.inner_text()
+    )
     screen.prompt("x" * 501)
     screen.press("Run")
     screen.says("at most 500 are taken here")
@@ -114,8 +130,8 @@ def test_the_page_says_each_limit_and_keeps_it(browser, public_address, traces):
 
 
 def test_a_long_trace_is_refused():
-    desk = Handlers(Gallery(Path("no-such-folder")), Catalogue.read(True), LIMITS)
-    said = json.loads(desk.take_in("x" * 50_001, types.SimpleNamespace(session_hash="a"))[1])
+    handlers = Handlers(Gallery(Path("no-such-folder")), Catalogue.read(True), LIMITS)
+    said = json.loads(handlers.take_in("x" * 50_001, types.SimpleNamespace(session_hash="a"))[1])
     assert "at most 50,000 are taken here" in said["text"]
 
 
@@ -123,7 +139,8 @@ def test_a_long_trace_is_refused():
 
 
 class Spaces(types.ModuleType):
-    """Stands for the package `spaces`: what goes to the function and what it yields is pickled, and its duration is noted."""
+    """Stands for the package `spaces`: what goes to the function and what it yields is pickled, and its duration is
+    noted."""
 
     def __init__(self) -> None:
         super().__init__("spaces")
@@ -159,7 +176,11 @@ def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
     feed = Feed(Job(), 0, "title")
     batches = [json.loads(text)["batches"][0] for text in feed.messages(causal(), PROMPT, 0, LIMITS)]
     here = engines.run(causal().method, causal().model, PROMPT, params=causal().params)
-    assert feed.trace.output_ids == here.output_ids and feed.trace.end.reason == here.end.reason and feed.trace.end.text == here.end.text
+    assert (
+        feed.trace.output_ids == here.output_ids
+        and feed.trace.end.reason == here.end.reason
+        and feed.trace.end.text == here.end.text
+    )
     assert [p.id for p in feed.trace.pieces] == [p.id for p in here.pieces]
     assert [replace(step, model_seconds=0, method_seconds=0) for step in feed.trace.steps] == [
         replace(step, model_seconds=0, method_seconds=0) for step in here.steps
@@ -185,7 +206,10 @@ def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
 
 def test_a_folder_called_spaces_is_not_the_package(tmp_path):
     (tmp_path / "spaces").mkdir()
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from explorer.page import zerogpu; print(zerogpu.installed())"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from explorer.page import zerogpu; "
+        "print(zerogpu.installed())"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -211,7 +235,7 @@ def GPU(duration):
 sys.modules["spaces"] = types.SimpleNamespace(GPU=GPU)
 import engines
 from explorer.page import zerogpu
-from explorer.page.controls import Plan
+from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
 zerogpu.installed = lambda: True
 run = zerogpu.start(Plan(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
@@ -222,6 +246,8 @@ print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 
 def test_a_forked_process_runs_the_model_and_this_one_never_loads_it():
     arguments = [methods_of("causal")[0], first_model("causal"), PROMPT]
-    done = subprocess.run([sys.executable, "-c", FORKED, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200
+    )
     steps, torch_here, tokens = done.stdout.split()
     assert int(steps) >= 1 and int(tokens) >= 1 and torch_here == "False", done.stderr[-2000:]

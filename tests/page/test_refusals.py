@@ -1,4 +1,5 @@
-"""What is refused, by whom, and what stays: our sentence and not the toast of a component, and nothing that is shown goes for a run that never began."""
+"""What is refused, by whom, and what stays: our sentence and not the toast of a component, and nothing that is shown
+goes for a run that never began."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ from playwright.sync_api import expect
 
 import engines
 from engines import UserError
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.forks import Forks
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS, Limits
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, first_model, methods_of
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
-LONG = "sort: " + ", ".join(["Mia"] * 600)  # more tokens than the model has room for, which only the loaded model can say
+LONG = "sort: " + ", ".join(
+    ["Mia"] * 600
+)  # more tokens than the model has room for, which only the loaded model can say
 
 
 class Visitor:
@@ -30,18 +33,17 @@ def shown():
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, shown) -> Handlers:
+def handlers(tmp_path, monkeypatch, shown) -> Handlers:
     monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "store"))
     made = Handlers(Gallery(tmp_path), Catalogue.read(False), Limits(100_000, 100, 60, False))
     made.sessions.of("visitor").traces = {0: shown}
     return made
 
 
-def slots(desk: Handlers, *params: dict) -> list:
-    """The values of as many slots as there are params, and whatever for the others."""
-    info = desk.catalogue.methods[SLUG]
-    asked = [*params, *[{}] * (SLOTS - len(params))]
-    return [value for own in asked for value in (SLUG, MODEL, *(own.get(p.name, p.default) if p else None for p in desk.catalogue.placed(info)))]
+def slots(handlers: Handlers, *params: dict) -> list:
+    """The forms of all slots, with these params in the first ones."""
+    given = [*params, *[{}] * (SLOTS - len(params))]
+    return [handlers.catalogue.form(Plan(SLUG, MODEL, some)).text() for some in given]
 
 
 def sent(answers: list) -> list[dict]:
@@ -52,15 +54,18 @@ def said(answers: list) -> dict:
     return json.loads(next(one[1] for one in reversed(answers) if isinstance(one[1], str)))
 
 
-def test_a_run_that_only_the_loaded_model_can_refuse_puts_nothing_away(desk, shown):
-    answers = list(desk.run(Visitor(), LONG, 0, "2", *slots(desk)))
+def test_a_run_that_only_the_loaded_model_can_refuse_puts_nothing_away(handlers, shown):
+    answers = list(handlers.run(Visitor(), LONG, 0, "2", *slots(handlers)))
     assert sent(answers) == [] and not any(isinstance(one[2], str) for one in answers)
     assert said(answers)["kind"] == "error"
-    assert said(answers)["text"].startswith("Slot 1: the prompt has") and ". Slot 2: the prompt has" in said(answers)["text"]
-    assert desk.sessions.of("visitor").traces == {0: shown} and desk.sessions.of("visitor").running is None
+    assert (
+        said(answers)["text"].startswith("Slot 1: the prompt has")
+        and ". Slot 2: the prompt has" in said(answers)["text"]
+    )
+    assert handlers.sessions.of("visitor").traces == {0: shown} and handlers.sessions.of("visitor").running is None
 
 
-def test_the_earlier_players_go_when_the_first_run_has_begun(desk, monkeypatch):
+def test_the_earlier_players_go_when_the_first_run_has_begun(handlers, monkeypatch):
     real = engines.stream
 
     def stream(slug, model, prompt, *, params, **options):
@@ -69,71 +74,99 @@ def test_the_earlier_players_go_when_the_first_run_has_begun(desk, monkeypatch):
         return real(slug, model, prompt, params=params, **options)
 
     monkeypatch.setattr(engines, "stream", stream)
-    answers = list(desk.run(Visitor(), PROMPT, 0, "3", *slots(desk, {"max_new_tokens": 9}, {"max_new_tokens": 4}, {"max_new_tokens": 9})))
+    answers = list(
+        handlers.run(
+            Visitor(),
+            PROMPT,
+            0,
+            "3",
+            *slots(handlers, {"max_new_tokens": 9}, {"max_new_tokens": 4}, {"max_new_tokens": 9}),
+        )
+    )
     first, *rest = sent(answers)
     assert first["clear"] and not any("clear" in one for one in rest)
     held = {slot: [batch for batch in first["batches"] if batch["slot"] == slot] for slot in range(3)}
-    assert [batch["state"] for batch in held[0]] == ["queued", "failed"] and held[0][1]["message"] == "There is no room for that."
-    assert [batch["state"] for batch in held[1]] == ["queued", "running"] and [batch["state"] for batch in held[2]] == ["queued"]
+    assert [batch["state"] for batch in held[0]] == ["queued", "failed"] and held[0][1][
+        "message"
+    ] == "There is no room for that."
+    assert [batch["state"] for batch in held[1]] == ["queued", "running"] and [batch["state"] for batch in held[2]] == [
+        "queued"
+    ]
     numbers = [batch["seq"] for one in (first, *rest) for batch in one["batches"] if batch["slot"] == 1]
     assert numbers == [*range(len(numbers))], "every batch of the slot that ran arrives once and in order"
-    assert [*desk.sessions.of("visitor").traces] == [1]
+    assert [*handlers.sessions.of("visitor").traces] == [1]
 
 
-def test_a_stop_while_the_model_is_loaded_puts_nothing_away(desk, shown, monkeypatch):
+def test_a_stop_while_the_model_is_loaded_puts_nothing_away(handlers, shown, monkeypatch):
     real = engines.stream
-    session = desk.sessions.of("visitor")
+    session = handlers.sessions.of("visitor")
 
     def stream(*given, **options):
         session.job.stop.set()
         return real(*given, **options)
 
     monkeypatch.setattr(engines, "stream", stream)
-    answers = list(desk.run(Visitor(), PROMPT, 0, "2", *slots(desk)))
+    answers = list(handlers.run(Visitor(), PROMPT, 0, "2", *slots(handlers)))
     assert sent(answers) == [] and session.traces == {0: shown}
     assert said(answers)["text"] == "Stopped before anything was decoded; what was shown stays."
 
 
-def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(desk):
-    running = desk.run(Visitor(), PROMPT, 0, "2", *slots(desk))
+def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(handlers):
+    running = handlers.run(Visitor(), PROMPT, 0, "2", *slots(handlers))
     next(running)
     assert json.loads(next(running)[0])["clear"]
     running.close()  # what the page may not have got
-    session = desk.sessions.of("visitor")
-    session.job.sealed.clear()
-    session.job.sealed.wait = lambda seconds: True
-    again = json.loads(desk.stop(Visitor())[0])
-    assert again["clear"] and [batch["state"] for batch in again["batches"] if batch["slot"] == 1] == ["queued", "stopped"]
-    assert [(batch["seq"], batch["state"]) for batch in again["batches"] if batch["slot"] == 0] == [(0, "queued"), (1, "running"), (2, "stopped")]
+    session = handlers.sessions.of("visitor")
+    session.job.finished.clear()
+    session.job.finished.wait = lambda seconds: True
+    again = json.loads(handlers.stop(Visitor())[0])
+    assert again["clear"] and [batch["state"] for batch in again["batches"] if batch["slot"] == 1] == [
+        "queued",
+        "stopped",
+    ]
+    assert [(batch["seq"], batch["state"]) for batch in again["batches"] if batch["slot"] == 0] == [
+        (0, "queued"),
+        (1, "running"),
+        (2, "stopped"),
+    ]
 
 
-def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(desk, shown):
+def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(handlers, shown):
     other = engines.run(SLUG, MODEL, PROMPT, params={"max_new_tokens": 4})
-    session = desk.sessions.of("visitor")
+    session = handlers.sessions.of("visitor")
     session.traces = {0: shown, 1: other}
     wish = {"slot": 0, "step": 2, "target": 1, "method": methods_of("masked")[0]}
-    answers = list(Forks(desk).fork(json.dumps(wish), Visitor()))
+    answers = list(Forks(handlers).fork(json.dumps(wish), Visitor()))
     assert said(answers)["kind"] == "error" and sent(answers) == [] and session.traces == {0: shown, 1: other}
     wish = {"slot": 0, "step": 2, "target": 1}
-    answers = list(Forks(desk).fork(json.dumps(wish), Visitor()))
+    answers = list(Forks(handlers).fork(json.dumps(wish), Visitor()))
     assert said(answers)["kind"] == "ok" and session.traces[1].header.origin and session.traces[0] == shown
 
 
 @pytest.mark.parametrize(
     ("count", "allowed"),
-    [("1", True), (1, True), ("²", False), ("٣", False), ("12", False), pytest.param(10**5000, False, id="huge"), ([], False), (None, False)],
+    [
+        ("1", True),
+        (1, True),
+        ("²", False),
+        ("٣", False),
+        ("12", False),
+        pytest.param(10**5000, False, id="huge"),
+        ([], False),
+        (None, False),
+    ],
 )
-def test_how_many_slots_is_checked_without_a_crash(desk, count, allowed):
-    answers = list(desk.run(Visitor(), PROMPT, 0, count, *slots(desk, {"max_new_tokens": 2})))
+def test_how_many_slots_is_checked_without_a_crash(handlers, count, allowed):
+    answers = list(handlers.run(Visitor(), PROMPT, 0, count, *slots(handlers, {"max_new_tokens": 2})))
     assert (said(answers)["kind"] == "ok") is allowed
 
 
 def test_a_value_out_of_range_is_answered_by_us_beside_its_slot(visit, traces):
     screen = visit()
     name = engines.get_method(methods_of("masked")[0]).info.params[0].name
-    screen.page.locator(".slot", has_text="Slot 1").get_by_text("Parameters").first.click()
-    field = screen.page.locator("#control-0-0 input[type=number]")
-    field.evaluate("(node) => { node.value = 5000; node.dispatchEvent(new Event('input', { bubbles: true })); }")
+    field = screen.parameters(0).get_by_role("spinbutton", name=name)
+    field.fill("5000")
+    expect(field).to_have_attribute("aria-invalid", "true")
     screen.page.locator("#prompt textarea").press("Shift+Enter")
     screen.says(f"Slot 1: {name}=5000 is out of range")
     expect(screen.page.locator(".toast-wrap .toast-body")).to_have_count(0)

@@ -1,4 +1,5 @@
-"""The section on speculation: what it says of a recorded benchmark, and that the file which ships belongs to the models here."""
+"""The section on speculation: what it says of a recorded benchmark, and that the file which ships belongs to the models
+here."""
 
 import json
 
@@ -13,7 +14,8 @@ from explorer.page import speed
 @pytest.fixture
 def bench():
     scores = [
-        classes.Score("m", {}, group, 2, value, value - 0.1, value + 0.1, 1.5, 9.0, 2) for group, value in (("chat", 0.9), ("code", 1.2), ("editing", 2.0))
+        classes.Score("m", {}, group, 2, value, value - 0.1, value + 0.1, 1.5, 9.0, 2)
+        for group, value in (("chat", 0.9), ("code", 1.2), ("editing", 2.0))
     ]
     record = engines.ModelRecord("target", "some", "causal")
     return classes.Bench([record], "greedy", "a machine", {}, 64, 3, {1: 0.04, 8: 0.05, 16: 0.06}, scores)

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SERVE = """
 import json, os, resource, socket, sys, threading
 outside, connect, lookup = [], socket.socket.connect, socket.getaddrinfo
 def watched(self, address):
-    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost", "0.0.0.0"): outside.append(address[0])
+    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost", "0.0.0.0"):
+        outside.append(address[0])
     return connect(self, address)
 def looked(host, *rest, **options):
     if host not in (None, "127.0.0.1", "::1", "localhost", "0.0.0.0"): outside.append(str(host))
@@ -22,7 +25,7 @@ def looked(host, *rest, **options):
 socket.socket.connect, socket.getaddrinfo = watched, looked
 from pathlib import Path
 from explorer.page.server import launch
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 demo = launch(warm=False, traces=Gallery(Path(sys.argv[1])), quiet=True)
 import urllib.request
 page = urllib.request.urlopen(demo.local_url).read()
@@ -33,7 +36,8 @@ client = Client(demo.local_url, verbose=False)
 seconds = used.ru_utime + used.ru_stime
 class Request: session_hash = "visitor"
 value = button.fn(Request())[0]
-print(json.dumps({"cpu": seconds, "heavy": [m for m in ("torch", "transformers", "plotly") if m in sys.modules], "outside": outside,
+heavy = [m for m in ("torch", "transformers", "plotly") if m in sys.modules]
+print(json.dumps({"cpu": seconds, "heavy": heavy, "outside": outside,
     "page": len(page), "trace": '"trace"' in value}))
 sys.stdout.flush()
 os._exit(0)
@@ -42,11 +46,14 @@ os._exit(0)
 
 def run(code: str, *arguments: str) -> str:
     environment = {k: v for k, v in os.environ.items() if k != "GRADIO_ANALYTICS_ENABLED"}
-    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.timing
 def test_the_server_answers_and_a_gallery_trace_plays_without_torch_or_network(recorded):
     found = json.loads(run(SERVE, str(recorded)))
     assert found["trace"] and found["page"] > 1000
@@ -57,4 +64,10 @@ def test_the_server_answers_and_a_gallery_trace_plays_without_torch_or_network(r
 
 
 def test_import_explorer_is_free():
-    assert run("import sys, explorer; print([m for m in ('torch', 'transformers', 'plotly', 'gradio') if m in sys.modules])") == "[]"
+    assert (
+        run(
+            "import sys, explorer; print([m for m in ('torch', 'transformers', 'plotly', 'gradio') if m in "
+            "sys.modules])"
+        )
+        == "[]"
+    )

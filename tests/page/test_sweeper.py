@@ -1,4 +1,5 @@
-"""*Run a sweep*: what it refuses without a browser, and in one a sweep that runs, is cancelled, goes on, and opens what failed."""
+"""*Run a sweep*: what it refuses without a browser, and in one a sweep that runs, is cancelled, goes on, and opens what
+failed."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from engines import UserError
 from explorer.bench import workers
 from explorer.bench.cells import Outcome
 from explorer.page import sweeper as page
-from explorer.page.controls import Catalogue
+from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.sweep_section import offer
-from explorer.store import Gallery
+from explorer.runs.gallery import Gallery
 
 MODEL = "tiny-dlm"
 OK = [MODEL, ["factor"], "factor", "0.5,1", ["sort"], 2, 0, 60, 100, True]
@@ -26,13 +27,20 @@ def sweeper(tmp_path, public=False) -> page.Sweeper:
 
 def test_the_total_is_said_before_it_starts(tmp_path):
     one = sweeper(tmp_path)
-    asked = one.read(OK)
-    assert asked.total == len(asked.settings) * 2 and [s.params for s in asked.settings[-2:]] == [{"factor": 0.5}, {"factor": 1.0}]
+    checked = one.read(OK)
+    assert checked.total == len(checked.settings) * 2 and [s.params for s in checked.settings[-2:]] == [
+        {"factor": 0.5},
+        {"factor": 1.0},
+    ]
     said = one.planned(*OK)
-    assert f"{len(asked.settings)} settings × 1 task × 2 prompts = {asked.total} runs" in said and "no estimate" in said and "60 s at the latest" in said
-    for s in asked.settings:
+    assert (
+        f"{len(checked.settings)} settings × 1 task × 2 prompts = {checked.total} runs" in said
+        and "no estimate" in said
+        and "60 s at the latest" in said
+    )
+    for s in checked.settings:
         one._pace.note(MODEL, s.method, Outcome(True, 1, 1, 1, 0.5))
-    assert f"About {asked.total * 0.5:.0f} s, estimated from {len(asked.settings)} timed runs" in one.planned(*OK)
+    assert f"About {checked.total * 0.5:.0f} s, estimated from {len(checked.settings)} timed runs" in one.planned(*OK)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_rows_of_no_sweep_open_nothing(tmp_path, row):
 
 def test_controls_follow_the_model_and_the_methods(tmp_path):
     one = sweeper(tmp_path)
-    for model in one.desk.catalogue.models:
+    for model in one.handlers.catalogue.models:
         if not one.methods(model.name):
             continue
         found = offer(one, model.name)

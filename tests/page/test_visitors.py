@@ -1,4 +1,5 @@
-"""Several visitors at once. `python -m tests.page.visitors 20` measures twenty, and how much they slow a live run down."""
+"""Several visitors at once. `python -m tests.page.visitors 20` measures twenty, and how much they slow a live run
+down."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Many visitors at once, measured:  python -m tests.page.visitors 20
 
-The page is served by a process of its own. Visitors open it over HTTP, fetch the player, take a recorded trace and then only watch, which is what
-their browsers do with it: replay asks the server for nothing. Some of them are real browsers, whose frames are counted while they play. Meanwhile
-one more visitor runs a method live, in turns with and without the others: that gives the slow-down on whatever machine this is.
-"""
+The page is served by a process of its own. Visitors open it over HTTP, fetch the player, take a recorded trace and then
+only watch, which is what
+their browsers do with it: replay asks the server for nothing. Some of them are real browsers, whose frames are counted
+while they play. Meanwhile one more visitor runs a method live, in turns with and without the others: that gives the
+slow-down on whatever machine this is."""
 
 from __future__ import annotations
 
@@ -23,13 +24,15 @@ import httpx
 ROUNDS = 6
 FRAMES = """(ms) => new Promise((done) => {
   const times = [];
-  const next = (now) => { times.push(now); now - times[0] < ms ? requestAnimationFrame(next) : done(times.slice(1).map((t, i) => t - times[i])); };
+  const next = (now) => { times.push(now);
+    now - times[0] < ms ? requestAnimationFrame(next) : done(times.slice(1).map((t, i) => t - times[i])); };
   requestAnimationFrame(next);
 })"""
 
 
 def serve(pipe: Any) -> None:
-    """The page in this process: sends its address and the number of the handler that plays a card, then answers `memory` and `cpu`."""
+    """The page in this process: sends its address and the number of the handler that plays a card, then answers
+    `memory` and `cpu`."""
     import engines
     from explorer.page.server import launch
 
@@ -53,7 +56,8 @@ def resident() -> float:
 
 @dataclass
 class Report:
-    """What was measured: seconds, megabytes per visitor, a ratio of median run times, seconds between frames, and what failed."""
+    """What was measured: seconds, megabytes per visitor, a ratio of median run times, seconds between frames, and what
+    failed."""
 
     visitors: int
     answers: list[float] = field(default_factory=list)
@@ -69,15 +73,19 @@ class Report:
         quick = sorted(self.answers)
         alone, beside = (statistics.median(some) for some in self.run_seconds)
         lines = [
-            f"{self.visitors} visitors, {len(self.failures)} failures, {len(quick)} answers: median {1000 * quick[len(quick) // 2]:.0f} ms, "
+            f"{self.visitors} visitors, {len(self.failures)} failures, {len(quick)} answers: median "
+            f"{1000 * quick[len(quick) // 2]:.0f} ms, "
             f"95 % within {1000 * quick[int(0.95 * (len(quick) - 1))]:.0f} ms",
-            f"server memory: {self.megabytes:.2f} MB more per visitor; server CPU while all watch: {100 * self.server_cpu_while_watching:.1f} % of a core",
-            f"live run: {alone:.2f} s alone, {beside:.2f} s beside the watching visitors, {100 * (self.slow_down - 1):+.1f} %",
+            f"server memory: {self.megabytes:.2f} MB more per visitor; server CPU while all watch: "
+            f"{100 * self.server_cpu_while_watching:.1f} % of a core",
+            f"live run: {alone:.2f} s alone, {beside:.2f} s beside the watching visitors, "
+            f"{100 * (self.slow_down - 1):+.1f} %",
         ]
         if self.frames:
             slow = sorted(self.frames)
             lines.append(
-                f"replay in browsers: {1000 / statistics.median(slow):.0f} frames per second (median), 95 % of frames within "
+                f"replay in browsers: {1000 / statistics.median(slow):.0f} frames per second (median), 95 % of frames "
+                "within "
                 f"{slow[int(0.95 * (len(slow) - 1))]:.0f} ms, {self.asked_while_playing} requests while playing"
             )
         return "\n".join([*lines, *self.failures[:5]])
@@ -87,7 +95,11 @@ class Visitor:
     """One page over HTTP, with the session that Gradio's own client would have."""
 
     def __init__(self, address: str, report: Report) -> None:
-        self.client, self.report, self.session = httpx.Client(base_url=address, timeout=60), report, uuid.uuid4().hex[:12]
+        self.client, self.report, self.session = (
+            httpx.Client(base_url=address, timeout=60),
+            report,
+            uuid.uuid4().hex[:12],
+        )
 
     def get(self, path: str) -> httpx.Response:
         return self._timed(lambda: self.client.get(path))
@@ -124,7 +136,9 @@ def live(address: str) -> float:
     from tests.page.conftest import first_model, methods_of
 
     client = Client(address, verbose=False)
-    trace = client.predict(methods_of("masked")[0], first_model("masked"), "add: 457 + 286", {"max_new_tokens": 48}, 0, api_name="/decode")
+    trace = client.predict(
+        methods_of("masked")[0], first_model("masked"), "add: 457 + 286", {"max_new_tokens": 48}, 0, api_name="/decode"
+    )
     return sum(step["model_seconds"] + step["method_seconds"] for step in trace["steps"])
 
 
@@ -213,7 +227,9 @@ def main(visitors: int, browsers: int) -> None:
     from tests.conftest import FLAGS
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split())
+        chromium = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split()
+        )
         print(measure(visitors, browsers, browser=chromium))
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 

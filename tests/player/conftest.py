@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from engines.core.events import Trace
-from explorer.export.html import bundle, export_html
+from engines.core.trace import Trace
+from explorer.export.bundle import bundle
+from explorer.export.html import export_html
 
 
 class Watched:
@@ -55,7 +56,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Watched]]
 def js(browser: Browser) -> Callable[..., Any]:
     """js("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name."""
     page = browser.new_page()
-    page.evaluate(f"() => {{ {bundle('player.js')}\n window.modules = modules; }}")
+    page.evaluate(f"() => {{ {bundle()}\n window.modules = modules; }}")
 
     def call(module: str, expression: str, **arguments: Any) -> Any:
         names = ", ".join(arguments)

@@ -6,12 +6,12 @@ import gzip
 
 import numpy as np
 
-from engines.core.events import (
+from engines.core.trace import (
     Box,
     Branch,
     Candidates,
-    Choice,
     Commits,
+    Decision,
     End,
     Header,
     Interval,
@@ -26,12 +26,14 @@ from engines.core.events import (
     Trace,
     Tree,
     pack,
+    pack_exact,
 )
-from explorer.export.html import ASSETS
+from explorer import ASSETS
 
 MASK, END = 0, 1
 WORDS = (
-    "Q: list three animals that live in the sea .\nA: the blue whale , a small octopus and an old green turtle live in the sea because it is their home and "
+    "Q: list three animals that live in the sea .\nA: the blue whale , a small octopus and an old green turtle live "
+    "in the sea because it is their home and "
     "they find all of their food there , from plankton to fish and crabs ."
 ).split(" ")
 HOSTILE = [
@@ -53,16 +55,36 @@ HOSTILE = [
 def table() -> list[Piece]:
     """Ids 0 mask, 1 end, 2 a byte, then the words with the space in front, as a tokenizer has them."""
     texts = [WORDS[0], *(f" {word}" for word in WORDS[1:])]
-    return [Piece(MASK, "<mask>", "special"), Piece(END, "<end>", "special"), Piece(2, "0xE2", "byte"), *(Piece(i + 3, t) for i, t in enumerate(texts))]
+    return [
+        Piece(MASK, "<mask>", "special"),
+        Piece(END, "<end>", "special"),
+        Piece(2, "0xE2", "byte"),
+        *(Piece(i + 3, t) for i, t in enumerate(texts)),
+    ]
 
 
 def header(method: str, title: str, family: str, **more: object) -> Header:
     model = ModelRecord("target", "tiny-base", "causal", parameters=3_400_000, dtype="float32", threads=2)
     return Header(
-        schema=1, method=method, title=title, family=family, paper="arXiv:0000.00000", params={}, models=[model], prompt="", detail="full",
-        baseline=None, emits=[], departures="", versions={}, machine="Test machine, 2 cores", started_at="2026-01-01T00:00:00Z",
-        seed=7, eos_ids=[END], **{"prompt_ids": list(range(3, 15)), "lossless": False, **more},
-    )  # fmt: skip
+        schema=2,
+        method=method,
+        title=title,
+        family=family,
+        paper="arXiv:0000.00000",
+        params={},
+        models=[model],
+        prompt="",
+        detail="full",
+        baseline=None,
+        emits=[],
+        departures="",
+        versions={},
+        machine="Test machine, 2 cores",
+        started_at="2026-01-01T00:00:00Z",
+        seed=7,
+        eos_ids=[END],
+        **{"prompt_ids": list(range(3, 15)), "lossless": False, **more},
+    )
 
 
 def masked(board: int = 48, steps: int = 16, k: int = 4, pieces: list[Piece] | None = None) -> Trace:
@@ -75,23 +97,47 @@ def masked(board: int = 48, steps: int = 16, k: int = 4, pieces: list[Piece] | N
         block = open_[: max(4, board // 4)]
         n = len(open_) // (steps - index)
         confidence = np.full(board, np.nan, np.float32)
-        confidence[open_] = np.clip(0.25 + 0.5 * index / steps + 0.3 * rng.random(len(open_)) - 0.004 * (np.array(open_) - open_[0]), 0, 1)
+        confidence[open_] = np.clip(
+            0.25 + 0.5 * index / steps + 0.3 * rng.random(len(open_)) - 0.004 * (np.array(open_) - open_[0]), 0, 1
+        )
         chosen = sorted(sorted(block, key=lambda p: -confidence[p])[:n])
         others = np.array([[final[p], *rng.choice(ids, k - 1)] for p in open_])
         likely = np.sort(rng.dirichlet(np.ones(k), len(open_)), axis=1)[:, ::-1].astype(np.float32)
         out.append(
             Step(
-                index, {"target": 1}, board, 0.004 + 0.001 * (index % 3), 0.0007,
-                commits=Commits(chosen, [final[p] for p in chosen], ["top1", *["threshold"] * n][:n], [float(confidence[p]) for p in chosen]),
-                scores=[Lane("confidence", "probability", 0, pack(confidence, 0, 1), 0.8), Lane("entropy", "nats", 0, pack(3 * (1 - confidence)))],
+                index,
+                {"target": 1},
+                board,
+                0.004 + 0.001 * (index % 3),
+                0.0007,
+                {"target": board * 6},
+                commits=Commits(
+                    chosen,
+                    [final[p] for p in chosen],
+                    ["top1", *["threshold"] * n][:n],
+                    [float(confidence[p]) for p in chosen],
+                ),
+                scores=[
+                    Lane("confidence", "probability", 0, pack(confidence, 0, 1), 0.8),
+                    Lane("entropy", "nats", 0, pack(3 * (1 - confidence))),
+                ],
                 candidates=Candidates(list(open_), pack(others), pack(likely, 0, 1)),
-                spans=[Span("block", block[0], block[-1] + 1, "block"), Span("window", max(0, block[0] - 4), min(board, block[-1] + 5))],
+                spans=[
+                    Span("block", block[0], block[-1] + 1, "block"),
+                    Span("window", max(0, block[0] - 4), min(board, block[-1] + 5)),
+                ],
                 facts={"mean_confidence": float(np.nanmean(confidence)), "masks_left": float(len(open_) - len(chosen))},
                 note=f"Of the block's {len(block)} positions, {len(chosen)} are sure enough to be written.",
             )
-        )  # fmt: skip
+        )
         open_ = [p for p in open_ if p not in chosen]
-    end = End("complete", final[len(prompt) :], "".join(pieces[[p.id for p in pieces].index(t)].text for t in final[len(prompt) : -2]), 0.2, 0.01)
+    end = End(
+        "complete",
+        final[len(prompt) :],
+        "".join(pieces[[p.id for p in pieces].index(t)].text for t in final[len(prompt) : -2]),
+        0.2,
+        0.01,
+    )
     return Trace(header("threshold", "Confidence threshold", "diffusion", mask_id=MASK, canvas=board), out, pieces, end)
 
 
@@ -114,9 +160,21 @@ def drafting(steps: int = 9) -> Trace:
             "mismatch" if good > 1 else "unreached",
         ]
         emitted = [*tokens[1 : good + 1], min(at + 3 + good, 3 + len(WORDS) - 1)]
-        tree = Tree(at - 1, parents, tokens, accepted, why, emitted, ["root", *["draft"] * 6, *["ngram"] * 3], [0, 0, 0, 0, 0, 1, 1, 0, 1, 1],
-                    [None, -0.1, -0.4, -0.9, -1.6, -2.2, -1.9, -2.5, -3.0, -2.0], [None, -0.05, -0.3, *[None] * 7])  # fmt: skip
-        commits = Commits([at + i for i in range(len(emitted))], emitted, ["accepted"] * good + ["bonus"], [0.9] * good + [None])
+        tree = Tree(
+            at - 1,
+            parents,
+            tokens,
+            accepted,
+            why,
+            emitted,
+            ["root", *["draft"] * 6, *["ngram"] * 3],
+            [0, 0, 0, 0, 0, 1, 1, 0, 1, 1],
+            [None, -0.1, -0.4, -0.9, -1.6, -2.2, -1.9, -2.5, -3.0, -2.0],
+            [None, -0.05, -0.3, *[None] * 7],
+        )
+        commits = Commits(
+            [at + i for i in range(len(emitted))], emitted, ["accepted"] * good + ["bonus"], [0.9] * good + [None]
+        )
         if index == 4:
             commits = Commits([at - 2, at - 2], [-1, 9], ["withdrawn", "forced"])
             tree, emitted, at = None, [], at - 3 + 1
@@ -125,17 +183,37 @@ def drafting(steps: int = 9) -> Trace:
         value = 0.4 + 0.3 * np.sin(index)
         out.append(
             Step(
-                index, {"draft": 4, "target": 1}, 14, 0.011, 0.002, commits=commits, tree=tree, facts={"accepted": float(good)},
-                choice=Choice(
-                    ["small", "large"], "large" if value < 0.4 else "small", "agreement", float(value), 0.4,
-                    raw=float(value + 0.1 * (-1) ** index), switched=index in (3, 6), detail="caught up 5 tokens" if index == 3 else "",
+                index,
+                {"draft": 4, "target": 1},
+                14,
+                0.011,
+                0.002,
+                {"draft": 8, "target": 60},
+                commits=commits,
+                tree=tree,
+                facts={"accepted": float(good)},
+                choice=Decision(
+                    ["small", "large"],
+                    "large" if value < 0.4 else "small",
+                    "agreement",
+                    float(value),
+                    0.4,
+                    raw=float(value + 0.1 * (-1) ** index),
+                    switched=index in (3, 6),
+                    detail="caught up 5 tokens" if index == 3 else "",
                 ),
-                note="The target reads the whole tree in one pass and keeps the longest path that it would have written itself.",
+                note="The target reads the whole tree in one pass and keeps the longest path that it would have "
+                "written itself.",
             )
-        )  # fmt: skip
+        )
         at = max(board) + 1
     ids = [board[p] for p in sorted(board)]
-    return Trace(header("tree", "Tree drafting", "speculative", lossless=True), out, table(), End("complete", ids, "…", 0.2, 0.01))
+    return Trace(
+        header("tree", "Tree drafting", "speculative", lossless=True),
+        out,
+        table(),
+        End("complete", ids, "…", 0.2, 0.01),
+    )
 
 
 def everything_else(steps: int = 6) -> Trace:
@@ -143,21 +221,58 @@ def everything_else(steps: int = 6) -> Trace:
     out = []
     for i in range(steps):
         fates = ["alive", "alive", "pruned"] if i < steps - 1 else ["chosen", "finished", "pruned"]
-        codes = np.where(np.arange(64) < 64 * (i + 1) / steps, (np.arange(64) * 37) % 512, -1).reshape(8, 8).astype(np.int32)
+        codes = (
+            np.where(np.arange(64) < 64 * (i + 1) / steps, (np.arange(64) * 37) % 512, -1)
+            .reshape(8, 8)
+            .astype(np.int32)
+        )
         out.append(
             Step(
-                i, {"reward": 1, "target": 3}, 9, 0.02, 0.004, commits=Commits([12 + i], [15 + i], ["greedy"]),
-                branches=[Branch(i * 3 + b, (i - 1) * 3 + min(b, 1) if i else -1, [15 + i + b], -0.5 * i - b, fates[b]) for b in range(3)],
+                i,
+                {"reward": 1, "target": 3},
+                9,
+                0.02,
+                0.004,
+                {"reward": 9, "target": 54},
+                commits=Commits([12 + i], [15 + i], ["greedy"]),
+                branches=[
+                    Branch(
+                        i * 3 + b,
+                        (i - 1) * 3 + min(b, 1) if i else -1,
+                        [15 + i + b],
+                        i + 1,
+                        {"log-probability": -0.5 * i - b, "reward": 0.25 * b},
+                        fates[b],
+                    )
+                    for b in range(3)
+                ],
                 lanes=[
                     Interval("draft worker", i * 0.02, i * 0.02 + 0.012, f"draft {i}"),
                     Interval("target worker", i * 0.02 + 0.01, i * 0.02 + 0.024, "verify", measured=i % 2 == 0),
                 ],
-                routing=[Routing("expert", 12 + i, layer, [(i + layer) % 8, (i * 3 + 1) % 8], [0.7, 0.3]) for layer in range(4)],
+                routing=[
+                    Routing(
+                        "expert",
+                        [12 + i],
+                        [*range(4)],
+                        pack(np.array([[[(i + layer) % 8, (i * 3 + 1) % 8] for layer in range(4)]])),
+                        pack_exact(np.array([[[0.7, 0.3]] * 4])),
+                        units=8,
+                    )
+                ],
                 media=Media(pack(codes), [Box(1, 1, 3, 4, "whale")]),
-                memory=[Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"), Memory([14], [15 + i, 20, 21], written=True)],
+                memory=[
+                    Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),
+                    Memory([14], [15 + i, 20, 21], written=True),
+                ],
             )
-        )  # fmt: skip
-    return Trace(header("beam", "Beam search", "search"), out, table(), End("complete", [15 + i for i in range(steps)], "…", 0.2, 0.01))
+        )
+    return Trace(
+        header("beam", "Beam search", "search"),
+        out,
+        table(),
+        End("complete", [15 + i for i in range(steps)], "…", 0.2, 0.01),
+    )
 
 
 def hostile() -> Trace:
@@ -165,11 +280,25 @@ def hostile() -> Trace:
 
 
 def recorded() -> list[Trace]:
-    return [Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))]
+    return [
+        Trace.from_json(gzip.decompress(path.read_bytes())) for path in sorted((ASSETS / "traces").glob("*.json.gz"))
+    ]
 
 
 def both_at_once() -> Trace:
     """Draft and target overlap in the second of two steps; the third has no calls."""
-    lanes = [[Interval("draft", 0.0, 0.2), Interval("target", 0.2, 0.5)], [Interval("draft", 0.9, 1.3), Interval("target", 1.0, 1.2)], []]
-    steps = [Step(i, {"target": 1}, 1, 0.5, 0.1, commits=Commits([3 + i], [5 + i], ["greedy"]), lanes=work) for i, work in enumerate(lanes)]
-    return Trace(header("overlap", "Overlap", "speculative", prompt_ids=[3, 4, 5]), steps, table(), End("complete", [5, 6, 7], "", 2.0, 0.3))
+    lanes = [
+        [Interval("draft", 0.0, 0.2), Interval("target", 0.2, 0.5)],
+        [Interval("draft", 0.9, 1.3), Interval("target", 1.0, 1.2)],
+        [],
+    ]
+    steps = [
+        Step(i, {"target": 1}, 1, 0.5, 0.1, commits=Commits([3 + i], [5 + i], ["greedy"]), lanes=work)
+        for i, work in enumerate(lanes)
+    ]
+    return Trace(
+        header("overlap", "Overlap", "speculative", prompt_ids=[3, 4, 5]),
+        steps,
+        table(),
+        End("complete", [5, 6, 7], "", 2.0, 0.3),
+    )

@@ -1,4 +1,5 @@
-"""Generated hostile traces in a real player: each is shown or refused with a sentence, and nothing in them becomes markup or script."""
+"""Generated hostile traces in a real player: each is shown or refused with a sentence, and nothing in them becomes
+markup or script."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from playwright.sync_api import Browser, Page
 
 from engines import TraceError, read_trace
 from explorer import ASSETS
-from explorer.export.html import bundle
-from explorer.store import gallery
+from explorer.export.bundle import bundle
+from explorer.runs.gallery import gallery
 from tests.page.hostile import MARKUP, ODD, broken_traces
 
 PLAY = """(text) => {
@@ -25,9 +26,11 @@ PLAY = """(text) => {
     const n = player.debug().steps;
     for (const t of [0, 1, Math.floor(n / 2), n]) player.seek(t);
   } catch (error) { thrown = String(error && error.stack || error); }
-  const alien = host.querySelectorAll("img, script, style, iframe, object, embed, link, [onerror], [onload], [onmouseover], a[href^='javascript']");
+  const alien = host.querySelectorAll("img, script, style, iframe, object, embed, link, [onerror], [onload], "
+    + "[onmouseover], a[href^='javascript']");
   const found = [...alien].map((one) => one.outerHTML.slice(0, 200));
-  return { thrown, state: player.root.dataset.state, message: player.debug().message, alien: found, hit: window.hit ?? null };
+  return { thrown, state: player.root.dataset.state, message: player.debug().message, alien: found,
+    hit: window.hit ?? null };
 }"""
 
 
@@ -66,7 +69,7 @@ def stage(browser: Browser) -> Iterator[Page]:
     page.on("dialog", lambda dialog: wrong.append(dialog.message))
     theme = (ASSETS / "theme.json").read_text("utf-8")
     page.evaluate(
-        f"""() => {{ {bundle("player.js")}
+        f"""() => {{ {bundle()}
         const host = document.createElement("div");
         document.body.append(host);
         window.stage = {{ host, player: modules["player.js"].mount(host, {{ theme: {theme} }}) }}; }}"""
@@ -93,13 +96,20 @@ def test_what_passes_the_check_can_be_played(stage: Page, text: str) -> None:
     try:
         read_trace(text)
     except TraceError:
-        stage.evaluate("(text) => { try { window.stage.player.load(text); } catch (error) { /* the server lets no such trace through */ } }", text)
+        stage.evaluate(
+            "(text) => { try { window.stage.player.load(text); } catch (error) { /* the server lets no such trace "
+            "through */ } }",
+            text,
+        )
         assert stage.evaluate("window.hit ?? null") is None
         return
     check(stage, text)
 
 
 @settings(FUZZ, max_examples=40)
-@given(body=st.sampled_from(BODIES), texts=st.lists(st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=20)), min_size=1, max_size=6))
+@given(
+    body=st.sampled_from(BODIES),
+    texts=st.lists(st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=20)), min_size=1, max_size=6),
+)
 def test_hostile_words_stay_words(stage: Page, body: dict[str, Any], texts: list[str]) -> None:
     assert check(stage, spoken(body, texts))["state"] != "error"

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
-from handmade import HOSTILE, drafting, everything_else, masked, recorded
 
-from engines.core.events import Candidates, Commits, pack, pack_raw
-from explorer.export.html import ASSETS, bundle, export_html
-from explorer.hindsight import hindsight
-from tests.explorer.lookback import invented
+from engines.core.trace import Candidates, Commits, Step, Trace, pack, pack_exact
+from explorer import ASSETS
+from explorer.export.bundle import ENTRIES, bundle, closure, module, view_script, views, views_of
+from explorer.export.html import export_html
+from explorer.figures.hindsight import hindsight
+from tests.explorer.figures.lookback import invented
+from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
 PLAYER = ASSETS / "player"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
 MODES = ("light", "dark")
-BUDGET = 184_000  # bytes of all modules and styles as they stand (views, race, fork, receipts, predict, wire); 183 kB now, 56 kB of it when compressed
+CORE, VIEW = 100_000, 8_000  # bytes, as they stand and are served
 Call = Callable[..., Any]
 
 
@@ -30,11 +34,20 @@ Call = Callable[..., Any]
 
 @pytest.mark.parametrize(
     "values",
-    [np.array([[0, 1], [2, 65535]]), np.array([-1, 70000, 3]), np.linspace(-2, 3, 7, dtype=np.float32), np.array([0.5, np.nan, 1.0], np.float32)],
+    [
+        np.array([[0, 1], [2, 65535]]),
+        np.array([-1, 70000, 3]),
+        np.linspace(-2, 3, 7, dtype=np.float32),
+        np.array([0.5, np.nan, 1.0], np.float32),
+    ],
 )
 def test_a_packed_array_is_read_as_python_reads_it(js: Call, values: np.ndarray) -> None:
     packed = pack(values)
-    got = js("codec.js", "[...M.unpack(p).values].map((v) => Number.isNaN(v) ? null : v)", p={f: getattr(packed, f) for f in packed.__struct_fields__})
+    got = js(
+        "codec.js",
+        "[...M.unpack(p).values].map((v) => Number.isNaN(v) ? null : v)",
+        p={f: getattr(packed, f) for f in packed.__struct_fields__},
+    )
     np.testing.assert_allclose(np.array(got, float), packed.array().ravel().astype(float), rtol=1e-6)
 
 
@@ -43,7 +56,7 @@ def test_defaults_that_json_leaves_out_are_known(js: Call) -> None:
 
 
 def test_raw_floats(js: Call) -> None:
-    packed = pack_raw(np.array([1.5, -2.25], np.float32))
+    packed = pack_exact(np.array([1.5, -2.25], np.float32))
     assert js("codec.js", "[...M.unpack({dtype: 'f4', shape: [2], data: d}).values]", d=packed.data) == [1.5, -2.25]
 
 
@@ -76,8 +89,18 @@ def test_the_cursor_counts_finished_steps(js: Call) -> None:
 
 def test_boundaries_of_two_runs_interleave(js: Call) -> None:
     axes = [[0, 1, 2, 3], [0, 0.4, 2.5]]
-    forward = js("clock.js", "(() => { const seen = [0]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), 1)); return seen; })()", a=axes)
-    back = js("clock.js", "(() => { const seen = [3]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), -1)); return seen; })()", a=axes)
+    forward = js(
+        "clock.js",
+        "(() => { const seen = [0]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), 1)); return seen; "
+        "})()",
+        a=axes,
+    )
+    back = js(
+        "clock.js",
+        "(() => { const seen = [3]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), -1)); return seen; "
+        "})()",
+        a=axes,
+    )
     assert forward == [0, 0.4, 1, 2, 2.5, 3, 3] and back == [3, 2.5, 2, 1, 0.4, 0, 0]
 
 
@@ -85,7 +108,8 @@ def test_the_shorter_run_stays_at_its_end(js: Call) -> None:
     moved = js(
         "clock.js",
         """(() => { const seen = {}, group = new M.Group();
-        for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] })) group.add({ axis: () => axis, at: (t) => (seen[name] = t) });
+        for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] })) group.add({ axis: () =>
+          axis, at: (t) => (seen[name] = t) });
         group.seek(3); return [seen.short, seen.long, group.end]; })()""",
     )
     assert moved == [2, 3, 4]
@@ -104,7 +128,9 @@ def test_one_second_is_one_second_at_speed_one(js: Call) -> None:
 
 
 def read(js: Call, trace: Any, expression: str, **more: Any) -> Any:
-    return js("store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=trace.to_json(), **more)
+    return js(
+        "store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=trace.to_json(), **more
+    )
 
 
 @pytest.mark.parametrize("make", [masked, drafting, everything_else])
@@ -113,20 +139,35 @@ def test_sums_and_board_agree_with_the_trace(js: Call, make: Call) -> None:
     all_ = "n = run.length, tokens = run.tokens(n), ids = run.board(n).map((c) => c.token)"
     got = js(
         "store.js",
-        f"(() => {{ const run = M.Run.from(text), {all_}; run.end = null; return {{ sums: run.sums[n], tokens, live: run.tokens(n), ids }}; }})()",
+        f"(() => {{ const run = M.Run.from(text), {all_}; run.end = null; return {{ sums: run.sums[n], tokens, live: "
+        "run.tokens(n), ids }; })()",
         text=trace.to_json(),
     )
     totals = trace.totals
     assert got["tokens"] == got["live"] == totals.tokens
-    assert (got["sums"]["forwards"], got["sums"]["roles"], got["sums"]["fed"]) == (totals.forwards, totals.forwards_by_role, totals.tokens_fed)
-    assert got["sums"]["model"] == pytest.approx(totals.model_seconds) and got["sums"]["method"] == pytest.approx(totals.method_seconds)
+    sums, target = got["sums"], trace.header.models[0].role
+    assert sums["forwards"] + sums["others"] == totals.forwards
+    assert sums["forwards"] == totals.forwards_by_role[target]
+    assert (sums["roles"], sums["layers"], sums["work"], sums["fed"]) == (
+        totals.forwards_by_role,
+        totals.work_by_role,
+        sum(totals.work_by_role.values()),
+        totals.tokens_fed,
+    )
+    assert got["sums"]["model"] == pytest.approx(totals.model_seconds) and got["sums"]["method"] == pytest.approx(
+        totals.method_seconds
+    )
     assert got["ids"] == [*trace.header.prompt_ids, *trace.output_ids]
 
 
 def test_any_step_can_be_shown_in_any_order(js: Call) -> None:
     for trace in (masked(), drafting()):
         boards = read(js, trace, "Array.from({ length: run.length + 1 }, (_, t) => JSON.stringify(run.board(t)))")
-        backwards = read(js, trace, "Array.from({ length: run.length + 1 }, (_, t) => JSON.stringify(run.board(run.length - t))).reverse()")
+        backwards = read(
+            js,
+            trace,
+            "Array.from({ length: run.length + 1 }, (_, t) => JSON.stringify(run.board(run.length - t))).reverse()",
+        )
         assert boards == backwards and len(set(boards)) == len(boards)
 
 
@@ -166,31 +207,97 @@ def test_the_text_stops_at_the_first_end_mark(js: Call) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [('{"header": {"schema": 2}}', "schema version 2; this player reads version 1"), ("{}", "no header"), ('{"header"', "not JSON"), ("null", "no header")],
+    [
+        ('{"header": {"schema": 3}}', "schema version 3; this player reads version 2"),
+        ("{}", "no header"),
+        ('{"header"', "not JSON"),
+        ("null", "no header"),
+    ],
 )
 def test_what_is_not_a_trace_says_so(js: Call, text: str, said: str) -> None:
     assert said in js("store.js", "(() => { try { M.Run.from(t); } catch (e) { return e.message; } })()", t=text)
 
 
+def old_one() -> dict[str, Any]:
+    """Branches and routing of version 1, which no recorded run has."""
+    trace: dict[str, Any] = json.loads(everything_else(3).to_json())
+    trace["header"]["schema"] = 1
+    for i, step in enumerate(trace["steps"]):
+        step["commits"].pop("authors", None)
+        names = ("position", "layer", "chosen", "weights")
+        entries = [(12 + i, 3, [5, 1], [0.75, 0.25]), (11, 0, [2], [1.0]), (12 + i, 0, [4, 0], [])]
+        step["routing"] = [{"kind": "expert", **dict(zip(names, entry, strict=True))} for entry in entries]
+        step["branches"] = [
+            {"id": i * 2 + b, "parent": i * 2 - 2 + b if i else -1, "tokens": [15 + b] * (b + 1), "score": -0.5 * i}
+            for b in range(2)
+        ]
+    return trace
+
+
+def test_a_trace_of_version_1_is_read_as_python_reads_it(js: Call) -> None:
+    """Learn fetches recorded runs as the files that they are."""
+    paths = sorted((ASSETS / "traces").glob("*.json.gz"))
+    texts = [gzip.decompress(path.read_bytes()).decode() for path in paths]
+    old = [text for text in (*texts, json.dumps(old_one())) if json.loads(text)["header"]["schema"] == 1]
+    assert len(old) > 1
+    body = """(() => { const list = (packed) => packed && [...modules['codec.js'].unpack(packed).values].map((n) =>
+          Number.isNaN(n) ? null : n), { header, steps } = M.parseTrace(text);
+        return { schema: header.schema, missing: header.missing, authors: steps.map((s) => s.commits?.authors ?? []),
+          branches: steps.map((s) => (s.branches ?? []).map((b) => [b.id, b.length, b.scores ?? {}])),
+          routing: steps.map((s) => (s.routing ?? []).map((r) => [r.kind, r.positions, r.layers, r.chosen.shape,
+            list(r.chosen), list(r.weights) ?? null])) }; })()"""
+    for text in old:
+        there, here = js("store.js", body, text=text), Trace.from_json(text)
+        assert (there["schema"], there["missing"]) == (here.header.schema, list(here.header.missing))
+        for i, step in enumerate(here.steps):
+            assert there["authors"][i] == (list(step.commits.authors) if step.commits else [])
+            assert there["branches"][i] == [[b.id, b.length, b.scores] for b in step.branches]
+            for (kind, positions, layers, shape, chosen, weights), one in zip(
+                there["routing"][i], step.routing, strict=True
+            ):
+                assert (kind, positions, layers) == (one.kind, list(one.positions), list(one.layers))
+                assert (shape, chosen) == (list(one.chosen.shape), one.chosen.array().ravel().tolist())
+                theirs = one.weights.array().ravel().tolist() if one.weights else None
+                assert weights == (theirs and [None if w != w else w for w in theirs])
+
+
 def test_batches_are_put_in_order(js: Call) -> None:
     last = {"run": "a", "seq": 3}
-    batches = [*({"run": run, "seq": seq} for run, seq in [("a", 4), ("a", 3), ("a", 6), ("b", 0), ("b", 2)]), {"run": "b", "seq": 1, "header": {}}]
-    assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == ["next", "old", "gap", "start", "gap", "start"]
+    batches = [
+        *({"run": run, "seq": seq} for run, seq in [("a", 4), ("a", 3), ("a", 6), ("b", 0), ("b", 2)]),
+        {"run": "b", "seq": 1, "header": {}},
+    ]
+    assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == [
+        "next",
+        "old",
+        "gap",
+        "start",
+        "gap",
+        "start",
+    ]
 
 
 # hindsight: Python counts for the tables and the command line, the player for what it draws
 
 
 @pytest.mark.parametrize(
-    "traces", [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]], ids=["invented", "recorded", "made"]
+    "traces",
+    [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]],
+    ids=["invented", "recorded", "made"],
 )
 def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
     shown = 0
     for trace in traces():
         here = hindsight(trace)
         there = js("hindsight.js", "M.hindsight(modules['store.js'].Run.from(text))", text=trace.to_json())
-        assert there["positions"] == [{name: getattr(one, name) for name in one.__struct_fields__} for one in here.positions]
-        assert (there["never"], there["forwards"], there["enough"]) == (here.never_committed, here.forwards, here.enough)
+        assert there["positions"] == [
+            {name: getattr(one, name) for name in one.__struct_fields__} for one in here.positions
+        ]
+        assert (there["never"], there["forwards"], there["enough"]) == (
+            here.never_committed,
+            here.forwards,
+            here.enough,
+        )
         assert (there["mean"], there["max"]) == (pytest.approx(here.mean_delay), here.max_delay)
         shown += here.enough is not None
     assert shown
@@ -202,7 +309,10 @@ def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces:
 def test_a_tidy_tree_has_no_two_nodes_in_one_place(js: Call) -> None:
     parents = [-1, 0, 0, 1, 1, 2, 3]
     got = js("layout.js", "M.tidy(p)", p=parents)
-    assert len({(p["column"], p["row"]) for p in got["places"]}) == len(parents) and (got["rows"], got["columns"]) == (3, 4)
+    assert len({(p["column"], p["row"]) for p in got["places"]}) == len(parents) and (got["rows"], got["columns"]) == (
+        3,
+        4,
+    )
     assert got["places"][0]["row"] == pytest.approx((got["places"][1]["row"] + got["places"][2]["row"]) / 2)
 
 
@@ -218,7 +328,10 @@ def test_cells_and_hits_agree(js: Call) -> None:
     g = js("layout.js", "M.grid(600, 50, { w: 60, h: 30, under: 12 })")
     for position in (0, g["columns"] - 1, g["columns"], 49):
         x = g["gutter"] + (position % g["columns"]) * (g["w"] + g["gap"]) + 3
-        assert js("layout.js", "M.cellAt(g, x, y, 50)", g=g, x=x, y=position // g["columns"] * g["rowHeight"] + 3) == position
+        assert (
+            js("layout.js", "M.cellAt(g, x, y, 50)", g=g, x=x, y=position // g["columns"] * g["rowHeight"] + 3)
+            == position
+        )
     assert js("layout.js", "M.cellAt(g, 2, 2, 50)", g=g) == -1
     assert [s["cells"] for s in js("layout.js", "M.segments(g, 2, 20)", g={**g, "columns": 8})] == [6, 8, 4]
 
@@ -242,14 +355,22 @@ def test_all_text_can_be_read(mode: str, js: Call) -> None:
     surface = THEME["surface"][mode]
     pairs = {f"state {name}": (look[mode]["text"], look[mode]["fill"]) for name, look in THEME["states"].items()}
     pairs |= {f"option {i}": (o["text"], o["fill"]) for i, o in enumerate(THEME["options"][mode])}
-    pairs |= {f"{ink} on {ground}": (surface[ink], surface[ground]) for ink in ("text", "muted") for ground in ("page", "panel", "raised")}
+    pairs |= {
+        f"{ink} on {ground}": (surface[ink], surface[ground])
+        for ink in ("text", "muted")
+        for ground in ("page", "panel", "raised")
+    }
     pairs["accent"] = (surface["on-accent"], surface["accent"])
     low = {name: round(contrast(*pair), 2) for name, pair in pairs.items() if contrast(*pair) < 4.5}
     assert low == {}
     for level in js("theme.js", "M.ramp(theme, mode)", theme=THEME, mode=mode):
         fill = "#" + "".join(f"{c:02x}" for c in level["rgb"])
         assert contrast({"#000": "#000000", "#fff": "#ffffff"}[level["text"]], fill) >= 4.5
-    assert {kind: round(contrast(c, surface["panel"]), 1) for kind, c in THEME["spans"][mode].items() if contrast(c, surface["panel"]) < 3} == {}
+    assert {
+        kind: round(contrast(c, surface["panel"]), 1)
+        for kind, c in THEME["spans"][mode].items()
+        if contrast(c, surface["panel"]) < 3
+    } == {}
 
 
 # Machado 2009, severity 1, on linear light
@@ -284,31 +405,111 @@ def test_colours_stand_in_the_theme_alone() -> None:
         assert not found, f"{path.name}: {found}"
 
 
-def test_the_player_stays_small() -> None:
-    size = sum(path.stat().st_size for path in PLAYER.rglob("*.*"))
-    print(f"the player has {size:,} bytes")
-    assert size <= BUDGET
+def test_the_core_and_each_view_stay_small() -> None:
+    """What every page loads, styles included; and each module that is loaded when a run needs it."""
+    core = {*closure(("gradio.js", *ENTRIES)), "player.css"}
+    sizes = {path.relative_to(PLAYER).as_posix(): path.stat().st_size for path in PLAYER.rglob("*.*")}
+    whole = sum(sizes[name] for name in core)
+    print(f"the core has {whole:,} bytes in {len(core)} files")
+    assert whole <= CORE
+    others = {name: size for name, size in sizes.items() if name not in core}
+    print("the largest of the others:", sorted(others.items(), key=lambda one: -one[1])[:4])
+    assert {name: size for name, size in others.items() if size > VIEW} == {}
+
+
+def test_the_core_holds_no_view_and_no_module_that_only_views_use() -> None:
+    core = closure(("gradio.js", *ENTRIES))
+    assert not [name for name in core if name.startswith("views/")]
+    assert not {"layout.js", "race.js", "receipt.js", "definitions.js", "hindsight.js", "predict.js"} & set(core)
+
+
+def test_the_list_of_views_is_made_from_their_files() -> None:
+    assert (PLAYER / "views.js").read_text("utf-8") == module(), "run: python -m explorer.export.bundle"
+    for view in views():
+        assert f"export class {view.name} " in (PLAYER / "views" / f"{view.file}.js").read_text("utf-8"), view.file
+    places = [view.place for view in views()]
+    assert len(set(places)) == len(places)
+
+
+def test_a_view_needs_what_a_trace_can_have() -> None:
+    groups = {name for name, kind in get_type_hints(Step).items() if name not in ("index", "note", "forwards")}
+    known = groups | {"masked", "end"}
+    assert {one for view in views() for need in view.needs for one in need.split("+")} <= known
+
+
+@pytest.mark.parametrize("make", [masked, drafting, everything_else])
+def test_the_player_and_the_exporter_ask_for_the_same_views(js: Call, make: Call) -> None:
+    whole = make().to_json()
+    cut = json.loads(whole)
+    for text in (whole, json.dumps(cut | {"end": None}), json.dumps(cut | {"steps": [], "end": None})):
+        asked = "[...M.IN_PANEL, ...M.IN_TOOLBAR].filter((one) => M.wanted(one, run)).map(({ file }) => file)"
+        body = f"(() => {{ const run = modules['store.js'].Run.from(text); return {asked}; }})()"
+        assert sorted(js("loader.js", body, text=text)) == sorted(views_of([text]))
+
+
+def test_a_view_of_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new view is a file of its own: the list, the exports and their scripts have it."""
+    shutil.copytree(PLAYER, tmp_path / "player")
+    declared = 'export const view = { name: "New", title: "A: new one", place: 65, needs: ["lanes+end"] };'
+    (tmp_path / "player" / "views" / "new.js").write_text(
+        f'import {{ el }} from "../dom.js";\n\n{declared}\n\nexport class New {{}}\n', "utf-8"
+    )
+    monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path / "player")
+    views.cache_clear()
+    try:
+        line = '{ file: "new", name: "New", title: "A: new one", place: 65, needs: ["lanes+end"] }'
+        assert line in module()
+        assert "new" in views_of([everything_else().to_json()]) and "new" not in views_of([masked(24, 4).to_json()])
+        assert 'modules["views/new.js"] ??=' in view_script("new")
+        (tmp_path / "player" / "views" / "new.js").write_text("export const view = { name: New };\n", "utf-8")
+        views.cache_clear()
+        with pytest.raises(ValueError, match=r"new\.js declares its view in a form that cannot be read"):
+            views()
+    finally:
+        views.cache_clear()
 
 
 def test_the_player_uses_no_markup_from_data_and_no_network() -> None:
     for path in sorted(PLAYER.rglob("*.js")):
         text = path.read_text("utf-8")
-        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(", "http:", "https:", "Math.random"):
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "fetch(",
+            "http:",
+            "https:",
+            "Math.random",
+        ):
             assert word not in text.replace("http://www.w3.org/2000/svg", ""), f"{path.name} uses {word}"
 
 
-def test_the_bundle_is_the_same_each_time_and_refuses_what_it_cannot_carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = bundle("player.js")
+def test_the_bundle_is_the_same_each_time_and_refuses_what_it_cannot_carry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = bundle()
     bundle.cache_clear()
-    assert first == bundle("player.js")
-    (tmp_path / "player").mkdir()
-    for line in ('import x from "./y.js";', "export default 1;", "const a = import.meta.url;"):
-        (tmp_path / "player" / "bad.js").write_text(line + "\n", "utf-8")
-        monkeypatch.setattr("explorer.export.html.ASSETS", tmp_path)
+    assert first == bundle()
+    for line in ('import x from "./y.js";', "export default 1;", "const a = import.meta.url;", 'import("./z.js");'):
+        (tmp_path / "player.js").write_text(line + "\n", "utf-8")
+        (tmp_path / "toolbar.js").write_text("", "utf-8")
+        monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path)
         bundle.cache_clear()
-        with pytest.raises(ValueError, match=r"bad\.js"):
-            bundle("bad.js")
+        with pytest.raises(ValueError, match=r"player\.js"):
+            bundle(())
     bundle.cache_clear()
+
+
+def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
+    page = export_html(masked(24, 4))
+    carried = {view.file for view in views() if f'modules["views/{view.file}.js"] =' in page}
+    assert {"tokens", "counters", "text", "race", "lanes", "hindsight"} <= carried
+    assert not {"tree", "gantt", "branches", "routing", "media", "memory"} & carried and "views/fork.js" not in page
+    both = export_html([masked(24, 4), drafting()])
+    assert 'modules["views/tree.js"] =' in both and len(page) < len(both)
 
 
 def test_an_export_holds_no_live_markup_from_data() -> None:

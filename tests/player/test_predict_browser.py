@@ -1,4 +1,5 @@
-"""Predict mode: what is asked and how an answer is scored, against the trace itself, and the mode as a person uses it."""
+"""Predict mode: what is asked and how an answer is scored, against the trace itself, and the mode as a person uses
+it."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handmade import drafting, masked, recorded
 from playwright.sync_api import expect
 
-from engines.core.events import Commits, Trace
+from engines.core.trace import Commits, Trace
+from tests.player.handmade import drafting, masked, recorded
 
 Call = Callable[..., Any]
 RUN = "const run = modules['store.js'].Run.from(text);"
@@ -26,16 +27,25 @@ def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:
         found = asked(
             js,
             trace,
-            "return run.steps.map((_, t) => { const q = M.question(run, t); return q && { ...q, answer: q.kind === 'drafts' ? q.answer : [...q.answer] }; });",
+            "return run.steps.map((_, t) => { const q = M.question(run, t); return q && { ...q, answer: q.kind === "
+            "'drafts' ? q.answer : [...q.answer] }; });",
         )
         filled: set[int] = set()
         for step, question in zip(trace.steps, found, strict=True):
             if step.tree:
-                assert (question["kind"], question["answer"], question["nodes"]) == ("drafts", step.tree.why.count("accepted"), len(step.tree.parents) - 1)
+                assert (question["kind"], question["answer"], question["nodes"]) == (
+                    "drafts",
+                    step.tree.why.count("accepted"),
+                    len(step.tree.parents) - 1,
+                )
                 assert question["answer"] <= question["most"] < len(step.tree.parents)
             elif trace.header.canvas and question:
                 masks += 1
-                writes = [p for p, token in zip(step.commits.positions, step.commits.tokens, strict=True) if token >= 0] if step.commits else []
+                writes = (
+                    [p for p, token in zip(step.commits.positions, step.commits.tokens, strict=True) if token >= 0]
+                    if step.commits
+                    else []
+                )
                 assert sorted(question["answer"]) == sorted(p for p in writes if p in question["open"])
                 assert not filled & set(question["open"])
                 filled |= set(writes)
@@ -51,7 +61,10 @@ def test_positions_are_scored_against_the_surest_ones_and_chance(js: Call) -> No
     sure = sorted(still, key=lambda p: -np.nan_to_num(lane[p], nan=-1))[:2]
     found = asked(js, trace, "return M.scorePositions(run, 1, M.question(run, 1), picks);", picks=picks)
     assert (found["tried"], found["hits"], found["misses"], found["overlooked"]) == (2, 1, 1, answer[1:])
-    assert (found["chance"], found["baseline"]) == (pytest.approx(2 * len(answer) / len(still)), len({*sure} & {*answer}))
+    assert (found["chance"], found["baseline"]) == (
+        pytest.approx(2 * len(answer) / len(still)),
+        len({*sure} & {*answer}),
+    )
     first = asked(js, trace, "return M.scorePositions(run, 0, M.question(run, 0), [12]);")
     assert first["baseline"] is None, "before the first step nothing has been seen"
 
@@ -101,7 +114,9 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     expect(page.page.locator('.dx-marks [data-m="hit"]:visible')).to_have_text("✓")
     expect(page.page.locator('.dx-marks [data-m="miss"]:visible')).to_have_text("✗")
     expect(page.page.locator('.dx-marks [data-m="overlooked"]:visible')).to_have_count(len(right) - 1)
-    expect(view.get_by_role("status")).to_contain_text(f"Step 1: 1 of 2 right, 1 not written, {len(right) - 1} position")
+    expect(view.get_by_role("status")).to_contain_text(
+        f"Step 1: 1 of 2 right, 1 not written, {len(right) - 1} position"
+    )
     expect(view.get_by_role("status")).to_contain_text("So far 1 of 2 right (50 %)")
     expect(view.get_by_role("status")).not_to_contain_text("Baseline")
     for place in trace.steps[1].commits.positions:
@@ -113,7 +128,10 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     page.page.evaluate("handles[0].seek(1)")
     cells.nth(trace.steps[2].commits.positions[0]).click()
     view.get_by_role("button", name="Reveal").click()
-    expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right"), "a step that was seen is not scored again"
+    (
+        expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right"),
+        "a step that was seen is not scored again",
+    )
     view.get_by_role("button", name="Predict").click()
     expect(page.page.locator(".dx-marks b:visible")).to_have_count(0)
     expect(page.page.locator("[data-view=Hindsight]")).to_be_visible()
@@ -127,7 +145,9 @@ def test_a_person_predicts_how_many_drafts_are_accepted(opened: Call) -> None:
     view.get_by_role("button", name="2", exact=True).click()
     expect(view.get_by_role("status")).to_contain_text("Step 1: off by 2 (you said 2)")
     view.get_by_role("button", name="1", exact=True).press("Enter")
-    expect(view.get_by_role("status")).to_contain_text("Step 2: right (you said 1). So far 1 of 2 right (50 %). Blind chance: 0.400.")
+    expect(view.get_by_role("status")).to_contain_text(
+        "Step 2: right (you said 1). So far 1 of 2 right (50 %). Blind chance: 0.400."
+    )
     expect(view.get_by_role("status")).to_contain_text("“as many as last time”: 0 of 1, where you have 1.")
     page.page.evaluate("handles[0].seek(4)")
     expect(view).to_contain_text("Nothing can be asked before this step")

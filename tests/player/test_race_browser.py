@@ -8,45 +8,60 @@ from typing import Any
 
 import msgspec
 import pytest
-from handmade import both_at_once, drafting, masked, recorded
 from playwright.sync_api import expect
 
-from engines.core.events import Commits, Piece, Trace
-from explorer.compare import answer_ids, first_difference
-from explorer.metrics import growth
-from explorer.race import standing, steps_within
-from explorer.work import lasting, work
-from tests.explorer.lookback import invented
+from engines.core.trace import Commits, Piece, Trace
+from explorer.figures.compare import answer_ids, first_difference
+from explorer.figures.curves import growth
+from explorer.figures.race import standing, steps_within
+from explorer.figures.work import lasting, work
+from tests.explorer.figures.lookback import invented
+from tests.player.handmade import both_at_once, drafting, masked, recorded
 
 Call = Callable[..., Any]
 RUN = "const run = modules['store.js'].Run.from(text);"
 
 
 @pytest.mark.parametrize(
-    "traces", [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]], ids=["invented", "recorded", "made"]
+    "traces",
+    [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]],
+    ids=["invented", "recorded", "made"],
 )
 def test_what_stands_at_a_budget_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
     revised = 0
     for trace in traces():
-        there = js("race.js", f"(() => {{ {RUN} return [run.steps.map((_, t) => M.standing(run, t)), M.growth(run)]; }})()", text=trace.to_json())
+        there = js(
+            "race.js",
+            f"(() => {{ {RUN} return [run.steps.map((_, t) => M.standing(run, t)), M.growth(run)]; }})()",
+            text=trace.to_json(),
+        )
         here = [standing(trace, steps) for steps in range(len(trace.steps))]
         for mine, theirs in zip(here, there[0], strict=True):
             assert {**theirs, "seconds": 0} == {**msgspec.structs.asdict(mine), "seconds": 0}
             assert theirs["seconds"] == pytest.approx(mine.seconds)
             revised += mine.revised
         assert there[1] == [n for _, n in growth(trace)]
-        for clock in ("steps", "forwards", "seconds"):
+        for clock in (clock for clock in ("steps", "forwards", "seconds", "work") if clock not in trace.header.missing):
             budgets = [0.5, 1, 2, 3.7, 10, 1000] if clock != "seconds" else [0.01, 0.05, 0.123, 60]
             cut = "budgets.map((n) => modules['clock.js'].cursor(run.axes[clock], n + M.SLACK))"
-            inside = js("race.js", f"(() => {{ {RUN} return {cut}; }})()", text=trace.to_json(), clock=clock, budgets=budgets)
+            inside = js(
+                "race.js", f"(() => {{ {RUN} return {cut}; }})()", text=trace.to_json(), clock=clock, budgets=budgets
+            )
             assert inside == [steps_within(trace, clock, n) for n in budgets]
     assert revised or traces is not recorded
 
 
 def test_growth_goes_on_where_a_live_run_had_ended(js: Call) -> None:
     for trace in (masked(), drafting()):
-        body = "const { steps, ...rest } = JSON.parse(text), run = new (modules['store.js'].Run)(rest.header, rest.pieces);"
-        seen = js("race.js", f"(() => {{ {body} return steps.map((s) => (run.addSteps([s]), M.growth(run).at(-1))); }})()", text=trace.to_json())
+        body = (
+            "const { steps, ...rest } = JSON.parse(text), run = new (modules['store.js'].Run)(rest.header, "
+            "rest.pieces);"
+        )
+        seen = js(
+            "race.js",
+            f"(() => {{ {body} return steps.map((s) => (run.addSteps([s]), M.growth(run).at(-1))); }})()",
+            text=trace.to_json(),
+        )
         assert seen == [n for _, n in growth(trace)][1:]
 
 
@@ -75,7 +90,11 @@ def test_outputs_part_where_python_says_they_do(js: Call) -> None:
     traces, parted = recorded(), 0
     for a in traces:
         for b in traces:
-            if a is b or a.header.prompt != b.header.prompt or a.header.models[0].tokenizer != b.header.models[0].tokenizer:
+            if (
+                a is b
+                or a.header.prompt != b.header.prompt
+                or a.header.models[0].tokenizer != b.header.models[0].tokenizer
+            ):
                 continue
             found = differ(js, a, b)
             if not found["limited"]:
@@ -126,7 +145,8 @@ def test_the_same_text_in_other_tokens_is_told_apart(js: Call) -> None:
 
 
 def twins() -> tuple[Trace, Trace]:
-    """Two runs on one prompt whose outputs part at the fourth token; the second takes one of its tokens back on the way."""
+    """Two runs on one prompt whose outputs part at the fourth token; the second takes one of its tokens back on the
+    way."""
     a, b = masked(24, 4), masked(24, 8)
     for one in (a, b):
         one.header.prompt, one.header.models[0].tokenizer = "the same", "one"
@@ -136,9 +156,15 @@ def twins() -> tuple[Trace, Trace]:
     step.commits.tokens[step.commits.positions.index(place)] = 90
     b.end.output_ids[3], b.end.text = 90, "other text"
     early = b.steps[0].commits.positions[0]
-    b.steps[2].commits = Commits([*b.steps[2].commits.positions, early], [*b.steps[2].commits.tokens, 0], [*b.steps[2].commits.causes, "remasked"])
+    b.steps[2].commits = Commits(
+        [*b.steps[2].commits.positions, early],
+        [*b.steps[2].commits.tokens, 0],
+        [*b.steps[2].commits.causes, "remasked"],
+    )
     b.steps[5].commits = Commits(
-        [*b.steps[5].commits.positions, early], [*b.steps[5].commits.tokens, b.steps[0].commits.tokens[0]], [*b.steps[5].commits.causes, "top1"]
+        [*b.steps[5].commits.positions, early],
+        [*b.steps[5].commits.tokens, b.steps[0].commits.tokens[0]],
+        [*b.steps[5].commits.causes, "top1"],
     )
     return a, b
 
@@ -154,11 +180,16 @@ def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
     expect(line.nth(1)).to_have_text("Differs from player 1. Show where")
     expect(mark).to_have_count(0)  # no word of the end is told before both players were there
     line.nth(1).get_by_role("button").press("Enter")
-    expect(line.nth(1)).to_have_text(f"Same text as player 1 up to token 3; then ‘␣<b>other</b>’ instead of ‘{theirs}’.")
+    expect(line.nth(1)).to_have_text(
+        f"Same text as player 1 up to token 3; then ‘␣<b>other</b>’ instead of ‘{theirs}’."
+    )
     expect(mark).to_have_count(1)
     expect(mark).to_have_text("≠")
     expect(mark).to_have_attribute("data-position", "15")
-    cell, sign = (page.page.locator(".dx-panel").nth(1).locator(s).bounding_box() for s in (".dx-cells .dx-cell >> nth=15", ".dx-marks b >> nth=0"))
+    cell, sign = (
+        page.page.locator(".dx-panel").nth(1).locator(s).bounding_box()
+        for s in (".dx-cells .dx-cell >> nth=15", ".dx-marks b >> nth=0")
+    )
     assert abs(sign["x"] + 8 - cell["x"] - cell["width"]) < 12 and abs(sign["y"] + 8 - cell["y"]) < 12
     expect(page.page.locator(".dx-panel").nth(1).locator(".dx-words .dx-differs")).to_have_text(" <b>other</b>")
     assert page.page.locator(".dx-panel").nth(0).locator(".dx-differs, .dx-marks b:visible").count() == 0
@@ -169,23 +200,23 @@ def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
 
 def test_the_race_stands_on_one_axis_and_a_click_seeks(opened: Call) -> None:
     page = opened([masked(24, 4), drafting()])
-    page.page.get_by_role("button", name="Forward passes", exact=True).click()
+    page.page.get_by_role("button", name="Target calls", exact=True).click()
     lanes = page.page.locator(".dx-lane:visible")
     expect(lanes).to_have_count(2)
     ends = lanes.locator("i").evaluate_all("(nodes) => nodes.map((n) => parseFloat(n.style.left))")
-    assert ends == [pytest.approx(100 * 4 / 45, abs=0.01), 100], "4 of 45 forwards: never stretched to one length"
+    assert ends == [pytest.approx(100 * 4 / 9, abs=0.01), 100], "4 of 9 target calls: never stretched to one length"
     box = lanes.nth(0).locator(".dx-track").bounding_box()
-    page.page.mouse.click(box["x"] + box["width"] * 15.5 / 45, box["y"] + 5)
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 3]
+    page.page.mouse.click(box["x"] + box["width"] * 4.5 / 9, box["y"] + 5)
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 4]
     tokens = [str(page.page.evaluate(f"handles[{slot}].debug().sums.tokens")) for slot in (0, 1)]
     assert [text.split(" ")[0] for text in lanes.locator(".dx-count").all_inner_texts()] == tokens
     expect(lanes.nth(0).locator(".dx-count")).to_contain_text("■")
     expect(lanes.nth(1).locator(".dx-count")).not_to_contain_text("■")
     page.page.mouse.move(box["x"] + 3, box["y"] + 5)
     page.page.mouse.down()
-    page.page.mouse.move(box["x"] + box["width"] * 20.5 / 45, box["y"] + 5)
+    page.page.mouse.move(box["x"] + box["width"] * 6.5 / 9, box["y"] + 5)
     page.page.mouse.up()
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 4]
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 6]
 
 
 def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> None:
@@ -194,19 +225,28 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     page.page.get_by_label("Clock of the budget").select_option("forwards")
     page.page.get_by_label("Freeze at").fill("2")
     page.page.get_by_label("Freeze at").press("Enter")
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [2, 2, 0], "the first step of the third run takes 5 forwards"
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [2, 2, 2], (
+        "calls of the third run's draft do not count"
+    )
     rows = page.page.locator(".dx-standing tbody tr")
     shown = [row.locator("td").all_inner_texts() for row in rows.all()]
-    for row, trace, steps in zip(shown, (a, b, drafting()), (2, 2, 0), strict=True):
+    for row, trace, steps in zip(shown, (a, b, drafting()), (2, 2, 2), strict=True):
         here = standing(trace, steps)
-        assert [int(re.match(r"\d+", cell)[0]) for cell in row[:4]] == [here.tokens, here.revised, here.missing, here.forwards]
+        assert [int(re.match(r"\d+", cell)[0]) for cell in row[:4]] == [
+            here.tokens,
+            here.revised,
+            here.missing,
+            here.forwards,
+        ]
     assert shown[1][1] == "1 (1 re-masked)"
     page.page.keyboard.press("Tab")
     page.page.locator(".dx-panel").first.press("ArrowRight")
-    assert [row.locator("td").nth(3).inner_text() for row in rows.all()] == ["3", "3", "0"], "the table follows the cursor while it is frozen"
+    assert [row.locator("td").nth(3).inner_text() for row in rows.all()] == ["3", "3", "3"], (
+        "the table follows the cursor while it is frozen"
+    )
     page.page.get_by_label("Freeze at").fill("")
     page.page.get_by_label("Freeze at").press("Enter")
-    expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of forward passes from 0 to 45.")
+    expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of target calls from 0 to 9.")
     freeze = page.page.get_by_role("button", name="Freeze", exact=True)
     freeze.click()
     expect(page.page.locator(".dx-standing")).to_be_hidden()
@@ -214,24 +254,31 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     page.page.get_by_label("Freeze at").fill("1")
     freeze.click()  # leaves the field, which must not freeze first so that the click would thaw again
     expect(freeze).to_have_attribute("aria-pressed", "true")
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [1, 1, 0]
+    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [1, 1, 1]
 
 
 def test_boards_side_by_side_start_at_one_height(opened: Call) -> None:
     a, b = twins()
     a.header.departures, b.header.departures = "Everything is a little different here. " * 9, "Little."
     a.header.models[0].name = "a-model-with-a-name-that-is-much-longer-than-usual-" * 4
-    a.steps[2].note, b.steps[2].note = "The filter accepts 14 of 16 masks in the block, and there is more to say about this step. " * 4, "Short."
+    a.steps[2].note, b.steps[2].note = (
+        "The filter accepts 14 of 16 masks in the block, and there is more to say about this step. " * 4,
+        "Short.",
+    )
     page = opened([a, b])
     for step in (0, 3, 8):
         page.page.evaluate("(step) => handles[1].seek(step)", step)
-        tops = page.page.locator(".dx-board").evaluate_all("(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))")
+        tops = page.page.locator(".dx-board").evaluate_all(
+            "(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))"
+        )
         assert tops[0] == tops[1]
         heights = page.page.locator(".dx-note").evaluate_all("(notes) => notes.map((n) => n.offsetHeight)")
         assert heights[0] == heights[1]
     page.page.evaluate("handles[1].seek(3)")
     note = page.page.locator(".dx-note").first
-    assert note.evaluate("(n) => { n.scrollTop = 1e4; return n.scrollTop > 0 && n.textContent.length > 300; }"), "all of it can be read"
+    assert note.evaluate("(n) => { n.scrollTop = 1e4; return n.scrollTop > 0 && n.textContent.length > 300; }"), (
+        "all of it can be read"
+    )
     about = page.page.locator(".dx-about").first
     expect(about.locator("p")).to_be_hidden()
     about.locator("summary").click()
@@ -249,4 +296,7 @@ def test_a_token_of_the_hindsight_goes_to_its_commit(opened: Call) -> None:
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     first = min(p for step in trace.steps for p in step.commits.positions)
-    assert page.page.evaluate("handles[0].debug().step") == next(s.index for s in trace.steps if first in s.commits.positions) + 1
+    assert (
+        page.page.evaluate("handles[0].debug().step")
+        == next(s.index for s in trace.steps if first in s.commits.positions) + 1
+    )

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from handmade import drafting, masked, recorded
 from playwright.sync_api import expect
 
-from explorer import metrics
-from explorer.definitions import DEFINITIONS, PLAYED, fill
+from explorer.figures import metrics
+from explorer.figures.definitions import DEFINITIONS, PLAYED, fill
+from tests.player.handmade import drafting, masked, recorded
 
 Call = Callable[..., Any]
 
@@ -19,10 +19,15 @@ Call = Callable[..., Any]
 def test_numbers_and_filled_formulas_are_those_of_python(js: Call, traces: Call) -> None:
     terms = [DEFINITIONS[name].terms for name in PLAYED if name not in ("revised", "missing")]
     for trace in traces():
-        code = "(() => { const run = modules['store.js'].Run.from(text), n = M.numbers(run, run.length); return [n, terms.map((t) => M.fill(t, n))]; })()"
+        code = (
+            "(() => { const run = modules['store.js'].Run.from(text), n = M.numbers(run, run.length); return [n, "
+            "terms.map((t) => M.fill(t, n))]; })()"
+        )
         found, filled = js("receipt.js", code, text=trace.to_json(), terms=terms)
         here = metrics.numbers(trace)
-        assert found == {name: pytest.approx(value) if isinstance(value, float) else value for name, value in here.items()}
+        assert found == {
+            name: pytest.approx(value) if isinstance(value, float) else value for name, value in here.items()
+        }
         assert filled == [fill(one, here) for one in terms]
 
 
@@ -32,14 +37,14 @@ def test_a_receipt_says_all_and_gives_the_focus_back(opened: Call) -> None:
     trace.header.warmup_seconds = 0.25
     page = opened([trace])
     page.page.evaluate("handles[0].seek(9)")
-    figure = page.page.get_by_role("button", name="Tokens / forward")
+    figure = page.page.get_by_role("button", name="Tokens / target call")
     figure.focus()
     page.page.keyboard.press("Enter")
     box = page.page.get_by_role("dialog")
     known = metrics.numbers(trace)
     bonus = known["bonus"]
     said = [
-        f"{known['tokens']} ÷ {known['forwards']} = ",
+        f"{known['tokens']} ÷ {known['target_calls']} = ",
         "derived: computed",
         "✗ not counted; 12 so far",
         f"✓ counted; {bonus} so far",

@@ -1,4 +1,5 @@
-"""What is drawn: exported files opened from disk, driven as a person drives them. Time limits are three times what an idle machine needs."""
+"""What is drawn: exported files opened from disk, driven as a person drives them. Time limits are three times what an
+idle machine needs."""
 
 from __future__ import annotations
 
@@ -9,20 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import HOSTILE, drafting, everything_else, hostile, masked
 from playwright.sync_api import Browser, expect
 
-from engines.core.events import Piece, Trace, pack
-from explorer.export.html import ASSETS
-from explorer.hindsight import CAVEAT
-from tests.explorer.lookback import looked
+from engines.core.trace import Piece, Trace, pack
+from explorer import ASSETS
+from explorer.figures.hindsight import CAVEAT
+from tests.explorer.figures.lookback import looked
+from tests.player.handmade import HOSTILE, drafting, everything_else, hostile, masked
 
 Watched = Any  # conftest.Watched: a page with what it asked for and complained about
 Open = Callable[..., Watched]
 GROUPS = {
-    "commits": "Tokens", "scores": "Lanes", "candidates": "Tokens", "tree": "DraftTree", "branches": "Branches", "spans": "Tokens",
-    "lanes": "Gantt", "memory": "Memory", "routing": "Routing", "choice": "Ribbon", "media": "Media", "facts": "Facts", "note": "Text",
-}  # fmt: skip
+    "commits": "Tokens",
+    "scores": "Lanes",
+    "candidates": "Tokens",
+    "tree": "DraftTree",
+    "branches": "Branches",
+    "spans": "Tokens",
+    "lanes": "Gantt",
+    "memory": "Memory",
+    "routing": "Routing",
+    "choice": "Ribbon",
+    "media": "Media",
+    "facts": "Facts",
+    "note": "Text",
+}
 
 
 def debug(opened: Watched, slot: int = 0) -> dict[str, Any]:
@@ -59,7 +71,14 @@ def test_keys_scrub_all_players_of_the_group(opened: Open) -> None:
     page = opened([masked(), drafting()])
     panel = page.page.locator(".dx-panel").first
     panel.focus()
-    for key, expected in [("ArrowRight", [1, 1]), ("ArrowRight", [2, 2]), ("ArrowLeft", [1, 1]), ("End", [16, 9]), ("ArrowLeft", [15, 9]), ("Home", [0, 0])]:
+    for key, expected in [
+        ("ArrowRight", [1, 1]),
+        ("ArrowRight", [2, 2]),
+        ("ArrowLeft", [1, 1]),
+        ("End", [16, 9]),
+        ("ArrowLeft", [15, 9]),
+        ("Home", [0, 0]),
+    ]:
         page.page.keyboard.press(key)
         assert steps(page) == expected, key
     page.page.keyboard.press("Control+ArrowRight")
@@ -90,9 +109,9 @@ def test_three_clocks(opened: Open) -> None:
     seek(page, 5, slot=1)
     assert steps(page) == [5, 5]
     seek(page, 0)
-    unit(page, "Forward passes")
-    seek(page, 3, slot=1)  # 15 forwards of the drafting run
-    assert steps(page) == [15, 3]
+    unit(page, "Target calls")
+    seek(page, 3, slot=1)  # 3 calls of the target; those of its draft are beside them
+    assert steps(page) == [3, 3]
     unit(page, "Seconds")
     seek(page, 4, slot=1)  # 52 ms; a step of the masked run takes 4.7 to 6.7 ms
     assert steps(page) == [9, 4]
@@ -111,10 +130,13 @@ def test_seconds_play_in_real_time_and_the_shorter_run_waits(opened: Open) -> No
     took = page.page.evaluate(
         """() => new Promise((done) => { const start = performance.now(), marks = {}; handles[0].group.play();
         const look = () => { const [a, b] = handles.map((h) => h.debug().step), now = performance.now() - start;
-          if (a === 4) marks.fast ??= now; if (b === 4) return done({ ...marks, slow: now }); requestAnimationFrame(look); }; look(); })"""
+          if (a === 4) marks.fast ??= now; if (b === 4) return done({ ...marks, slow: now });
+            requestAnimationFrame(look); }; look(); })"""
     )
     print("seconds clock, 0.2 s and 0.8 s:", took)
-    assert 150 < took["fast"] < 5000 and 750 < took["slow"] < 5000  # never faster than it was; later only on a busy machine
+    assert (
+        150 < took["fast"] < 5000 and 750 < took["slow"] < 5000
+    )  # never faster than it was; later only on a busy machine
     assert steps(page) == [4, 4]
 
 
@@ -178,7 +200,12 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
     nodes = page.page.locator("[data-view=DraftTree] svg g > g:visible")
     expect(nodes).to_have_count(11)
     states = nodes.evaluate_all("(nodes) => nodes.map((n) => n.dataset.s)")
-    assert states.count("accepted") == 2 and states.count("bonus") == 1 and states.count("rejected") >= 1 and states.count("unreached") >= 1
+    assert (
+        states.count("accepted") == 2
+        and states.count("bonus") == 1
+        and states.count("rejected") >= 1
+        and states.count("unreached") >= 1
+    )
     assert "draft probability" in nodes.nth(1).locator("title").text_content()
     seek(page, 5)
     expect(page.page.locator("[data-view=DraftTree]")).to_contain_text("No draft tree in step 5.")
@@ -192,7 +219,9 @@ def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
     assert steps(page) == [6]
     trace = masked()
     at = trace.steps[5].commits.positions[0]
-    pixel = page.page.evaluate("(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at)
+    pixel = page.page.evaluate(
+        "(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at
+    )
     assert pixel == [0xF5, 0xB8, 0x3D, 255]
 
 
@@ -206,7 +235,12 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
     page = opened([trace, drafting()])
     lens = page.page.locator("[data-view=Hindsight]")
     expect(lens).to_have_count(1)  # the other run recorded no candidates
-    expect(lens).to_contain_text(re.compile(rf"After 3 of 6 forward passes \(50 %\).*{CAVEAT}.*Start known for 12 of 12 committed positions\.", re.IGNORECASE))
+    expect(lens).to_contain_text(
+        re.compile(
+            rf"After 3 of 6 target calls \(50 %\).*{CAVEAT}.*Start known for 12 of 12 committed positions\.",
+            re.IGNORECASE,
+        )
+    )
     place = lens.locator(f'[role=listitem][aria-label^="position {at},"]')
     expect(place).to_have_attribute("aria-label", re.compile("decodable since step 3, committed at step 5$"))
     expect(place).to_have_attribute("title", re.compile("decodable since step 3, committed at step 5$"))
@@ -215,31 +249,50 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
         expect(place).to_have_attribute("data-s", state)
     assert place.evaluate("(node) => node.style.background") != ""
     bars = lens.locator("rect").filter(has=page.page.locator("title", has_text=f"position {at},"))
-    assert bars.evaluate_all("(bars) => bars.map((bar) => [bar.x.baseVal.value, bar.width.baseVal.value])") == [[2, 2], [4, 1]]
+    assert bars.evaluate_all("(bars) => bars.map((bar) => [bar.x.baseVal.value, bar.width.baseVal.value])") == [
+        [2, 2],
+        [4, 1],
+    ]
     box = lens.locator(".dx-timeline").bounding_box()
     lens.locator(".dx-timeline").click(position={"x": box["width"] * 1.5 / 6, "y": 20})
     assert steps(page) == [2, 2]
     waiting = [p for step in trace.steps[2:] for p in step.commits.positions if p != at]
     expect(lens).to_contain_text(f"{len(waiting)} decodable and not committed yet")
     page.page.locator(".dx-panel").first.press("ArrowRight")
-    hand = lens.locator(".dx-hand").evaluate("(node) => [node.getBoundingClientRect().left, node.parentNode.getBoundingClientRect()].map((b) => b.left ?? b)")
+    hand = lens.locator(".dx-hand").evaluate(
+        "(node) => [node.getBoundingClientRect().left, node.parentNode.getBoundingClientRect()].map((b) => b.left ?? b)"
+    )
     assert hand[0] - hand[1] == pytest.approx(box["width"] / 2, abs=3)
 
 
 def test_hindsight_says_when_it_has_nothing_to_show_and_what_is_unknown(opened: Open) -> None:
     causal = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=None)
-    torn = looked([({2: 4, 3: 5, 4: 4}, []), ({3: 5, 4: 5}, [(2, 4)]), ({4: 6}, []), ({3: 5, 4: 6}, [(3, 5), (4, 4)])], canvas=6)
+    torn = looked(
+        [({2: 4, 3: 5, 4: 4}, []), ({3: 5, 4: 5}, [(2, 4)]), ({4: 6}, []), ({3: 5, 4: 6}, [(3, 5), (4, 4)])], canvas=6
+    )
     page = opened([causal, torn])
     lenses = page.page.locator("[data-view=Hindsight]")
-    expect(lenses.first).to_contain_text("Nothing to show: no candidates were recorded for a position before the step that wrote it.")
+    expect(lenses.first).to_contain_text(
+        "Nothing to show: no candidates were recorded for a position before the step that wrote it."
+    )
     expect(lenses.first.locator("svg, [role=listitem]")).to_have_count(0)
-    labels = lenses.nth(1).locator("[role=listitem]").evaluate_all("(nodes) => nodes.map((n) => [n.dataset.k, n.ariaLabel.split(': ').slice(1).join(': ')])")
+    labels = (
+        lenses.nth(1)
+        .locator("[role=listitem]")
+        .evaluate_all("(nodes) => nodes.map((n) => [n.dataset.k, n.ariaLabel.split(': ').slice(1).join(': ')])")
+    )
     assert labels == [
         ["unknown", "decodable since: unknown, committed at step 2"],
         ["since", "decodable since step 4 or earlier, committed at step 4"],
         ["other", "not the top guess, committed at step 4"],
     ]
-    for part in ("Start known for 1 of 3", "1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never committed"):
+    for part in (
+        "Start known for 1 of 3",
+        "1 of them perhaps earlier",
+        "1 not the top guess",
+        "1 without candidates",
+        "1 never committed",
+    ):
         expect(lenses.nth(1)).to_contain_text(part)
 
 
@@ -261,7 +314,10 @@ def test_the_machine_is_named_and_a_step_is_told(opened: Open) -> None:
 
 def test_hostile_tokens_stay_text_everywhere(opened: Open) -> None:
     trace = drafting()
-    trace.pieces = [*trace.pieces[:3], *(Piece(p.id, HOSTILE[i % len(HOSTILE)]) for i, p in enumerate(trace.pieces[3:]))]
+    trace.pieces = [
+        *trace.pieces[:3],
+        *(Piece(p.id, HOSTILE[i % len(HOSTILE)]) for i, p in enumerate(trace.pieces[3:])),
+    ]
     trace.steps[2].note = HOSTILE[0]
     trace.header.title = HOSTILE[1]
     other = everything_else()
@@ -273,7 +329,9 @@ def test_hostile_tokens_stay_text_everywhere(opened: Open) -> None:
         for slot in (0, 1):
             cell(page, 12, slot).hover()
     seek(page, 3, slot=1)
-    assert page.page.evaluate("[window.hacked ?? null, document.querySelectorAll('img, main script, iframe').length]") == [None, 0]
+    assert page.page.evaluate(
+        "[window.hacked ?? null, document.querySelectorAll('img, main script, iframe').length]"
+    ) == [None, 0]
     assert debug(page, 1)["note"] == HOSTILE[0]
     shown = set(page.page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").all_text_contents())
     assert "${window.hacked=3}" in shown and max(map(len, shown)) < 60
@@ -293,15 +351,23 @@ def test_a_lone_surrogate_is_shown_as_unknown(opened: Open) -> None:
 def test_a_bad_trace_is_a_sentence_not_a_blank(opened: Open) -> None:
     page = opened([masked(24, 4)])
     page.page.evaluate('handles[0].load(\'{"header": {"schema": 9}}\')')
-    expect(page.page.get_by_role("alert").first).to_contain_text("schema version 9; this player reads version 1")
+    expect(page.page.get_by_role("alert").first).to_contain_text("schema version 9; this player reads version 2")
     assert debug(page)["state"] == "error"
 
 
 def batches(trace: Trace) -> list[dict[str, Any]]:
     whole = json.loads(trace.to_json())
     first = {"run": "r", "seq": 1, "state": "running", "header": whole["header"], "pieces": whole["pieces"][:3]}
-    rest = [{"run": "r", "seq": i + 2, "steps": [step], "pieces": whole["pieces"] if i == 0 else []} for i, step in enumerate(whole["steps"])]
-    return [{"run": "r", "seq": 0, "state": "queued"}, first, *rest, {"run": "r", "seq": len(rest) + 2, "state": "done", "end": whole["end"]}]
+    rest = [
+        {"run": "r", "seq": i + 2, "steps": [step], "pieces": whole["pieces"] if i == 0 else []}
+        for i, step in enumerate(whole["steps"])
+    ]
+    return [
+        {"run": "r", "seq": 0, "state": "queued"},
+        first,
+        *rest,
+        {"run": "r", "seq": len(rest) + 2, "state": "done", "end": whole["end"]},
+    ]
 
 
 def test_a_live_run_is_followed_until_the_person_looks_back(opened: Open) -> None:
@@ -324,7 +390,9 @@ def test_a_live_run_is_followed_until_the_person_looks_back(opened: Open) -> Non
     seek(page, 6)
     push(parts[8:])
     assert (debug(page)["state"], steps(page)) == ("done", [9])
-    assert debug(page)["board"] == page.page.evaluate("(text) => { handles[0].load(text, { at: 'end' }); return handles[0].debug().board; }", trace.to_json())
+    assert debug(page)["board"] == page.page.evaluate(
+        "(text) => { handles[0].load(text, { at: 'end' }); return handles[0].debug().board; }", trace.to_json()
+    )
 
 
 def test_a_missing_batch_is_said_not_hidden(opened: Open) -> None:
@@ -341,10 +409,14 @@ def test_a_failed_run_keeps_its_message(opened: Open) -> None:
     assert debug(page)["state"] == "failed" and steps(page) == [2]
 
 
-LOAD = "(text) => { const start = performance.now(); handles[0].load(text); document.body.offsetHeight; return performance.now() - start; }"
+LOAD = (
+    "(text) => { const start = performance.now(); handles[0].load(text); document.body.offsetHeight; return "
+    "performance.now() - start; }"
+)
 SCRUB = """() => { const times = []; const n = handles[0].debug().steps;
   for (let i = 0; i <= n; i++) {
-    const start = performance.now(); handles[0].seek(i); document.body.offsetHeight; times.push(performance.now() - start); }
+    const start = performance.now(); handles[0].seek(i); document.body.offsetHeight;
+      times.push(performance.now() - start); }
   times.sort((a, b) => a - b); return [0.1, 0.5, 0.95].map((part) => times[Math.floor(times.length * part)]); }"""
 
 
@@ -369,7 +441,9 @@ def test_light_and_dark_and_a_phone(opened: Open, tmp_path: Path) -> None:
             seek(page, 6)
             panel = page.page.locator(".dx-panel").first
             expected = theme["surface"][scheme]["panel"]
-            assert panel.evaluate("(n) => getComputedStyle(n).backgroundColor") == "rgb({}, {}, {})".format(*(int(expected[i : i + 2], 16) for i in (1, 3, 5)))
+            assert panel.evaluate("(n) => getComputedStyle(n).backgroundColor") == "rgb({}, {}, {})".format(
+                *(int(expected[i : i + 2], 16) for i in (1, 3, 5))
+            )
             assert page.page.evaluate("document.documentElement.scrollWidth") == width
             shot = tmp_path / f"{scheme}-{width}.png"
             page.page.screenshot(path=shot, full_page=True)
@@ -380,7 +454,9 @@ def test_a_dark_class_above_the_player_is_obeyed(opened: Open) -> None:
     page = opened([masked(24, 4)], color_scheme="light")
     seek(page, 2)
     page.page.evaluate("document.body.classList.add('dark')")
-    page.page.wait_for_function("getComputedStyle(document.querySelector('.dx-panel')).getPropertyValue('--dx-mode') === 'dark'")
+    page.page.wait_for_function(
+        "getComputedStyle(document.querySelector('.dx-panel')).getPropertyValue('--dx-mode') === 'dark'"
+    )
 
 
 def test_reduced_motion_has_no_transitions(opened: Open) -> None:
@@ -424,8 +500,15 @@ def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: 
     page = opened([everything_else()])
     seek(page, 3)
     rows = page.page.locator(".dx-memory > div:visible")
-    assert rows.count() == 4  # the entry with one key token was written again and again, the other ones have a key of their own each
-    assert [rows.nth(i).evaluate("row => row.classList.contains('dx-now')") for i in range(4)] == [True, True, False, False]
+    assert (
+        rows.count() == 4
+    )  # the entry with one key token was written again and again, the other ones have a key of their own each
+    assert [rows.nth(i).evaluate("row => row.classList.contains('dx-now')") for i in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     table = {piece.id: piece.text for piece in everything_else().pieces}
     texts = rows.nth(1).locator("span > span").all_inner_texts()
     assert [text.removeprefix("␣") for text in texts] == [table[17].strip(), table[16].strip()]
@@ -455,7 +538,9 @@ def test_cells_wear_the_colours_of_their_state(opened: Open) -> None:
     wanted = json.loads((ASSETS / "theme.json").read_text("utf-8"))["states"]["accepted"]["light"]
     board = page.page.locator('.dx-cells .dx-cell[data-s="accepted"]').first
     seen = board.evaluate("cell => [getComputedStyle(cell).color, getComputedStyle(cell).backgroundColor]")
-    in_tree = page.page.locator('.dx-tree g[data-s="accepted"] text').first.evaluate("text => getComputedStyle(text).fill")
+    in_tree = page.page.locator('.dx-tree g[data-s="accepted"] text').first.evaluate(
+        "text => getComputedStyle(text).fill"
+    )
     assert [*seen, in_tree] == [_rgb(wanted["text"]), _rgb(wanted["fill"]), _rgb(wanted["text"])]
 
 

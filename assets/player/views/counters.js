@@ -1,4 +1,5 @@
-// What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and opens its receipt.
+// What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and opens its
+// receipt.
 
 import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
@@ -7,43 +8,80 @@ import { growth } from "../race.js";
 import { lost, numbers, ofModel, receipt } from "../receipt.js";
 import { figure } from "./receipt.js";
 
+export const view = { name: "Counters", title: "", place: 10, needs: [] };
+
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
 const FIGURES = [
   ["steps", "Steps", (c) => `${c.t} / ${c.steps}`],
   ["tokens", "Tokens", (c) => number(c.tokens)],
-  ["forwards", "Forwards", (c) => number(c.forwards)],
-  ["tokens_per_forward", "Tokens / forward", (c) => rate(c.tokens, c.forwards)],
+  ["target_calls", "Target calls", (c) => number(c.forwards)],
+  ["draft_calls", "Draft calls", (c) => number(c.others)],
+  ["tokens_per_call", "Tokens / target call", (c) => rate(c.tokens, c.forwards)],
   ["tokens_per_second", "Tokens / s", (c) => rate(c.tokens, c.model + c.method)],
   ["model_seconds", "Model time", (c) => seconds(c.model)],
   ["method_seconds", "Method time", (c) => seconds(c.method)],
   ["tokens_fed", "Tokens fed", (c) => number(c.fed)],
+  ["work", "Work, layer-rows", (c) => number(c.work)],
 ];
 
 export class Counters {
-  load(run, dom) {
+  load(run, dom, context) {
     this.run = run;
     this.items = FIGURES.map(([name, label, tell]) => {
-      const value = el("strong", {}, "–"), { kind = "measured" } = DEFINITIONS[name], made = () => receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
+      const value = el("strong", {}, "–"),
+        { kind = "measured" } = DEFINITIONS[name],
+        made = () =>
+          receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
       const button = figure(el("span", "dx-name", label), made, { class: "dx-figure" });
       button.append(value, el("small", { "data-origin": kind }, kind));
-      return { button, value };
+      return { name, button, value };
     });
     const { header } = run;
     const models = (header.models ?? []).map((m) => `${m.role}: ${ofModel(m)}`);
-    const machine = [...models, header.machine, header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "", run.missing.has("seed") ? "" : `seed ${header.seed}`].filter(Boolean).join(" · ");
-    dom.append(el("div", "dx-figures", ...this.items.map((item) => item.button)), el("p", { class: "dx-machine", title: machine }, machine));
+    const machine = [
+      ...models,
+      header.machine,
+      header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "",
+      run.missing.has("seed") ? "" : `seed ${header.seed}`,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    dom.append(
+      el("div", "dx-figures", ...this.items.map((item) => item.button)),
+      el("p", { class: "dx-machine", title: machine }, machine),
+      context.note,
+    );
   }
 
   show(t, hurry) {
-    const { run } = this, tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+    const { run } = this,
+      tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
     this.t = t;
     this.values = { ...run.sums[t], t, steps: run.length, tokens };
-    if (!hurry) FIGURES.forEach(([name, , tell], i) => setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)));
+    this.#fit();
+    if (!hurry)
+      FIGURES.forEach(([name, , tell], i) =>
+        setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)),
+      );
+  }
+
+  /** No place for the calls of other models where there are none, nor for work that was not recorded. */
+  #fit() {
+    const alone = !this.run.sums.at(-1).others;
+    for (const { name, button } of this.items) {
+      if (name === "draft_calls") button.hidden = alone;
+      if (name === "work") button.hidden = this.run.missing.has("work");
+      if (name === "target_calls") setText(button.firstChild, alone ? "Model calls" : "Target calls");
+      if (name === "tokens_per_call") setText(button.firstChild, alone ? "Tokens / call" : "Tokens / target call");
+    }
   }
 
   describe() {
-    const { missing } = this.run, told = (name, n, words) => (missing.has(name) ? `${words} not recorded` : `${n} ${words}`);
-    return `${told("tokens", this.values.tokens, "tokens")} after ${told("forwards", this.values.forwards, "forward passes")}.`;
+    const { missing } = this.run,
+      told = (name, n, words) => (missing.has(name) ? `${words} not recorded` : `${n} ${words}`);
+    const { tokens, forwards, others } = this.values,
+      beside = others ? ` and ${others} of other models` : "";
+    return `${told("tokens", tokens, "tokens")} after ${told("forwards", forwards, "target calls")}${beside}.`;
   }
 }

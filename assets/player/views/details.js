@@ -1,4 +1,5 @@
-// What is known about one position at one step: its token, why it was written, what the model would rather have said, every score.
+// What is known about one position at one step: its token, why it was written, what the model would rather have said,
+// every score.
 
 import { glyphs, number } from "../codec.js";
 import { el } from "../dom.js";
@@ -13,15 +14,34 @@ function bars(run, candidates, chosen) {
   for (const { token, probability } of candidates) {
     const bar = el("span", "dx-bar");
     bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
-    list.append(el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, el("code", {}, glyphs(run.piece(token).text)), el("span", {}, share(probability))));
+    list.append(
+      el(
+        "li",
+        { class: token === chosen ? "dx-chosen" : "" },
+        bar,
+        el("code", {}, glyphs(run.piece(token).text)),
+        el("span", {}, share(probability)),
+      ),
+    );
   }
   return list;
 }
 
 function scores(run, index, position) {
   const rows = [...run.lanes].flatMap(([name, { unit }]) => {
-    const value = run.score(index, name, position), line = run.lane(index, name)?.threshold;
-    return Number.isNaN(value) ? [] : [el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, number(value, unit)), el("td", {}, line == null ? "" : `line ${number(line)}`))];
+    const value = run.score(index, name, position),
+      line = run.lane(index, name)?.threshold;
+    return Number.isNaN(value)
+      ? []
+      : [
+          el(
+            "tr",
+            {},
+            el("th", { scope: "row" }, name),
+            el("td", {}, number(value, unit)),
+            el("td", {}, line == null ? "" : `line ${number(line)}`),
+          ),
+        ];
   });
   return rows.length ? el("table", {}, ...rows) : null;
 }
@@ -35,12 +55,18 @@ export function details(run, { position, token, state, entry }, t, theme) {
   if (token !== null) facts.push(`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
   if (entry) facts.push(`step ${entry.step + 1}`, `cause: ${entry.cause}`);
   if (entry?.probability != null) facts.push(`probability ${number(entry.probability)}`);
-  const out = [el("code", "dx-whole", piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph), el("p", {}, facts.join(" · "))];
+  const out = [
+    el("code", "dx-whole", piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph),
+    el("p", {}, facts.join(" · ")),
+  ];
   if (token !== null && !entry) out.push(el("p", "dx-none", "Part of the prompt."));
   else if (index < 0) out.push(el("p", "dx-none", "The run has not begun."));
   else {
     const table = scores(run, index, position);
-    out.push(el("h4", {}, `Candidates in step ${index + 1}`), candidates ? bars(run, candidates, token) : el("p", "dx-none", "No candidates recorded at this step."));
+    out.push(
+      el("h4", {}, `Candidates in step ${index + 1}`),
+      candidates ? bars(run, candidates, token) : el("p", "dx-none", "No candidates recorded at this step."),
+    );
     if (table) out.push(el("h4", {}, `Scores in step ${index + 1}`), table);
   }
   return out;

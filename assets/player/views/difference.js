@@ -1,8 +1,11 @@
-// One line: whether this run's output is that of an earlier player on the same prompt, and where they part; the place is marked in text and board.
+// One line: whether this run's output is that of an earlier player on the same prompt, and where they part; the place
+// is marked in text and board.
 
 import { glyphs } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { difference } from "../race.js";
+
+export const view = { name: "Difference", title: "", place: 20, needs: [] };
 
 const quoted = (text) => `‘${glyphs(text, 24)}’`;
 
@@ -10,8 +13,15 @@ const quoted = (text) => `‘${glyphs(text, 24)}’`;
 export function tell({ unit, at, count, ours, theirs, limited, respelled }, other) {
   const far = limited ? " as far as both runs go" : "";
   if (at === null) return `Same text as player ${other}${far} (${count} ${unit}s).`;
-  const start = at === 0 ? `Differs from player ${other} from the first ${unit}` : `Same text as player ${other} up to ${unit} ${at}`;
-  if (respelled) return `Same text as player ${other}, in other tokens from token ${at + 1}: ${quoted(ours)} instead of ${quoted(theirs)}.`;
+  const start =
+    at === 0
+      ? `Differs from player ${other} from the first ${unit}`
+      : `Same text as player ${other} up to ${unit} ${at}`;
+  if (respelled)
+    return (
+      `Same text as player ${other}, in other tokens from token ${at + 1}: ` +
+      `${quoted(ours)} instead of ${quoted(theirs)}.`
+    );
   if (!ours) return `${start}; then it ends where the other has ${quoted(theirs)}.`;
   return `${start}; then ${quoted(ours)} ${theirs ? `instead of ${quoted(theirs)}` : "where the other ends"}.`;
 }
@@ -26,24 +36,55 @@ export class Difference {
 
   /** Runs of the group came, grew or went. */
   met() {
-    const { run, context } = this, on = context.peers().filter((peer) => peer.run.header.prompt && peer.run.header.prompt === run.header.prompt);
+    const { run, context } = this,
+      on = context.peers().filter((peer) => peer.run.header.prompt && peer.run.header.prompt === run.header.prompt);
     const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end, peer.seen]);
     if (this.known?.length === known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
-    const first = on[0], rest = on.slice(1).map((peer) => peer.slot + 1), ready = on.length > 1 && first.run !== run && first.run.end && run.end;
-    const found = ready ? difference(run, first.run) : null, same = found?.at === null || Boolean(found?.respelled);
-    const lead = on.length < 2 ? "" : first.run === run ? `Player ${rest.join(", ")} on the same prompt: held against this one.` : "Held against player "
-      + `${first.slot + 1} when both runs are over.`;
-    const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [], shown = found && (found.at === null || both.every((peer) => peer.seen));
-    const certified = found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
-    const said = shown ? tell(found, first.slot + 1) + certified : found ? `${same ? "Same text as" : "Differs from"} player ${first.slot + 1}. ` : lead;
+    const first = on[0],
+      rest = on.slice(1).map((peer) => peer.slot + 1),
+      ready = on.length > 1 && first.run !== run && first.run.end && run.end;
+    const found = ready ? difference(run, first.run) : null,
+      same = found?.at === null || Boolean(found?.respelled);
+    const lead =
+      on.length < 2
+        ? ""
+        : first.run === run
+          ? `Player ${rest.join(", ")} on the same prompt: held against this one.`
+          : `Held against player ${first.slot + 1} when both runs are over.`;
+    const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [],
+      shown = found && (found.at === null || both.every((peer) => peer.seen));
+    const certified =
+      found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
+    const said = shown
+      ? tell(found, first.slot + 1) + certified
+      : found
+        ? `${same ? "Same text as" : "Differs from"} player ${first.slot + 1}. `
+        : lead;
     this.line.hidden = !said;
     this.line.dataset.long = Boolean(shown && said.length > 60);
     this.line.dataset.same = found ? String(same) : "";
     setText(this.line, said);
-    document.body.toggleAttribute("data-told", document.querySelector('.dx-differ[data-long="true"]') !== null); // then every player keeps a second line: boards stay level
-    if (found && !shown) this.line.append(el("button", { class: "dx-reveal", title: "Or play both to the end", onclick: () => both.forEach((peer) => peer.reveal()) }, "Show where"));
-    context.mark("difference", !shown || found.position == null ? [] : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }]);
+    const long = document.querySelector('.dx-differ[data-long="true"]') !== null;
+    document.body.toggleAttribute("data-told", long); // then every player keeps a second line: boards stay level
+    if (found && !shown)
+      this.line.append(
+        el(
+          "button",
+          {
+            class: "dx-reveal",
+            title: "Or play both to the end",
+            onclick: () => both.forEach((peer) => peer.reveal()),
+          },
+          "Show where",
+        ),
+      );
+    context.mark(
+      "difference",
+      !shown || found.position == null
+        ? []
+        : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }],
+    );
   }
 
   /** The line is about the finished outputs; their words are not told before both players have shown them. */

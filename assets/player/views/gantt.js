@@ -1,27 +1,48 @@
-// Work on devices and workers over time, the rounds around the cursor; modelled intervals are outlined, measured ones are solid.
+// Work on devices and workers over time, or memory by address where no lane has seconds, the rounds around the cursor;
+// modelled intervals are outlined, measured ones are solid.
 
-import { seconds } from "../codec.js";
+import { bytes, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 
-const ROW = 26, LEFT = 96, WIDE = 720, BEFORE = 5, AFTER = 2;
+export const view = { name: "Gantt", title: "Devices and workers", place: 70, needs: ["lanes"] };
+
+const ROW = 26,
+  LEFT = 96,
+  WIDE = 720,
+  BEFORE = 5,
+  AFTER = 2;
 
 export class Gantt {
-  static title = "Devices and workers";
-  static group = "lanes";
-
   load(run, dom) {
     this.run = run;
     this.names = svg("g");
     this.bars = svg("g");
-    this.picture = svg("svg", { class: "dx-gantt", role: "img", "aria-label": "Work over time" }, this.names, this.bars);
+    this.picture = svg(
+      "svg",
+      { class: "dx-gantt", role: "img", "aria-label": "Work over time" },
+      this.names,
+      this.bars,
+    );
     this.foot = el("p", "dx-readout");
     dom.append(el("div", "dx-scroll", this.picture), this.foot);
     this.grow();
   }
 
+  /** The intervals of a step in the unit that is drawn. */
+  #of(step) {
+    return (step?.lanes ?? []).filter((interval) => (interval.unit ?? "seconds") === this.unit);
+  }
+
   grow() {
-    this.lanes = [...new Set(this.run.steps.flatMap((step) => (step.lanes ?? []).map((w) => w.lane)))];
-    set(this.picture, { viewBox: `0 0 ${WIDE} ${this.lanes.length * ROW}`, width: WIDE, height: this.lanes.length * ROW });
+    const all = this.run.steps.flatMap((step) => step.lanes ?? []);
+    this.unit = all.length && all.every((interval) => interval.unit === "bytes") ? "bytes" : "seconds";
+    this.tell = this.unit === "bytes" ? bytes : seconds;
+    this.lanes = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.lane)))];
+    set(this.picture, {
+      viewBox: `0 0 ${WIDE} ${this.lanes.length * ROW}`,
+      width: WIDE,
+      height: this.lanes.length * ROW,
+    });
     pool(this.names, this.lanes.length, () => svg("text", { x: 0 })).forEach((text, i) => {
       set(text, { y: i * ROW + 17 });
       setText(text, this.lanes[i].slice(0, 14));
@@ -29,19 +50,37 @@ export class Gantt {
   }
 
   show(t) {
-    const work = this.run.steps.slice(Math.max(0, t - BEFORE), Math.max(t, 1) + AFTER).flatMap((step) => (step.lanes ?? []).map((w) => ({ ...w, step: step.index })));
-    const start = Math.min(...work.map((w) => w.start)), end = Math.max(...work.map((w) => w.end)), x = (s) => LEFT + ((s - start) / (end - start || 1)) * (WIDE - LEFT);
+    const work = this.run.steps
+      .slice(Math.max(0, t - BEFORE), Math.max(t, 1) + AFTER)
+      .flatMap((step) => this.#of(step).map((w) => ({ ...w, step: step.index })));
+    const start = Math.min(...work.map((w) => w.start)),
+      end = Math.max(...work.map((w) => w.end)),
+      x = (s) => LEFT + ((s - start) / (end - start || 1)) * (WIDE - LEFT);
     pool(this.bars, work.length, () => svg("rect", { height: ROW - 8, rx: 3 }, svg("title"))).forEach((bar, i) => {
-      const w = work[i], kind = w.measured === false ? "modelled" : "measured";
-      set(bar, { x: x(w.start), y: this.lanes.indexOf(w.lane) * ROW + 4, width: Math.max(1, x(w.end) - x(w.start)), class: `dx-${kind}` });
+      const w = work[i],
+        kind = w.measured === false ? "modelled" : "measured";
+      set(bar, {
+        x: x(w.start),
+        y: this.lanes.indexOf(w.lane) * ROW + 4,
+        width: Math.max(1, x(w.end) - x(w.start)),
+        class: `dx-${kind}`,
+      });
       bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
-      setText(bar.firstChild, `${w.lane}: ${w.label ?? ""}, ${seconds(w.end - w.start)} from ${seconds(w.start)} on, ${kind}`);
+      setText(
+        bar.firstChild,
+        `${w.lane}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+      );
     });
-    setText(this.foot, work.length ? `${seconds(start)} to ${seconds(end)}; bright: this step; solid: measured, outlined: modelled` : "No work at these steps.");
+    setText(
+      this.foot,
+      work.length
+        ? `${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
+        : "No work at these steps.",
+    );
   }
 
   describe(t) {
-    const work = this.run.steps[t - 1]?.lanes ?? [];
+    const work = this.#of(this.run.steps[t - 1]);
     return work.length ? `Work on ${[...new Set(work.map((w) => w.lane))].join(", ")}.` : "";
   }
 }

@@ -5,16 +5,17 @@ import { el, legend, set, setText, svg, timeline } from "../dom.js";
 import { hindsight } from "../hindsight.js";
 import { levelOf, ramp } from "../theme.js";
 
+export const view = {
+  name: "Hindsight",
+  title: "Hindsight: decodable before it was committed",
+  place: 110,
+  needs: ["candidates+end"],
+};
+
 const NOTHING = "Nothing to show: no candidates were recorded for a position before the step that wrote it.";
 const START = { other: "not the top guess", unknown: "decodable since: unknown" };
 
 export class Hindsight {
-  static title = "Hindsight: decodable before it was committed";
-
-  static wants(run) {
-    return run.end && run.has("candidates");
-  }
-
   load(run, dom, context) {
     Object.assign(this, { run, context, ...hindsight(run), say: el("p", "dx-none") });
     const { positions, forwards, enough, mean, max, never } = this;
@@ -23,33 +24,84 @@ export class Hindsight {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? `decodable since step ${row.since + 1}${row.earlier ? " or earlier" : ""}`;
       row.label = `position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
-      return el("span", { class: "dx-cell", role: "listitem", tabindex: -1, title: row.label, "aria-label": row.label, "data-k": row.known }, text);
+      return el(
+        "span",
+        {
+          class: "dx-cell",
+          role: "listitem",
+          tabindex: -1,
+          title: row.label,
+          "aria-label": row.label,
+          "data-k": row.known,
+        },
+        text,
+      );
     });
-    this.picture = svg("svg", { viewBox: `0 0 ${run.length} ${positions.length}`, preserveAspectRatio: "none", role: "img",
-      "aria-label": "From decodable to committed, over steps" });
+    this.picture = svg("svg", {
+      viewBox: `0 0 ${run.length} ${positions.length}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": "From decodable to committed, over steps",
+    });
     this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
     this.line = timeline(run, context, this.picture);
     const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
-    const left = Object.entries({ earlier: "of them perhaps earlier", other: "not the top guess when committed (×)",
-      unknown: "without candidates when committed (?)" }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
+    const left = Object.entries({
+      earlier: "of them perhaps earlier",
+      other: "not the top guess when committed (×)",
+      unknown: "without candidates when committed (?)",
+    }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
     dom.append(
-      el("p", {}, `After ${enough} of ${forwards} forward passes (${Math.round((100 * enough) / forwards)} %) every final token`
-        + ` was written, or was the top guess and stayed it.${mean === null ? "" : ` Committed ${number(mean)} forwards later on average, ${max} at most.`}`),
-      el("p", "dx-none", "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. Start known for "
-        + `${count("since")} of ${positions.length} committed positions${["", ...left, ...(never ? [`${never} never committed`] : [])].join("; ")}.`),
-      this.#list(), this.line.node,
+      el(
+        "p",
+        {},
+        `After ${enough} of ${forwards} target calls (${Math.round((100 * enough) / forwards)} %) every final token` +
+          " was written, or was the top guess and stayed it." +
+          (mean === null ? "" : ` Committed ${number(mean)} target calls later on average, ${max} at most.`),
+      ),
+      el(
+        "p",
+        "dx-none",
+        "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. " +
+          "Start known for " +
+          [
+            `${count("since")} of ${positions.length} committed positions`,
+            ...left,
+            ...(never ? [`${never} never committed`] : []),
+          ].join("; ") +
+          ".",
+      ),
+      this.#list(),
+      this.line.node,
       el("div", "dx-ticks", el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
-      el("div", "dx-legend", legend(context.theme, "drafted", "decodable"), legend(context.theme, "new", "committed"),
-        el("span", {}, "delay 0", el("i", "dx-ramp"), `${max ?? 0} forwards`)));
+      el(
+        "div",
+        "dx-legend",
+        legend(context.theme, "drafted", "decodable"),
+        legend(context.theme, "new", "committed"),
+        el("span", {}, "delay 0", el("i", "dx-ramp"), `${max ?? 0} calls`),
+      ),
+    );
     this.relook();
   }
 
   /** The final tokens; a click or Enter goes to the step that committed one, up and down choose one. */
   #list() {
-    const go = (node) => this.cells.includes(node) && this.context.seek(this.positions[this.cells.indexOf(node)].committed + 1);
-    const list = el("div", { class: "dx-scroll dx-late", role: "list", tabindex: 0, "aria-label": "Delay of each position: up and down choose one, Enter goes to its commit" }, ...this.cells);
+    const go = (node) =>
+      this.cells.includes(node) && this.context.seek(this.positions[this.cells.indexOf(node)].committed + 1);
+    const list = el(
+      "div",
+      {
+        class: "dx-scroll dx-late",
+        role: "list",
+        tabindex: 0,
+        "aria-label": "Delay of each position: up and down choose one, Enter goes to its commit",
+      },
+      ...this.cells,
+    );
     const onkeydown = (event) => {
-      const move = { ArrowDown: 1, ArrowUp: -1 }[event.key], at = this.cells.indexOf(event.target);
+      const move = { ArrowDown: 1, ArrowUp: -1 }[event.key],
+        at = this.cells.indexOf(event.target);
       if (move) this.cells[Math.min(Math.max(at + move, 0), this.cells.length - 1)]?.focus();
       else if (event.key === "Enter") go(event.target);
       else return;
@@ -62,13 +114,19 @@ export class Hindsight {
   relook() {
     if (!this.cells) return;
     const shades = ramp(this.context.theme, this.context.mode());
-    this.picture.replaceChildren(...this.positions.flatMap((row, y) => {
-      const { since, committed, label } = row;
-      const bar = (x, width, look) => svg("rect", { x, y: y + 0.1, width, height: 0.8, ...look }, svg("title", {}, label));
-      row.shade = shades[levelOf(row.delay / (this.max || 1))];
-      if (since === null) return bar(committed, 1, { "data-s": "masked" });
-      return [bar(since, committed - since, { style: `fill:${row.shade.fill}` }), bar(committed, 1, { "data-s": "new" })];
-    }));
+    this.picture.replaceChildren(
+      ...this.positions.flatMap((row, y) => {
+        const { since, committed, label } = row;
+        const bar = (x, width, look) =>
+          svg("rect", { x, y: y + 0.1, width, height: 0.8, ...look }, svg("title", {}, label));
+        row.shade = shades[levelOf(row.delay / (this.max || 1))];
+        if (since === null) return bar(committed, 1, { "data-s": "masked" });
+        return [
+          bar(since, committed - since, { style: `fill:${row.shade.fill}` }),
+          bar(committed, 1, { "data-s": "new" }),
+        ];
+      }),
+    );
     this.states = [];
     this.show(this.t ?? 0);
   }
@@ -76,7 +134,8 @@ export class Hindsight {
   show(t) {
     this.t = t;
     this.cells?.forEach((node, i) => {
-      const { since, committed, shade } = this.positions[i], heat = since !== null && committed < t;
+      const { since, committed, shade } = this.positions[i],
+        heat = since !== null && committed < t;
       const state = committed < t ? "old" : since !== null && since < t ? "drafted" : "masked";
       if (this.states[i] === state) return;
       node.dataset.s = this.states[i] = state;

@@ -1,13 +1,13 @@
-// The grid of picture tokens as it fills in, with boxes on it. The shade is the code's number, not a colour of the picture.
+// The grid of picture tokens as it fills in, with boxes on it. The shade is the code's number, not a colour of the
+// picture.
 
 import { number, unpack } from "../codec.js";
 import { el, setText, sizeCanvas } from "../dom.js";
 import { ramp } from "../theme.js";
 
-export class Media {
-  static title = "Picture tokens";
-  static group = "media";
+export const view = { name: "Media", title: "Picture tokens", place: 140, needs: ["media"] };
 
+export class Media {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.canvas = el("canvas", { role: "img", "aria-label": "Grid of picture tokens" });
@@ -17,7 +17,12 @@ export class Media {
   }
 
   grow() {
-    this.top = Math.max(1, ...this.run.steps.map((step) => (step.media ? unpack(step.media.codes).values.reduce((a, b) => Math.max(a, b), 0) : 0)));
+    this.top = Math.max(
+      1,
+      ...this.run.steps.map((step) =>
+        step.media ? unpack(step.media.codes).values.reduce((a, b) => Math.max(a, b), 0) : 0,
+      ),
+    );
   }
 
   #latest(t) {
@@ -29,10 +34,18 @@ export class Media {
     setText(this.say, this.describe(t));
     this.canvas.hidden = !media;
     if (!media) return;
-    const { values, shape: [rows, columns] } = unpack(media.codes), size = Math.max(6, Math.min(24, Math.floor(280 / columns)));
-    const pen = sizeCanvas(this.canvas, columns * size, rows * size), mode = this.context.mode(), colours = ramp(this.context.theme, mode), { line, accent, panel } = this.context.theme.surface[mode];
+    const {
+        values,
+        shape: [rows, columns],
+      } = unpack(media.codes),
+      size = Math.max(6, Math.min(24, Math.floor(280 / columns)));
+    const pen = sizeCanvas(this.canvas, columns * size, rows * size),
+      mode = this.context.mode(),
+      colours = ramp(this.context.theme, mode),
+      { line, accent, panel } = this.context.theme.surface[mode];
     values.forEach((code, i) => {
-      const x = (i % columns) * size, y = Math.floor(i / columns) * size;
+      const x = (i % columns) * size,
+        y = Math.floor(i / columns) * size;
       pen.strokeStyle = line;
       pen.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
       if (code < 0) return;
@@ -55,7 +68,8 @@ export class Media {
   describe(t) {
     const media = this.#latest(t);
     if (!media) return "No picture yet.";
-    const { values } = unpack(media.codes), known = values.filter((code) => code >= 0).length;
+    const { values } = unpack(media.codes),
+      known = values.filter((code) => code >= 0).length;
     return `${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
   }
 }

@@ -1,14 +1,14 @@
-// What the method remembers: the entries touched last, newest on top, with the tokens expected behind each key and how sure it is of them.
+// What the method remembers: the entries touched last, newest on top, with the tokens expected behind each key and how
+// sure it is of them.
 
 import { glyphs, number } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
+export const view = { name: "Memory", title: "Memory", place: 80, needs: ["memory"] };
+
 const SHOWN = 24;
 
 export class Memory {
-  static title = "Memory";
-  static group = "memory";
-
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.say = el("p", "dx-readout");
@@ -19,20 +19,25 @@ export class Memory {
   /** Entries as they stand after step t, the last touched first, each with the step that touched it. */
   #entries(t) {
     const found = new Map();
-    for (const step of this.run.steps.slice(0, t)) for (const entry of step.memory ?? []) {
-      const name = entry.key.join();
-      found.delete(name);
-      found.set(name, { ...entry, step: step.index + 1 });
-    }
+    for (const step of this.run.steps.slice(0, t))
+      for (const entry of step.memory ?? []) {
+        const name = entry.key.join();
+        found.delete(name);
+        found.set(name, { ...entry, step: step.index + 1 });
+      }
     return [...found.values()].reverse();
   }
 
   show(t) {
-    const entries = this.#entries(t), piece = (id) => glyphs(this.run.piece(id).text);
+    const entries = this.#entries(t),
+      piece = (id) => glyphs(this.run.piece(id).text);
     setText(this.say, this.describe(t, entries.length));
     const rows = pool(this.list, Math.min(entries.length, SHOWN), () => el("div", {}, el("span"), el("b"), el("span")));
     rows.forEach((row, i) => {
-      const { key, tokens, weights = [], read, written, source, step } = entries[i], now = step === t, top = Math.max(...weights, 1e-9), [mark, name, behind] = row.childNodes;
+      const { key, tokens, weights = [], read, written, source, step } = entries[i],
+        now = step === t,
+        top = Math.max(...weights, 1e-9),
+        [mark, name, behind] = row.childNodes;
       setText(mark, !now ? "" : `${read ? "→" : ""}${written ? "+" : ""}`);
       setText(name, key.map(piece).join(" "));
       row.title = [source, read && "drafted from", written && "changed", `in step ${step}`].filter(Boolean).join(", ");
@@ -46,7 +51,11 @@ export class Memory {
   }
 
   describe(t, total = this.#entries(t).length) {
-    const now = this.run.steps[t - 1]?.memory ?? [], count = (what) => now.filter((entry) => entry[what]).length;
-    return t ? `${total} entries touched so far; this step drafted from ${count("read")} (→) and changed ${count("written")} (+).` : "Before the first step.";
+    const now = this.run.steps[t - 1]?.memory ?? [],
+      count = (what) => now.filter((entry) => entry[what]).length;
+    return t
+      ? `${total} entries touched so far; this step drafted from ${count("read")} (→) ` +
+          `and changed ${count("written")} (+).`
+      : "Before the first step.";
   }
 }

@@ -1,42 +1,47 @@
-// Predict mode: a person says which positions are written next, or how many drafts are accepted; then the step is shown and the answer scored.
+// Predict mode: a person says which positions are written next, or how many drafts are accepted; then the step is shown
+// and the answer scored.
 
 import { number } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../predict.js";
 
-const ASK = "Click the positions of the board that you think are written next (up, down and Enter on the keyboard), then Reveal.";
-const RULES = { positions: "picking the positions that the model was surest of one step before", drafts: "saying “as many as last time”" };
+export const view = { name: "Predict", title: "Predict what comes next", place: 50, needs: ["masked", "tree"] };
+
+const ASK =
+  "Click the positions of the board that you think are written next (up, down and Enter on the keyboard), then Reveal.";
+const RULES = {
+  positions: "picking the positions that the model was surest of one step before",
+  drafts: "saying “as many as last time”",
+};
 const places = (n) => `${n} position${n === 1 ? "" : "s"}`;
 
-let asking = null; // players share a clock and boards take one kind of click: at most one asks
-
-export const stopPredicting = () => asking?.stop();
-
 export class Predict {
-  static title = "Predict what comes next";
-
-  static wants(run) {
-    return run.canvas !== null || run.has("tree");
-  }
-
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, on: false, picks: [], scores: new Map(), t: 0 });
-    this.toggle = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) }, "Predict");
+    this.toggle = el(
+      "button",
+      { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
+      "Predict",
+    );
     this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, "Reveal");
-    this.guesses = el("div", { class: "dx-guesses", role: "group", "aria-label": "How many drafted tokens will be accepted" });
+    this.guesses = el("div", {
+      class: "dx-guesses",
+      role: "group",
+      "aria-label": "How many drafted tokens will be accepted",
+    });
     this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
     dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
     this.show(0);
   }
 
+  /** Somebody else takes the clicks of the board. */
   stop() {
-    this.#turn(false);
+    if (this.on) this.#turn(false);
   }
 
   #turn(on) {
-    if (on) stopPredicting(), this.context.picking();
-    asking = on ? this : null;
+    if (on) this.context.picking();
     this.on = on;
     this.picks = [];
     this.toggle.setAttribute("aria-pressed", String(on));
@@ -48,14 +53,22 @@ export class Predict {
   /** Whether the board's click at a position was a prediction. */
   #pick(position) {
     if (this.asked?.kind !== "positions" || !this.asked.open.includes(position)) return false;
-    this.picks = this.picks.includes(position) ? this.picks.filter((one) => one !== position) : [...this.picks, position];
+    this.picks = this.picks.includes(position)
+      ? this.picks.filter((one) => one !== position)
+      : [...this.picks, position];
     this.#mark();
     return true;
   }
 
   #answer(picks) {
     const { run, t, asked, scores } = this;
-    if (asked && !scores.has(t)) scores.set(t, asked.kind === "drafts" ? { ...scoreDrafts(run, t, asked, picks), guess: picks } : { ...scorePositions(run, t, asked, picks), picks });
+    if (asked && !scores.has(t))
+      scores.set(
+        t,
+        asked.kind === "drafts"
+          ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
+          : { ...scorePositions(run, t, asked, picks), picks },
+      );
     this.context.seek(t + 1);
   }
 
@@ -67,21 +80,53 @@ export class Predict {
     if (t !== this.t) this.picks = [];
     this.t = t;
     this.asked = this.on ? question(this.run, t) : null;
-    const { asked, run } = this, drafts = asked?.kind === "drafts";
+    const { asked, run } = this,
+      drafts = asked?.kind === "drafts";
     this.reveal.hidden = !this.on || drafts || t >= run.length;
     this.guesses.hidden = !drafts;
-    this.guesses.replaceChildren(...(drafts ? Array.from({ length: asked.most + 1 }, (_, n) => el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n))) : []));
-    setText(this.ask, !this.on ? "Guess before each step and be scored; nothing leaves this page." : t >= run.length ? "The run is over." : !asked ? "Nothing can be asked before this step; Reveal goes on."
-      : drafts ? `A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. How many will be accepted?` : `${ASK} ${places(asked.open.length)} open.`);
+    this.guesses.replaceChildren(
+      ...(drafts
+        ? Array.from({ length: asked.most + 1 }, (_, n) =>
+            el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n)),
+          )
+        : []),
+    );
+    setText(
+      this.ask,
+      !this.on
+        ? "Guess before each step and be scored; nothing leaves this page."
+        : t >= run.length
+          ? "The run is over."
+          : !asked
+            ? "Nothing can be asked before this step; Reveal goes on."
+            : drafts
+              ? `A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
+                "How many will be accepted?"
+              : `${ASK} ${places(asked.open.length)} open.`,
+    );
     this.#mark();
   }
 
   #mark() {
-    const { context, picks, scores, t, run } = this, before = this.on ? scores.get(t - 1) : null, marks = picks.map((position) => ({ position, glyph: "?", title: "predicted to be written next", kind: "guess" }));
+    const { context, picks, scores, t, run } = this,
+      before = this.on ? scores.get(t - 1) : null,
+      marks = picks.map((position) => ({ position, glyph: "?", title: "predicted to be written next", kind: "guess" }));
     if (before?.picks && !picks.length) {
-      const written = (position) => before.picks.includes(position) && run.steps[t - 1].commits?.positions.includes(position);
-      marks.push(...before.picks.map((position) => (written(position) ? { position, glyph: "✓", title: "predicted and written", kind: "hit" } : { position, glyph: "✗", title: "predicted, not written", kind: "miss" })),
-        ...before.overlooked.map((position) => ({ position, glyph: "+", title: "written, not predicted", kind: "overlooked" })));
+      const written = (position) =>
+        before.picks.includes(position) && run.steps[t - 1].commits?.positions.includes(position);
+      marks.push(
+        ...before.picks.map((position) =>
+          written(position)
+            ? { position, glyph: "✓", title: "predicted and written", kind: "hit" }
+            : { position, glyph: "✗", title: "predicted, not written", kind: "miss" },
+        ),
+        ...before.overlooked.map((position) => ({
+          position,
+          glyph: "+",
+          title: "written, not predicted",
+          kind: "overlooked",
+        })),
+      );
     }
     context.mark("predict", marks);
     setText(this.reveal, picks.length ? `Reveal (${places(picks.length)})` : "Reveal");
@@ -89,12 +134,22 @@ export class Predict {
   }
 
   #told(before) {
-    const { scores, t } = this, all = [...scores.values()].filter((score) => score.tried), sum = total(all), kind = all.some((score) => score.off !== undefined) ? "drafts" : "positions";
-    const last = !before ? "" : before.off !== undefined ? `Step ${t}: ${before.hits ? "right" : `off by ${before.off}`} (you said ${before.guess}). `
-      : `Step ${t}: ${before.hits} of ${before.tried} right, ${before.misses} not written, ${places(before.overlooked.length)} overlooked. `;
+    const { scores, t } = this,
+      all = [...scores.values()].filter((score) => score.tried),
+      sum = total(all),
+      kind = all.some((score) => score.off !== undefined) ? "drafts" : "positions";
+    const last = !before
+      ? ""
+      : before.off !== undefined
+        ? `Step ${t}: ${before.hits ? "right" : `off by ${before.off}`} (you said ${before.guess}). `
+        : `Step ${t}: ${before.hits} of ${before.tried} right, ${before.misses} not written, ` +
+          `${places(before.overlooked.length)} overlooked. `;
     if (!sum.tried) return last.trim();
-    const held = sum.held ? ` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.` : "";
-    return `${last}So far ${sum.hits} of ${sum.tried} right (${Math.round((100 * sum.hits) / sum.tried)} %). Blind chance: ${number(sum.chance)}.${held}`;
+    const held = sum.held
+      ? ` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.`
+      : "";
+    const share = Math.round((100 * sum.hits) / sum.tried);
+    return `${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: ${number(sum.chance)}.${held}`;
   }
 
   describe() {

@@ -1,57 +1,76 @@
 // The race: one lane for each run on the common clock, and, frozen at a budget, a table of what each run has by then.
 
-import { number, seconds } from "../codec.js";
 import { UNITS } from "../clock.js";
+import { number, seconds } from "../codec.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
-import { growth, SLACK, standing, work } from "../race.js";
-import { lost, racing, receipt } from "../receipt.js";
-import { figure } from "./receipt.js";
+import { growth, SLACK, work } from "../race.js";
+import { amount, NOT, standings, untimed, WORDS } from "./standings.js";
 
-const WORDS = { steps: "steps", forwards: "forward passes", seconds: "seconds" };
-const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Forwards", "Seconds"];
+export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
+
 const PAUSE = 250; // milliseconds between two tables while the runs play
-const NOT = "not recorded";
-const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2; // the run does not say where its steps lie on this clock
-const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Math.floor(x + SLACK)));
-
-/** How many of the tokens were taken away later, and how. */
-export function revisions({ remasked, changed, cut, behind }) {
-  const ways = Object.entries({ "re-masked": remasked, changed, "cut off": cut }).filter(([, n]) => n), n = remasked + changed + cut;
-  const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
-  return `${n}${n ? ` (${how})` : ""}${behind ? `; ${behind} behind a later end mark` : ""}`;
-}
 
 export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
     this.lanes = el("div", "dx-lanes");
-    this.budget = el("input", { type: "number", min: 0, step: "any", "aria-label": "Freeze at", oninput: () => group.pause(), onchange: () => this.frozen && this.#freeze(),
-      onkeydown: (event) => event.key === "Enter" && this.#freeze() });
-    this.unit = el("select", { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
-      ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));
-    this.button = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) }, "Freeze");
+    this.budget = el("input", {
+      type: "number",
+      min: 0,
+      step: "any",
+      "aria-label": "Freeze at",
+      oninput: () => group.pause(),
+      onchange: () => this.frozen && this.#freeze(),
+      onkeydown: (event) => event.key === "Enter" && this.#freeze(),
+    });
+    this.unit = el(
+      "select",
+      { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
+      ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])),
+    );
+    this.button = el(
+      "button",
+      { class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) },
+      "Freeze",
+    );
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
-    this.root = el("details", { class: "dx-race", open: true, hidden: true, ontoggle: () => this.update() }, el("summary", {}, "Race"), this.lanes,
-      el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say), el("div", "dx-scroll", this.table));
+    this.root = el(
+      "details",
+      { class: "dx-race", open: true, hidden: true, ontoggle: () => this.update() },
+      el("summary", {}, "Race"),
+      this.lanes,
+      el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say),
+      el("div", "dx-scroll", this.table),
+    );
     this.#listen();
   }
 
   /** Called after every move of the clock. */
   update(hurry) {
-    const { group } = this, { unit, x, end, runners } = group;
+    const { group } = this,
+      { unit, x, end, runners } = group;
     this.root.hidden = !runners.length;
     if (!runners.length || !this.root.open) return;
-    const drawn = [unit, end, ...runners.map(({ run, slot, context }) => `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}`)].join();
+    const drawn = [
+      unit,
+      end,
+      ...runners.map(
+        ({ run, slot, context }) => `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}`,
+      ),
+    ].join();
     if (drawn !== this.drawn) this.#draw(runners);
     this.drawn = drawn;
     runners.forEach(({ run, t }, i) => {
-      const { hand, veil, count } = this.rows[i], over = x + SLACK >= run.axes[unit].at(-1);
+      const { hand, veil, count } = this.rows[i],
+        over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
-      if (!hurry) setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+      if (!hurry)
+        setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
     });
     if (hurry) return;
-    if (document.activeElement !== this.budget) this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
+    if (document.activeElement !== this.budget)
+      this.budget.value = unit === "seconds" ? x.toFixed(3) : Math.floor(x + SLACK);
     this.unit.value = unit;
     clearTimeout(this.later);
     if (this.frozen && (!group.playing || performance.now() - this.said > PAUSE)) this.#tabulate();
@@ -59,21 +78,61 @@ export class Race {
   }
 
   #draw(runners) {
-    const { unit, end } = this.group, most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
-    this.rows = pool(this.lanes, runners.length, () => el("div", "dx-lane", el("span", "dx-runner", el("span"), el("small")),
-      el("div", "dx-track", svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")), el("i"), el("div", "dx-veil"), el("div", "dx-hand")),
-      el("span", "dx-count"))).map((row, i) => {
-      const [name, track, count] = row.childNodes, [picture, stop, veil, hand] = track.childNodes, { run, slot } = runners[i], axis = run.axes[unit], points = growth(run);
-      const title = run.header.title || run.header.method, last = axis.at(-1), over = untimed(run, unit) ? "no place on this clock was recorded:" : run.end ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}` : "still running";
-      const strips = [...(unit === "seconds" && !untimed(run, unit) ? work(run) : [])], y = (i) => most * (1.1 + 0.6 * i);
+    const { unit, end } = this.group,
+      most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
+    this.rows = pool(this.lanes, runners.length, () =>
+      el(
+        "div",
+        "dx-lane",
+        el("span", "dx-runner", el("span"), el("small")),
+        el(
+          "div",
+          "dx-track",
+          svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")),
+          el("i"),
+          el("div", "dx-veil"),
+          el("div", "dx-hand"),
+        ),
+        el("span", "dx-count"),
+      ),
+    ).map((row, i) => {
+      const [name, track, count] = row.childNodes,
+        [picture, stop, veil, hand] = track.childNodes,
+        { run, slot } = runners[i],
+        axis = run.axes[unit],
+        points = growth(run);
+      const title = run.header.title || run.header.method,
+        last = axis.at(-1),
+        over = untimed(run, unit)
+          ? "no place on this clock was recorded:"
+          : run.end
+            ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}`
+            : "still running";
+      const strips = [...(unit === "seconds" && !untimed(run, unit) ? work(run) : [])],
+        y = (i) => most * (1.1 + 0.6 * i);
       setText(name.firstChild, `${slot + 1} ${title}`);
-      setText(name.lastChild, strips.map(([lane, spells]) => `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`).join("\n"));
+      setText(
+        name.lastChild,
+        strips.map(([lane, spells]) => `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`).join("\n"),
+      );
       track.style.height = `${20 + 12 * strips.length}px`;
       name.title = title;
       set(picture, { viewBox: `0 0 ${end || 1} ${y(strips.length) - most / 10}` });
-      set(picture.firstChild, { d: `M0,${most}${points.slice(0, axis.length).map((n, t) => `H${axis[t]}V${most - n}`).join("")}V${most}Z` });
-      set(picture.lastChild, { d: strips.map(([, spells], i) => spells.map(([a, b]) => `M${a},${y(i)}H${b}V${y(i + 0.8)}H${a}Z`).join("")).join("") });
-      set(track, { role: "img", "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() });
+      set(picture.firstChild, {
+        d: `M0,${most}${points
+          .slice(0, axis.length)
+          .map((n, t) => `H${axis[t]}V${most - n}`)
+          .join("")}V${most}Z`,
+      });
+      set(picture.lastChild, {
+        d: strips
+          .map(([, spells], i) => spells.map(([a, b]) => `M${a},${y(i)}H${b}V${y(i + 0.8)}H${a}Z`).join(""))
+          .join(""),
+      });
+      set(track, {
+        role: "img",
+        "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim(),
+      });
       setText(stop, run.end ? "■" : "▸");
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
       stop.style.left = `${end ? (100 * last) / end : 0}%`;
@@ -92,12 +151,17 @@ export class Race {
       event.preventDefault();
       go(event);
     };
-    set(this.lanes, { onpointerdown, onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event) });
+    set(this.lanes, {
+      onpointerdown,
+      onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
+    });
   }
 
   /** All players go to the typed budget and stay there; the table says what each has. */
   #freeze() {
-    const { group, budget } = this, { unit, end } = group, wanted = budget.valueAsNumber;
+    const { group, budget } = this,
+      { unit, end } = group,
+      wanted = budget.valueAsNumber;
     if (!(wanted >= 0)) return setText(this.say, `Type a number of ${WORDS[unit]} from 0 to ${amount(unit, end)}.`);
     this.frozen = true;
     this.button.setAttribute("aria-pressed", "true");
@@ -115,15 +179,12 @@ export class Race {
 
   #tabulate() {
     if (!this.frozen) return;
-    const { unit, x } = this.group, head = (scope) => (text) => el("th", { scope }, text);
+    const { unit, x } = this.group;
     this.said = performance.now();
-    setText(this.say, `Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`);
-    this.table.replaceChildren(el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))), el("tbody", {}, ...this.group.runners.map(({ run, slot, t }) => {
-      const here = standing(run, t), stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
-      const at = `at ${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}: after step ${t} of ${run.length}`;
-      const cell = (name, text, value = text) => el("td", {}, untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)));
-      return el("tr", {}, head("row")(`${slot + 1} ${run.header.title || run.header.method}`), cell("tokens", number(here.tokens)), cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
-        cell("missing", run.end ? `${here.missing}${stopped}` : "–"), cell("forwards", number(here.forwards)), cell("busy_seconds", seconds(here.seconds)));
-    })));
+    setText(
+      this.say,
+      `Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`,
+    );
+    this.table.replaceChildren(...standings(this.group));
   }
 }

@@ -7,27 +7,45 @@ import { compose } from "../receipt.js";
 export function openReceipt(anchor, { title, kind, about, sections }) {
   const list = (rows) => el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   const shut = el("button", { "aria-label": "Close", onclick: () => box.close() }, "✕");
-  const box = el("dialog", { class: "dx dx-receipt", "aria-label": `Receipt. ${title}` }, el("header", {}, el("h2", {}, title), shut),
-    el("p", {}, el("strong", {}, kind), `: ${about}.`), ...sections.flatMap(([heading, rows]) => [el("h4", {}, heading), list(rows)]));
+  const box = el(
+    "dialog",
+    { class: "dx dx-receipt", "aria-label": `Receipt. ${title}` },
+    el("header", {}, el("h2", {}, title), shut),
+    el("p", {}, el("strong", {}, kind), `: ${about}.`),
+    ...sections.flatMap(([heading, rows]) => [el("h4", {}, heading), list(rows)]),
+  );
   set(box, {
     onkeydown: (event) => event.stopPropagation(),
     onclick: (event) => event.target === box && box.close(),
-    onclose: () => (box.remove(), anchor.focus()),
+    onclose: () => {
+      box.remove();
+      anchor.focus();
+    },
   });
   (anchor.closest(".gradio-container") ?? document.body).append(box);
   box.showModal();
-  const place = anchor.getBoundingClientRect(), { offsetWidth: w, offsetHeight: h } = box, below = place.bottom + 6;
+  const place = anchor.getBoundingClientRect(),
+    { offsetWidth: w, offsetHeight: h } = box,
+    below = place.bottom + 6;
   box.style.left = `${Math.max(8, Math.min(place.left, innerWidth - w - 8))}px`;
-  box.style.top = `${below + h + 8 < innerHeight ? below : Math.max(8, Math.min(place.top - h - 6, innerHeight - h - 8))}px`;
+  const above = Math.max(8, Math.min(place.top - h - 6, innerHeight - h - 8));
+  box.style.top = `${below + h + 8 < innerHeight ? below : above}px`;
 }
 
-/** Numbers outside the players ask for their receipts by an event: {anchor, receipt, numbers, header}. */
-export function answerReceipts() {
-  if (document.documentElement.dataset.receipts) return;
-  document.documentElement.dataset.receipts = "here";
-  document.addEventListener("dx-receipt", ({ detail }) => openReceipt(detail.anchor, compose(detail.receipt, detail.numbers, detail.header)));
-}
+/** The receipt that something outside the players asks for: {anchor, receipt, numbers, header}. */
+export const showReceipt = ({ anchor, receipt, numbers, header }) =>
+  openReceipt(anchor, compose(receipt, numbers, header));
 
 /** A number that opens its receipt; `make` gives it when it is asked for. */
 export const figure = (text, make, more = {}) =>
-  el("button", { class: "dx-number", title: "How was this obtained?", "aria-haspopup": "dialog", ...more, onclick: (event) => openReceipt(event.currentTarget, make()) }, text);
+  el(
+    "button",
+    {
+      class: "dx-number",
+      title: "How was this obtained?",
+      "aria-haspopup": "dialog",
+      ...more,
+      onclick: (event) => openReceipt(event.currentTarget, make()),
+    },
+    text,
+  );

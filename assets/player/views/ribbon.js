@@ -3,15 +3,20 @@
 import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
 
-const H = 110, BAND = 18; // units of the drawing; x runs over steps
+export const view = { name: "Ribbon", title: "Choice of model or mode", place: 90, needs: ["choice"] };
+
+const H = 110,
+  BAND = 18; // units of the drawing; x runs over steps
 
 export class Ribbon {
-  static title = "Choice of model or mode";
-  static group = "choice";
-
   load(run, dom, context) {
     this.run = run;
-    this.picture = svg("svg", { class: "dx-ribbon", preserveAspectRatio: "none", role: "img", "aria-label": "Choices over steps" });
+    this.picture = svg("svg", {
+      class: "dx-ribbon",
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": "Choices over steps",
+    });
     this.line = timeline(run, context, this.picture);
     this.say = el("p", "dx-readout");
     this.legend = el("div", "dx-legend");
@@ -20,10 +25,14 @@ export class Ribbon {
   }
 
   grow() {
-    const { run, picture } = this, choices = run.steps.map((step) => step.choice ?? null), known = choices.filter(Boolean);
+    const { run, picture } = this,
+      choices = run.steps.map((step) => step.choice ?? null),
+      known = choices.filter(Boolean);
     this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
     const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
-    const lo = Math.min(...numbers), hi = Math.max(...numbers), y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - BAND - 20);
+    const lo = Math.min(...numbers),
+      hi = Math.max(...numbers),
+      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - BAND - 20);
     const stretches = [];
     choices.forEach((choice, i) => {
       if (!choice) return;
@@ -31,16 +40,56 @@ export class Ribbon {
       if (last?.chosen === choice.chosen && last.end === i) last.end = i + 1;
       else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
     });
-    const stroke = (kind, name) => svg("path", { class: kind, d: curve(choices.map((c) => c?.[name]), y) });
+    const stroke = (kind, name) =>
+      svg("path", {
+        class: kind,
+        d: curve(
+          choices.map((c) => c?.[name]),
+          y,
+        ),
+      });
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
-      ...stretches.map(({ chosen, start, end }) => svg("rect", { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` }, svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`))),
-      ...choices.flatMap((c, i) => (c?.switched ? [svg("path", { class: "dx-switch", d: `M${i + 1},0V${H}` }, svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`))] : [])),
-      stroke("dx-threshold", "threshold"), stroke("dx-raw", "raw"), stroke("dx-smooth", "value"));
+      ...stretches.map(({ chosen, start, end }) =>
+        svg(
+          "rect",
+          { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` },
+          svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`),
+        ),
+      ),
+      ...choices.flatMap((c, i) =>
+        c?.switched
+          ? [
+              svg(
+                "path",
+                { class: "dx-switch", d: `M${i + 1},0V${H}` },
+                svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`),
+              ),
+            ]
+          : [],
+      ),
+      stroke("dx-threshold", "threshold"),
+      stroke("dx-raw", "raw"),
+      stroke("dx-smooth", "value"),
+    );
     this.legend.replaceChildren(
-      ...this.options.map((option, i) => el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option)),
-      ...[["dx-smooth", known[0]?.quantity ?? "value"], ["dx-raw", "raw reading"], ["dx-threshold", "threshold"], ["dx-switch", "switch"]].map(([kind, name]) =>
-        el("span", {}, svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, svg("path", { class: kind, d: "M0,4H22" })), name)));
+      ...this.options.map((option) =>
+        el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option),
+      ),
+      ...[
+        ["dx-smooth", known[0]?.quantity ?? "value"],
+        ["dx-raw", "raw reading"],
+        ["dx-threshold", "threshold"],
+        ["dx-switch", "switch"],
+      ].map(([kind, name]) =>
+        el(
+          "span",
+          {},
+          svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, svg("path", { class: kind, d: "M0,4H22" })),
+          name,
+        ),
+      ),
+    );
   }
 
   #colour(option) {
@@ -54,6 +103,10 @@ export class Ribbon {
 
   describe(t) {
     const c = this.run.steps[t - 1]?.choice;
-    return c ? `${c.chosen} runs; ${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${c.raw == null ? "" : ` (raw ${number(c.raw)})`}${c.switched ? "; switches after this step" : ""}${c.detail ? `: ${c.detail}` : ""}.` : "";
+    if (!c) return "";
+    const raw = c.raw == null ? "" : ` (raw ${number(c.raw)})`,
+      after = c.switched ? "; switches after this step" : "";
+    const sides = `${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+    return `${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
   }
 }

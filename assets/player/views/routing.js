@@ -1,13 +1,35 @@
-// Experts, layers or memory slots used in this step: one row for each layer, one column for each unit, shade by summed weight.
+// Experts, layers or memory slots used in this step: one row for each layer, one column for each unit, shade by summed
+// weight.
 
-import { number } from "../codec.js";
+import { number, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { ramp } from "../theme.js";
 
-export class Routing {
-  static title = "Routing";
-  static group = "routing";
+export const view = { name: "Routing", title: "Routing", place: 150, needs: ["routing"] };
 
+const MOST = 256; // units that a table can show
+
+/** The step's records as a table: {layers, units: those that served, cells[layer][unit] = {weight, positions}}. */
+function tally(entries) {
+  const layers = [...new Set(entries.flatMap((e) => e.layers))].sort((a, b) => a - b),
+    used = entries.map((e) => ({ ...e, chosen: unpack(e.chosen), weights: e.weights && unpack(e.weights).values }));
+  const seen = new Set(used.flatMap((e) => [...new Set(e.chosen.values)]).filter((unit) => unit >= 0)),
+    units = [...seen].sort((a, b) => a - b).slice(0, MOST);
+  const cells = layers.map(() => units.map(() => ({ weight: 0, positions: [] })));
+  for (const { chosen, weights, positions, layers: rows } of used) {
+    const [, depth, k] = chosen.shape;
+    chosen.values.forEach((unit, i) => {
+      const row = layers.indexOf(rows[Math.floor(i / k) % depth]),
+        cell = cells[row]?.[units.indexOf(unit)];
+      if (!cell) return; // nothing served there, or more units than are shown
+      cell.weight += Number.isFinite(weights?.[i]) ? weights[i] : 1;
+      cell.positions.push(positions[Math.floor(i / (k * depth))]);
+    });
+  }
+  return { layers, units, cells };
+}
+
+export class Routing {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.say = el("p", "dx-readout");
@@ -16,28 +38,38 @@ export class Routing {
   }
 
   show(t) {
-    const entries = this.run.steps[t - 1]?.routing ?? [];
     setText(this.say, this.describe(t) || "No routing at this step.");
-    const layers = [...new Set(entries.map((e) => e.layer))].sort((a, b) => a - b), columns = Math.max(-1, ...entries.flatMap((e) => e.chosen)) + 1;
-    const cells = layers.map(() => Array.from({ length: columns }, () => ({ weight: 0, positions: [] })));
-    for (const e of entries) e.chosen.forEach((unit, i) => {
-      const cell = cells[layers.indexOf(e.layer)][unit];
-      cell.weight += e.weights?.[i] ?? 1;
-      cell.positions.push(e.position);
-    });
-    const top = Math.max(1e-9, ...cells.flat().map((c) => c.weight)), colours = ramp(this.context.theme, this.context.mode());
+    const { layers, units, cells } = tally(this.run.steps[t - 1]?.routing ?? []);
+    const top = Math.max(1e-9, ...cells.flat().map((c) => c.weight)),
+      colours = ramp(this.context.theme, this.context.mode());
     this.table.replaceChildren(
-      el("tr", {}, el("th", {}, "layer"), ...Array.from({ length: columns }, (_, i) => el("th", {}, String(i)))),
-      ...layers.map((layer, i) => el("tr", {}, el("th", { scope: "row" }, String(layer)), ...cells[i].map(({ weight, positions }) => {
-        const shade = colours[Math.round((weight / top) * (colours.length - 1))], cell = el("td", { title: positions.length ? `positions ${positions.join(", ")}` : "not used" }, weight ? number(weight) : "");
-        cell.style.background = shade.fill;
-        cell.style.color = shade.text;
-        return cell;
-      }))));
+      el("tr", {}, el("th", {}, "layer"), ...units.map((unit) => el("th", {}, String(unit)))),
+      ...layers.map((layer, i) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, String(layer)),
+          ...cells[i].map(({ weight, positions }) => {
+            const shade = colours[Math.round((weight / top) * (colours.length - 1))],
+              cell = el(
+                "td",
+                { title: positions.length ? `positions ${positions.join(", ")}` : "not used" },
+                weight ? number(weight) : "",
+              );
+            cell.style.background = shade.fill;
+            cell.style.color = shade.text;
+            return cell;
+          }),
+        ),
+      ),
+    );
   }
 
   describe(t) {
-    const entries = this.run.steps[t - 1]?.routing ?? [];
-    return entries.length ? `${entries[0].kind} routing of ${new Set(entries.map((e) => e.position)).size} positions in this step; shade: summed weight.` : "";
+    const entries = this.run.steps[t - 1]?.routing ?? [],
+      served = new Set(entries.flatMap((e) => e.positions)).size;
+    return entries.length
+      ? `${entries[0].kind} routing of ${served} positions in this step; shade: summed weight.`
+      : "";
   }
 }

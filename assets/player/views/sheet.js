@@ -1,5 +1,5 @@
-// The cells of a large board on canvases of a few rows. A step paints what changed near the window; the rest follows when it comes near, when the clock
-// rests, or before the page is printed.
+// The cells of a large board on canvases of a few rows. A step paints what changed near the window; the rest follows
+// when it comes near, when the clock rests, or before the page is printed.
 
 import { cut } from "../codec.js";
 import { el, pool, sizeCanvas } from "../dom.js";
@@ -11,25 +11,43 @@ const REST = 120; // milliseconds
 const SOFTWARE = { willReadFrequently: true }; // pixels are copied
 
 /** Whether two looks {shown, state, level} of a cell, or null, are the same. */
-export const alike = (a, b) => a === b || Boolean(a && b && a.shown === b.shown && a.state === b.state && a.level === b.level);
+export const alike = (a, b) =>
+  a === b || Boolean(a && b && a.shown === b.shown && a.state === b.state && a.level === b.level);
 
 export class Sheet {
   /** spell(look): the {text, kind} of a cell. */
   constructor(box, theme, spell) {
     Object.assign(this, { box, theme, spell, tiles: [], brush: el("canvas") });
-    this.sight = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
-      const tile = this.tiles.find(({ canvas }) => canvas === target);
-      if (tile) tile.near = isIntersecting;
-      if (tile?.near && tile.late) this.#paint(tile);
-    }), { rootMargin: NEAR });
+    this.sight = new IntersectionObserver(
+      (entries) =>
+        entries.forEach(({ target, isIntersecting }) => {
+          const tile = this.tiles.find(({ canvas }) => canvas === target);
+          if (tile) tile.near = isIntersecting;
+          if (tile?.near && tile.late) this.#paint(tile);
+        }),
+      { rootMargin: NEAR },
+    );
   }
 
   /** Clears all. */
   size(grid, mode, ramp) {
-    const { rows, columns, w, h, gap, gutter, rowHeight } = grid, { box, tiles } = this;
-    Object.assign(this, { grid, mode, ramp, drawn: new Array(rows * columns).fill(null), stamps: new Map(), pen: sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE) });
+    const { rows, columns, w, h, gap, gutter, rowHeight } = grid,
+      { box, tiles } = this;
+    Object.assign(this, {
+      grid,
+      mode,
+      ramp,
+      drawn: new Array(rows * columns).fill(null),
+      stamps: new Map(),
+      pen: sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE),
+    });
     this.tiles = pool(box, Math.ceil(rows / ROWS), () => el("canvas")).map((canvas, i) => {
-      const pen = sizeCanvas(canvas, gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight, SOFTWARE);
+      const pen = sizeCanvas(
+        canvas,
+        gutter + columns * (w + gap),
+        Math.min(ROWS, rows - i * ROWS) * rowHeight,
+        SOFTWARE,
+      );
       this.sight.observe(canvas);
       return { canvas, pen, row: i * ROWS, near: tiles[i]?.near ?? true };
     });
@@ -55,20 +73,33 @@ export class Sheet {
   }
 
   #paint(tile) {
-    const { grid } = this, { columns, w, rows, rowHeight } = grid, ratio = this.brush.width / (w + 2), end = Math.min(tile.row + ROWS, rows) * columns;
+    const { grid } = this,
+      { columns, w, rows, rowHeight } = grid,
+      ratio = this.brush.width / (w + 2),
+      end = Math.min(tile.row + ROWS, rows) * columns;
     for (let position = tile.row * columns; position < end; position++) {
       const look = this.look(position);
       if (alike(look, this.drawn[position])) continue;
       this.drawn[position] = look;
       const { x, y } = cornerOf(grid, position);
-      tile.pen.putImageData(this.#stamp(look), Math.round((x - 1) * ratio), Math.round((y - tile.row * rowHeight) * ratio));
+      tile.pen.putImageData(
+        this.#stamp(look),
+        Math.round((x - 1) * ratio),
+        Math.round((y - tile.row * rowHeight) * ratio),
+      );
     }
     tile.late = false;
   }
 
   /** The pixels of a cell: few looks, many cells. */
   #stamp(look) {
-    const { stamps, pen, brush, grid: { w, h } } = this, key = look ? `${look.shown} ${look.state} ${look.level}` : "";
+    const {
+        stamps,
+        pen,
+        brush,
+        grid: { w, h },
+      } = this,
+      key = look ? `${look.shown} ${look.state} ${look.level}` : "";
     if (!stamps.has(key)) {
       if (stamps.size > 600) stamps.clear();
       pen.clearRect(0, 0, w + 2, h + 2);
@@ -79,7 +110,14 @@ export class Sheet {
   }
 
   #draw(look) {
-    const { pen, grid: { w, h } } = this, colours = this.theme.states[look.state], { fill, text, line } = colours[this.mode], heat = this.ramp[look.level], { text: word, kind } = this.spell(look);
+    const {
+        pen,
+        grid: { w, h },
+      } = this,
+      colours = this.theme.states[look.state],
+      { fill, text, line } = colours[this.mode],
+      heat = this.ramp[look.level],
+      { text: word, kind } = this.spell(look);
     pen.fillStyle = heat?.fill ?? fill;
     pen.fillRect(1, 1, w, h);
     pen.strokeStyle = line;

@@ -1,13 +1,14 @@
-// The generated text so far, with open positions as boxes, the newest words marked, and the first wrong one where the answer was checked.
+// The generated text so far, with open positions as boxes, the newest words marked, and the first wrong one where the
+// answer was checked.
 
 import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
+export const view = { name: "Text", title: "Generated text", place: 30, needs: [] };
+
 const LONG = 12; // open positions in a row that are drawn one by one
 
 export class Text {
-  static title = "Generated text";
-
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
     this.box = el("p", "dx-words");
@@ -23,12 +24,23 @@ export class Text {
   show(t, hurry) {
     if (hurry) return;
     this.t = t;
-    const place = this.context.marks.difference?.[0], parts = this.run.text(t, place?.position);
+    const place = this.context.marks.difference?.[0],
+      parts = this.run.text(t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
       const { text, kind, wrong, marked } = parts[i];
-      node.className = [`dx-${kind}`, wrong && "dx-wrong", wrong && !parts[i - 1]?.wrong && "dx-first", marked && "dx-differs"].filter(Boolean).join(" ");
+      node.className = [
+        `dx-${kind}`,
+        wrong && "dx-wrong",
+        wrong && !parts[i - 1]?.wrong && "dx-first",
+        marked && "dx-differs",
+      ]
+        .filter(Boolean)
+        .join(" ");
       node.title = marked ? place.title : "";
-      setText(node, kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text));
+      setText(
+        node,
+        kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text),
+      );
     });
     this.frame.classList.toggle("dx-empty", !parts.length);
     const said = this.verdict(t);
@@ -43,10 +55,14 @@ export class Text {
     const { right, word = 0, step = null, expected = "", many } = this.run.verdict ?? {};
     if (!this.run.verdict || (t < this.run.length && (right || step === null || t <= step))) return "";
     if (right) return "✓ right, by the task's exact check";
-    return `✗ wrong from word ${word + 1}${step === null ? "" : `, written in step ${step + 1}`}; ${many ? "right would be, for example" : "expected"}: ${prose(expected)}`;
+    const when = step === null ? "" : `, written in step ${step + 1}`;
+    const wanted = many ? "right would be, for example" : "expected";
+    return `✗ wrong from word ${word + 1}${when}; ${wanted}: ${prose(expected)}`;
   }
 
   describe(t) {
-    return this.run.end && t === this.run.length ? `The text is: ${prose(this.run.end.text).slice(0, 300)} ${this.verdict(t)}`.trim() : "";
+    return this.run.end && t === this.run.length
+      ? `The text is: ${prose(this.run.end.text).slice(0, 300)} ${this.verdict(t)}`.trim()
+      : "";
   }
 }

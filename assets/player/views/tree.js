@@ -1,21 +1,43 @@
-// The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step gained.
+// The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step
+// gained.
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
+
+export const view = { name: "DraftTree", title: "Draft tree", place: 60, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
 
 /** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
 export function rowsOf(tree) {
-  const rows = tree.tokens.map((token, i) => ({ token, parent: tree.parents[i], why: tree.why[i], source: tree.sources?.[i], rank: tree.ranks?.[i],
-    draft: tree.draft_logprobs?.[i] ?? null, target: tree.target_logprobs?.[i] ?? null,
-    chance: tree.chances?.[i] ?? null, drawn: tree.uniforms?.[i] ?? null, value: tree.values?.[i] ?? null, name: tree.value_name, state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted") }));
-  const path = rows.map((row, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
+  const rows = tree.tokens.map((token, i) => ({
+    token,
+    parent: tree.parents[i],
+    why: tree.why[i],
+    source: tree.sources?.[i],
+    rank: tree.ranks?.[i],
+    draft: tree.draft_logprobs?.[i] ?? null,
+    target: tree.target_logprobs?.[i] ?? null,
+    chance: tree.chances?.[i] ?? null,
+    drawn: tree.uniforms?.[i] ?? null,
+    value: tree.values?.[i] ?? null,
+    name: tree.value_name,
+    state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
+  }));
+  const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
   let parent = path.at(-1) ?? 0;
   for (const token of tree.emitted.slice(path.length)) {
-    rows.push({ token, parent, why: "bonus", source: tree.emitted_source ?? "argmax", draft: null, target: null, state: "bonus" });
+    rows.push({
+      token,
+      parent,
+      why: "bonus",
+      source: tree.emitted_source ?? "argmax",
+      draft: null,
+      target: null,
+      state: "bonus",
+    });
     parent = rows.length - 1;
   }
   return { rows, accepted: path.length };
@@ -28,28 +50,59 @@ function edgeWidth({ draft, target, rank }) {
 
 function tell(row) {
   const probability = (name, logprob) => (logprob === null ? "" : `${name} probability ${number(Math.exp(logprob))}`);
-  return [row.why, row.source && `source: ${row.source}`, row.rank !== undefined && `rank ${row.rank}`, probability("draft", row.draft), probability("target", row.target),
+  return [
+    row.why,
+    row.source && `source: ${row.source}`,
+    row.rank !== undefined && `rank ${row.rank}`,
+    probability("draft", row.draft),
+    probability("target", row.target),
     row.name && row.value !== null && `${row.name} ${number(row.value)}`,
-    row.chance !== undefined && row.chance !== null && `chance to be kept ${number(row.chance)}${row.drawn === null ? "" : `, drawn ${number(row.drawn)}`}`,
-    row.folded && `${row.folded} nodes below are folded`].filter(Boolean).join(", ");
+    row.chance !== undefined &&
+      row.chance !== null &&
+      `chance to be kept ${number(row.chance)}${row.drawn === null ? "" : `, drawn ${number(row.drawn)}`}`,
+    row.folded && `${row.folded} nodes below are folded`,
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 export class DraftTree {
-  static title = "Draft tree";
-  static group = "tree";
-
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.say = el("p", "dx-readout");
     this.edges = svg("g");
     this.nodes = svg("g");
-    const hatch = svg("pattern", { id: `dx-hatch-${context.id}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }), svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }));
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Draft tree" }, svg("defs", {}, hatch), this.edges, this.nodes);
+    const hatch = svg(
+      "pattern",
+      {
+        id: `dx-hatch-${context.id}`,
+        width: 6,
+        height: 6,
+        patternUnits: "userSpaceOnUse",
+        patternTransform: "rotate(45)",
+      },
+      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }),
+      svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }),
+    );
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree", role: "img", "aria-label": "Draft tree" },
+      svg("defs", {}, hatch),
+      this.edges,
+      this.nodes,
+    );
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "bonus"];
-    dom.append(this.say, this.scroll, el("div", "dx-legend", ...states.map((s) => legend(context.theme, s)),
-      el("span", {}, "edge width: draft probability or rank")));
+    dom.append(
+      this.say,
+      this.scroll,
+      el(
+        "div",
+        "dx-legend",
+        ...states.map((s) => legend(context.theme, s)),
+        el("span", {}, "edge width: draft probability or rank"),
+      ),
+    );
   }
 
   show(t) {
@@ -57,29 +110,59 @@ export class DraftTree {
     this.scroll.hidden = !tree;
     setText(this.say, this.describe(t));
     if (!tree) return;
-    const { rows } = rowsOf(tree), shown = fold(rows.map((r) => r.parent), rows.map((r) => r.why));
-    const kept = rows.map((_, i) => i).filter((i) => shown[i]), number = new Map(kept.map((row, i) => [row, i]));
+    const { rows } = rowsOf(tree),
+      shown = fold(
+        rows.map((r) => r.parent),
+        rows.map((r) => r.why),
+      );
+    const kept = rows.map((_, i) => i).filter((i) => shown[i]),
+      number = new Map(kept.map((row, i) => [row, i]));
     rows.forEach((row, i) => {
       if (shown[i]) return;
       let above = row.parent;
       while (!shown[above]) above = rows[above].parent;
       rows[above].folded = (rows[above].folded ?? 0) + 1;
     });
-    const { places, rows: height, columns } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
+    const {
+      places,
+      rows: height,
+      columns,
+    } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
     const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
-    const w = (columns - 1) * NODE.x + NODE.w + 8, h = (height - 1) * NODE.y + NODE.h + 8;
+    const w = (columns - 1) * NODE.x + NODE.w + 8,
+      h = (height - 1) * NODE.y + NODE.h + 8;
     frame(this.picture, w, h);
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
-      const row = rows[edges[i]], a = at[number.get(row.parent)], b = at[number.get(edges[i])], x1 = a.x + NODE.w, y1 = a.y + NODE.h / 2, y2 = b.y + NODE.h / 2, middle = (x1 + b.x) / 2;
-      set(path, { d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${b.x},${y2}`, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
+      const row = rows[edges[i]],
+        a = at[number.get(row.parent)],
+        b = at[number.get(edges[i])],
+        x1 = a.x + NODE.w,
+        y1 = a.y + NODE.h / 2,
+        y2 = b.y + NODE.h / 2,
+        middle = (x1 + b.x) / 2;
+      set(path, {
+        d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${b.x},${y2}`,
+        "stroke-width": edgeWidth(row).toFixed(1),
+        "data-s": row.state,
+      });
     });
-    pool(this.nodes, kept.length, () => svg("g", {}, svg("title"), svg("rect", { width: NODE.w, height: NODE.h, rx: 6 }), svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }), svg("text", { x: 8, y: 16.5 }), svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" })))
-      .forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
+    pool(this.nodes, kept.length, () =>
+      svg(
+        "g",
+        {},
+        svg("title"),
+        svg("rect", { width: NODE.w, height: NODE.h, rx: 6 }),
+        svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }),
+        svg("text", { x: 8, y: 16.5 }),
+        svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" }),
+      ),
+    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
   }
 
   #node(group, row, { x, y }) {
-    const [title, box, , text, mark] = group.childNodes, whole = glyphs(this.run.piece(row.token).text);
+    const [title, box, , text, mark] = group.childNodes,
+      whole = glyphs(this.run.piece(row.token).text);
     set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
     box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
     setText(title, `${whole}: ${tell(row)}`);
@@ -90,7 +173,10 @@ export class DraftTree {
   describe(t) {
     const tree = this.run.steps[t - 1]?.tree;
     if (!tree) return t ? `No draft tree in step ${t}.` : "Before the first step.";
-    const { rows, accepted } = rowsOf(tree), bonus = rows.length - tree.tokens.length, drafted = tree.why.filter((why) => why !== "root").length;
-    return `${drafted} drafted, ${accepted} accepted${bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : ""}.`;
+    const { rows, accepted } = rowsOf(tree),
+      bonus = rows.length - tree.tokens.length,
+      drafted = tree.why.filter((why) => why !== "root").length;
+    const gained = bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
+    return `${drafted} drafted, ${accepted} accepted${gained}.`;
   }
 }

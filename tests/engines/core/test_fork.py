@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 import engines
-from engines.core.events import Commits
-from engines.core.reading import check_consistency
+from engines.core.trace import Commits, check_consistency
 from tests.engines.fakes import TableCausal, TableMasked, board
 from tests.engines.fakes import commits as written
 
@@ -38,7 +37,9 @@ def test_every_step_can_be_forked_and_the_trace_says_from_where(make):
     for step in range(len(trace.steps) + 1):
         made = fork(trace, step, edit=engines.Edit(forbid={P + 15: [0]}))
         assert written(made)[:step] == written(trace)[:step]
-        assert made.header.origin == engines.Origin(engines.digest(trace), step, trace.header.method, trace.header.title, engines.Edit(forbid={P + 15: [0]}))
+        assert made.header.origin == engines.Origin(
+            engines.digest(trace), step, trace.header.method, trace.header.title, engines.Edit(forbid={P + 15: [0]})
+        )
         assert made.header.edits[0].after_step == step - 1 if made.header.edits else step == len(trace.steps)
 
 
@@ -71,7 +72,11 @@ def test_changed_parameters_act_from_the_fork_on():
     trace = masked("threshold", threshold=1.01)
     made = fork(trace, 4, params={"threshold": 0.0})
     assert written(made)[:4] == written(trace)[:4] and len(written(made)[4]) > 1
-    assert made.header.params == trace.header.params and made.header.edits[0].edit.params == {"threshold": 0.0} and not made.end.message
+    assert (
+        made.header.params == trace.header.params
+        and made.header.edits[0].edit.params == {"threshold": 0.0}
+        and not made.end.message
+    )
 
 
 def test_a_change_that_nobody_reads_is_said():
@@ -131,13 +136,18 @@ def test_a_live_run_can_switch():
 def test_a_replay_that_parts_says_where():
     trace = causal()
     step = trace.steps[3]
-    trace.steps[3] = msgspec.structs.replace(step, commits=Commits(step.commits.positions, [(step.commits.tokens[0] + 1) % 7], ["greedy"]))
+    trace.steps[3] = msgspec.structs.replace(
+        step, commits=Commits(step.commits.positions, [(step.commits.tokens[0] + 1) % 7], ["greedy"])
+    )
     made = fork(trace, 6, edit=engines.Edit(forbid={P + 11: [0]}))
-    assert made.header.origin.parted == 3
-    assert made.end.message.startswith("the replay parted from the recording at step 4 (“·") and f"at position {P + 3}" in made.end.message
+    assert made.header.origin.diverged == 3
+    assert (
+        made.end.message.startswith("the replay diverged from the recording at step 4 (“·")
+        and f"at position {P + 3}" in made.end.message
+    )
     assert not fork(trace, 3).end.message, "what came after the fork is not compared"
     other = engines.fork(causal(), 8, model=TableCausal(seed=5, eos_ids=(EOS,)))
-    assert other.header.origin.parted is not None and "parted" in other.end.message
+    assert other.header.origin.diverged is not None and "diverged" in other.end.message
 
 
 @pytest.mark.parametrize(
@@ -178,7 +188,11 @@ def test_forcing_the_last_open_place_completes_a_board_that_is_taken_over():
     last = len(trace.steps) - 1
     place = trace.steps[last].commits.positions[0]
     made = fork(trace, last, method="llada", params={"block_length": 4}, edit=engines.Edit(force={place: 4}))
-    assert made.output_ids[place - P] == 4 and not made.steps[last].forwards and "completed the answer" in made.steps[last].note
+    assert (
+        made.output_ids[place - P] == 4
+        and not made.steps[last].forwards
+        and "completed the answer" in made.steps[last].note
+    )
 
 
 def test_traces_of_before_are_read_as_ever():

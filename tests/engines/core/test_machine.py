@@ -22,7 +22,9 @@ def test_linux_tells_the_model_name(tmp_path, monkeypatch):
     monkeypatch.setattr(named, "CPUINFO", tmp_path / "cpuinfo")
     (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: AMD  EPYC 9V74\t80-Core\nmodel name : another\n")
     assert named.processor() == f"AMD EPYC 9V74 80-Core ({platform.machine()})"
-    assert named.machine() == f"AMD EPYC 9V74 80-Core ({platform.machine()}), {os.cpu_count()} cores, {platform.system()}"
+    assert (
+        named.machine() == f"AMD EPYC 9V74 80-Core ({platform.machine()}), {os.cpu_count()} cores, {platform.system()}"
+    )
 
 
 def test_without_a_name_the_kind_stands_alone(tmp_path, monkeypatch):
@@ -46,4 +48,6 @@ def test_gpus_come_first_and_once(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device[5:]}")
     assert named.machine(["cuda:1", "cpu", "cuda:0", "cuda:1"]).startswith("GPU 0, GPU 1, ")
     assert named.trained_on("cuda:1").startswith("GPU 1, cuda:1, ")
-    assert named.trained_on() == f"{named.processor()}, cpu, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    assert (
+        named.trained_on() == f"{named.processor()}, cpu, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    )

@@ -4,8 +4,11 @@ import threading
 import time
 
 import pytest
+import torch
 
-from engines.core.models import Meter
+from engines.core.kinds import counted
+from engines.core.meter import Meter
+from engines.models.zoo import load_model
 
 
 class Slow(dict):
@@ -47,7 +50,10 @@ def covered(meter):
 def test_what_two_calls_share_counts_once():
     """Two calls that wait for each other overlap; each is booked whole, and the seconds are the time that passed."""
     meter, both = Meter(), threading.Barrier(2, timeout=10)
-    threads = [threading.Thread(target=meter.call, args=(role, "cpu", 1, lambda: (both.wait(), time.sleep(0.02)))) for role in ("draft", "target")]
+    threads = [
+        threading.Thread(target=meter.call, args=(role, "cpu", 1, lambda: (both.wait(), time.sleep(0.02))))
+        for role in ("draft", "target")
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -78,3 +84,47 @@ def test_a_reset_keeps_what_lives_as_long_as_the_run():
     meter.call("target", "cpu", 2, lambda: None)
     meter.reset()
     assert (meter.forwards, meter.tokens_fed, meter.seconds, meter.calls, meter.forbidden) == ({}, 0, 0.0, [], {3: {1}})
+
+
+def test_layer_rows_are_booked_by_role_and_part_of_a_forward_is_no_forward():
+    meter = Meter()
+    meter.call("target", "cpu", 5, lambda: None, layer_rows=15, forward=False)
+    meter.call("draft", "cpu", 2, lambda: None, layer_rows=4)
+    meter.call("target", "cpu", 0, lambda: None, layer_rows=20, forward=False)
+    meter.call("target", "cpu", 0, lambda: None)
+    with pytest.raises(ValueError, match="no weights"):
+        meter.call("draft", "cpu", 1, lambda: (_ for _ in ()).throw(ValueError("no weights")), layer_rows=9)
+    assert meter.work == {"target": 35, "draft": 4} and meter.forwards == {"draft": 1, "target": 1}
+    assert meter.tokens_fed == 7 and len(meter.calls) == 4
+    meter.reset()
+    assert (meter.work, meter.forwards) == ({}, {})
+
+
+def test_every_kind_of_model_books_its_rows_times_its_layers():
+    meter = Meter()
+    causal, masked, block, pair, oracle = (
+        counted(load_model(name), name, meter)
+        for name in ("tiny-ar-s", "tiny-dlm", "tiny-blockdlm", "tiny-encdec", "oracle")
+    )
+    assert [m.num_layers for m in (causal, masked, block, pair, oracle)] == [3, 6, 6, 3, 0]
+    causal.extend([1, 2, 3], causal.new_cache(8), last_only=True)
+    masked(torch.full((2, 10), masked.mask_id))  # two boards in one forward
+    board, cache = torch.full((10,), masked.mask_id), masked.new_cache(10)
+    masked.feed(board, cache, 0, 10)
+    masked.feed(board, cache, 4, 7)
+    cache, whole = block.new_cache(32), [block.mask_id] * block.block_size
+    block.denoise(whole, cache)
+    block.denoise(whole[:4], cache, 2)
+    block.store(whole, cache)
+    memory = pair.encode([5, 6, 7, 8])
+    pair.extend([pair.start_id, 9], pair.new_cache(memory, 12))
+    oracle(torch.tensor([*oracle.tokenizer.encode_prompt("copy: Mia"), *[oracle.mask_id] * 4]))
+    size = block.block_size
+    assert meter.work == {
+        "tiny-ar-s": 3 * 3,
+        "tiny-dlm": (20 + 10 + 3) * 6,
+        "tiny-blockdlm": (size + 4 + size) * 6,
+        "tiny-encdec.encoder": 4 * pair.encoder_layers,
+        "tiny-encdec": 2 * 3,
+    }
+    assert meter.forwards["oracle"] == 1 and meter.forwards["tiny-encdec.encoder"] == 1

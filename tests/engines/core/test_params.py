@@ -1,4 +1,5 @@
-"""Parameters: a checked value is in range and of its type, text means what the typed value means, bad input is a sentence."""
+"""Parameters: a checked value is in range and of its type, text means what the typed value means, bad input is a
+sentence."""
 
 import math
 
@@ -42,7 +43,10 @@ def test_switches(given, meant):
     assert B.check(given) is meant
 
 
-@pytest.mark.parametrize(("p", "value"), [(B, "maybe"), (B, None), (B, 2), (C, "green"), (C, None), (C, 3), (T, 3), (T, "x" * 2001), (T, "\ud800")])
+@pytest.mark.parametrize(
+    ("p", "value"),
+    [(B, "maybe"), (B, None), (B, 2), (C, "green"), (C, None), (C, 3), (T, 3), (T, "x" * 2001), (T, "\ud800")],
+)
 def test_other_kinds_refuse_with_a_sentence(p, value):
     with pytest.raises(UserError, match=f"{p.name}"):
         p.check(value)

@@ -5,23 +5,41 @@ import pytest
 import torch
 
 import engines
-from engines.core.events import Span
+from engines.core.meter import Meter
 from engines.core.method import LaneInfo, method
-from engines.core.models import Meter
 from engines.core.params import Int, resolve
-from engines.core.recorder import FOCUS_LIMIT, TOP_K, Recorder
+from engines.core.recorder import Recorder
+from engines.core.recording import FOCUS_LIMIT, TOP_K
+from engines.core.trace import Span
 from tests.engines.fakes import TableMasked
 
 LANES = {"p": LaneInfo("probability", "."), "h": LaneInfo("nats", "."), "s": LaneInfo("score", ".")}
-INFO = method("fake", title="", family="fake", paper="", summary="", needs="masked", params=[Int("n", 1, 0, 9, sees="")], emits=set(), lanes=LANES)(
-    lambda *_: None
-).info
+INFO = method(
+    "fake",
+    title="",
+    family="fake",
+    paper="",
+    summary="",
+    needs="masked",
+    params=[Int("n", 1, 0, 9, sees="")],
+    emits=set(),
+    lanes=LANES,
+)(lambda *_: None).info
 
 
 def recorder(prompt=(1, 2), detail="full", masked=True):
     model = TableMasked()
     mask_id = model.mask_id if masked else None
-    return Recorder(INFO, resolve(INFO.params, {}), list(prompt), seed=0, detail=detail, meter=Meter(), tokenizer=model.tokenizer, mask_id=mask_id)
+    return Recorder(
+        INFO,
+        resolve(INFO.params, {}),
+        list(prompt),
+        seed=0,
+        detail=detail,
+        meter=Meter(),
+        tokenizer=model.tokenizer,
+        mask_id=mask_id,
+    )
 
 
 def test_the_board_follows_the_commits():
@@ -51,7 +69,14 @@ def test_detail_decides_what_is_computed(detail):
         return [2], torch.zeros(1, 12)
 
     run.canvas(4)
-    step = run.step(commits=([2], [5], "x"), scores=scores, candidates=candidates, spans=[Span("block", 2, 4)], facts={"a": 1}, note="n")
+    step = run.step(
+        commits=([2], [5], "x"),
+        scores=scores,
+        candidates=candidates,
+        spans=[Span("block", 2, 4)],
+        facts={"a": 1},
+        note="n",
+    )
     assert asked == (["scores", "candidates"] if detail == "full" else [])
     assert run.board[2] == 5  # the board is kept whatever is recorded
     assert (step.commits is None) == (detail == "none") and bool(step.note) == (detail != "none")
@@ -60,10 +85,15 @@ def test_detail_decides_what_is_computed(detail):
 
 def test_lanes_cover_their_positions_with_gaps():
     run = recorder()
-    step = run.step(scores=lambda: {"p": (torch.tensor([5, 2]), torch.tensor([0.25, 1.0])), "h": ([], []), "s": ([3], [-4.0])}, thresholds={"p": 0.9})
+    step = run.step(
+        scores=lambda: {"p": (torch.tensor([5, 2]), torch.tensor([0.25, 1.0])), "h": ([], []), "s": ([3], [-4.0])},
+        thresholds={"p": 0.9},
+    )
     p, s = step.scores
     assert (p.name, p.start, p.threshold, s.start) == ("p", 2, 0.9, 3)
-    assert np.allclose(p.values.array(), [1.0, np.nan, np.nan, 0.25], atol=0.002, equal_nan=True) and s.values.array().tolist() == [-4.0]
+    assert np.allclose(
+        p.values.array(), [1.0, np.nan, np.nan, 0.25], atol=0.002, equal_nan=True
+    ) and s.values.array().tolist() == [-4.0]
 
 
 def test_candidates_are_the_best_and_no_more_than_the_limit():
@@ -90,12 +120,16 @@ def test_costs_are_the_meters_and_start_anew():
 def test_edits_change_board_parameters_and_what_is_forbidden():
     run = recorder()
     x = run.canvas(4)
-    x = run.steer(engines.Edit(force={2: 7}, remask=[3], forbid={4: [1]}, params={"n": "3"}), x)
+    x = run.apply_edit(engines.Edit(force={2: 7}, remask=[3], forbid={4: [1]}, params={"n": "3"}), x)
     assert x.tolist() == [1, 2, 7, 11, 11, 11] and run.params.n == 3 and run._meter.forbidden == {4: {1}}
     step = run.step(commits=([5], [6], "x", [0.5]))
     written = step.commits
-    assert list(zip(written.positions, written.causes, written.probabilities, strict=True)) == [(2, "forced", None), (3, "remasked", None), (5, "x", 0.5)]
-    assert run.steer(None, x) is x and run.step().commits is None
+    assert list(zip(written.positions, written.causes, written.probabilities, strict=True)) == [
+        (2, "forced", None),
+        (3, "remasked", None),
+        (5, "x", 0.5),
+    ]
+    assert run.apply_edit(None, x) is x and run.step().commits is None
     for edit, words in (
         (engines.Edit(params={"m": 1}), "unknown parameter"),
         (engines.Edit(params={"n": 99}), "from 0 to 9"),

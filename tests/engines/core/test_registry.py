@@ -2,7 +2,7 @@
 
 import pytest
 
-import engines
+import engines.methods
 from engines.core import registry
 from engines.core.errors import UserError
 from engines.core.method import method
@@ -22,15 +22,15 @@ def family(tmp_path, monkeypatch):
     folder = tmp_path / "strange"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    monkeypatch.setattr(registry, "ENGINES", tmp_path)
-    monkeypatch.setattr(engines, "__path__", [*engines.__path__, str(tmp_path)])
+    monkeypatch.setattr(registry, "METHODS", tmp_path)
+    monkeypatch.setattr(engines.methods, "__path__", [*engines.methods.__path__, str(tmp_path)])
     yield folder
     import sys
 
-    for name in [name for name in sys.modules if name.startswith("engines.strange")]:
+    for name in [name for name in sys.modules if name.startswith("engines.methods.strange")]:
         del sys.modules[name]
-    if hasattr(engines, "strange"):
-        del engines.strange
+    if hasattr(engines.methods, "strange"):
+        del engines.methods.strange
 
 
 def walk():
@@ -44,7 +44,9 @@ def test_broken_files_are_reported_and_the_others_still_load(family):
     (family / "d_empty.py").write_text("x = 1")
     (family / "e_other.py").write_text(GOOD.format(slug="other", family="diffusion"))
     (family / "f_twice.py").write_text(GOOD.format(slug="good", family="strange"))
-    (family / "g_group.py").write_text(GOOD.format(slug="group", family="strange").replace("emits=set()", "emits={'fireworks'}"))
+    (family / "g_group.py").write_text(
+        GOOD.format(slug="group", family="strange").replace("emits=set()", "emits={'fireworks'}")
+    )
     (family / "_private.py").write_text("1 / 0")
     found = walk()
     assert list(found.methods) == ["good"]
@@ -77,7 +79,17 @@ def test_an_unknown_slug_names_the_known_ones():
 
 def test_a_curve_is_over_a_parameter_that_is_there():
     def declare(curve):
-        method("x", title="", family="diffusion", paper="", summary="", needs="masked", params=[Float("t", 0.5, 0.0, 1.0, sees="")], emits=set(), curve=curve)
+        method(
+            "x",
+            title="",
+            family="diffusion",
+            paper="",
+            summary="",
+            needs="masked",
+            params=[Float("t", 0.5, 0.0, 1.0, sees="")],
+            emits=set(),
+            curve=curve,
+        )
 
     declare(("t", (0.9, 0.1)))
     for curve in (("u", (0.9,)), ("t", ())):

@@ -1,4 +1,5 @@
-"""The driver: stopping, failing, budgets, seeds, edits. On fake methods, and on the installed ones over tables of logits."""
+"""The driver: stopping, failing, budgets, seeds, edits. On fake methods, and on the installed ones over tables of
+logits."""
 
 import msgspec
 import pytest
@@ -6,8 +7,8 @@ import pytest
 import engines
 from engines.core.method import method
 from engines.core.params import Float, max_new_tokens
-from engines.core.reading import check_consistency
 from engines.core.run import Run
+from engines.core.trace import check_consistency
 from tests.engines.fakes import TableCausal, TableMasked, board, commits
 
 MASKED = ["llada", "threshold", "factor", "creditdecoding", "adablock"]
@@ -19,7 +20,10 @@ def model_for(slug, **options):
     if slug in MASKED:
         return TableMasked(**options)
     if slug == "ead":
-        return {"large": TableCausal(seed=1, parameters=30, **options), "small": TableCausal(seed=2, scale=0.8, **options)}
+        return {
+            "large": TableCausal(seed=1, parameters=30, **options),
+            "small": TableCausal(seed=2, scale=0.8, **options),
+        }
     return TableCausal(**options)
 
 
@@ -30,7 +34,9 @@ def decode(slug, *, edits=(), seed=0, eos_ids=(EOS,), **params):
 
 
 def facts(trace):
-    return [msgspec.structs.replace(s, model_seconds=0.0, method_seconds=0.0) for s in trace.steps], trace.end.output_ids
+    return [
+        msgspec.structs.replace(s, model_seconds=0.0, method_seconds=0.0) for s in trace.steps
+    ], trace.end.output_ids
 
 
 def sound(trace):
@@ -45,7 +51,9 @@ def sound(trace):
 
 def make(body, **options):
     declared = [max_new_tokens(8), Float("x", 0, 0, 1, sees="")]
-    return method("fake", title="", family="fake", paper="", summary="", needs="causal", params=declared, emits=set(), **options)(body)
+    return method(
+        "fake", title="", family="fake", paper="", summary="", needs="causal", params=declared, emits=set(), **options
+    )(body)
 
 
 def start(body, prompt=(1, 2), **options):
@@ -57,7 +65,7 @@ def count(model, prompt, p, run):
     while len(ids) < len(prompt) + p.max_new_tokens:
         model.extend(ids[cache.length :], cache)
         ids = [*ids, 5]
-        ids = run.steer((yield run.step(commits=([len(ids) - 1], [5], "greedy"))), ids, cache)
+        ids = run.apply_edit((yield run.step(commits=([len(ids) - 1], [5], "greedy"))), ids, cache)
 
 
 def test_closing_reaches_the_method():
@@ -90,7 +98,9 @@ def test_closing_before_the_first_step_runs_nothing():
     check_consistency(trace)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("broke"), engines.UserError("a sentence"), MemoryError(), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("broke"), engines.UserError("a sentence"), MemoryError(), KeyboardInterrupt()]
+)
 def test_an_exception_ends_the_run_as_failed_and_is_raised(error):
     def body(model, prompt, p, run):
         yield run.step(commits=([2], [5], "greedy"))
@@ -201,7 +211,9 @@ def test_prompts_that_are_none(prompt):
 def test_room_is_checked_before_anything_runs():
     with pytest.raises(engines.UserError, match="room for 20"):
         engines.stream("greedy", TableCausal(max_positions=20), [1] * 5, params={"max_new_tokens": 16})
-    assert engines.run("greedy", TableCausal(max_positions=20), [1] * 4, params={"max_new_tokens": 16}).totals.tokens == 16
+    assert (
+        engines.run("greedy", TableCausal(max_positions=20), [1] * 4, params={"max_new_tokens": 16}).totals.tokens == 16
+    )
 
 
 @pytest.mark.parametrize("model", [None, {}, {"target": None}, {"draft": TableCausal()}])
@@ -216,7 +228,15 @@ def test_edits_that_are_none(edits):
         start(count, edits=edits)
 
 
-@pytest.mark.parametrize("edit", [engines.Edit(force={3: 8}), engines.Edit(force={3: -1}), engines.Edit(forbid={3: [10**9]}), engines.Edit(forbid={-1: [0]})])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        engines.Edit(force={3: 8}),
+        engines.Edit(force={3: -1}),
+        engines.Edit(forbid={3: [10**9]}),
+        engines.Edit(forbid={-1: [0]}),
+    ],
+)
 @pytest.mark.parametrize("slug", ["greedy", "threshold"])
 def test_edits_with_ids_that_are_none_are_refused_and_the_run_goes_on(slug, edit):
     model = TableMasked(vocab_size=8) if slug == "threshold" else TableCausal(vocab_size=8)
@@ -246,7 +266,9 @@ def test_seeds_decide_what_chance_decides(slug):
 def test_force_at_any_step(slug, after, offset):
     original = decode(slug, eos_ids=())
     at = 3 + offset
-    if after >= len(original.steps) - 1 or (slug in CAUSAL and not any(at in c for c in commits(original)[: after + 1])):
+    if after >= len(original.steps) - 1 or (
+        slug in CAUSAL and not any(at in c for c in commits(original)[: after + 1])
+    ):
         pytest.skip("not written yet")
     token = (original.output_ids[offset] + 1) % 6
     fork = sound(decode(slug, eos_ids=(), edits=[(after, engines.Edit(force={at: token}))]))
@@ -276,7 +298,12 @@ def test_forcing_the_last_position(slug):
     for after in {0, len(original.steps) - 2, len(original.steps) - 1}:
         if slug in CAUSAL and after == 0:
             continue
-        one = engines.stream(slug, model_for(slug), [1, 2, 3], params={"max_new_tokens": 16, **({"block_length": 4} if slug in MASKED else {})})
+        one = engines.stream(
+            slug,
+            model_for(slug),
+            [1, 2, 3],
+            params={"max_new_tokens": 16, **({"block_length": 4} if slug in MASKED else {})},
+        )
         for _ in range(after + 1):
             next(one)
         written = len(one.trace().output_ids)
@@ -288,7 +315,11 @@ def test_forcing_the_last_position(slug):
 
 @pytest.mark.parametrize("slug", CAUSAL)
 def test_several_forced_tokens_follow_each_other(slug):
-    assert sound(decode(slug, eos_ids=(), edits=[(2, engines.Edit(force={4: 0, 3: 6, 5: 1}))])).output_ids[:3] == [6, 0, 1]
+    assert sound(decode(slug, eos_ids=(), edits=[(2, engines.Edit(force={4: 0, 3: 6, 5: 1}))])).output_ids[:3] == [
+        6,
+        0,
+        1,
+    ]
     for wrong in ({3: 6, 5: 1}, {2: 1}, {99: 1}):
         with pytest.raises(engines.UserError, match=r"force|gap"):
             decode(slug, edits=[(1, engines.Edit(force=wrong))])
@@ -302,12 +333,16 @@ def test_after_an_edit_a_causal_run_continues_as_from_a_longer_prompt(slug):
     fork = decode(slug, eos_ids=(), edits=[(2, engines.Edit(force={5: 6}))])
     prompt = [1, 2, 3, *original.output_ids[:2], 6]
     if slug != "ead":  # whose model choice remembers the entropies before the edit
-        assert fork.output_ids[3:] == engines.run(slug, model_for(slug), prompt, params={"max_new_tokens": 13}).output_ids
+        assert (
+            fork.output_ids[3:] == engines.run(slug, model_for(slug), prompt, params={"max_new_tokens": 13}).output_ids
+        )
 
 
 @pytest.mark.parametrize("slug", MASKED)
 def test_hiding_again_in_an_earlier_block(slug):
-    original = decode(slug, eos_ids=(), **({"threshold": 0.99} if slug in ("threshold", "creditdecoding", "adablock") else {}))
+    original = decode(
+        slug, eos_ids=(), **({"threshold": 0.99} if slug in ("threshold", "creditdecoding", "adablock") else {})
+    )
     after = next(i for i, c in enumerate(commits(original)) if any(p >= 8 for p in c))  # a later block is under way
     fork = sound(decode(slug, eos_ids=(), edits=[(after, engines.Edit(remask=[3, 6]))]))
     later = [p for s in fork.steps[after + 1 :] for p in s.commits.positions]
@@ -334,15 +369,23 @@ def test_parameters_change_in_the_middle(slug):
         return [len(c) for c in commits(trace)]
 
     slow = decode(slug, eos_ids=(), threshold=1.0, block_length=16)
-    fork = sound(decode(slug, eos_ids=(), threshold=1.0, block_length=16, edits=[(2, engines.Edit(params={"threshold": 0.0}))]))
+    fork = sound(
+        decode(slug, eos_ids=(), threshold=1.0, block_length=16, edits=[(2, engines.Edit(params={"threshold": 0.0}))])
+    )
     assert sizes(fork)[:3] == sizes(slow)[:3] and len(fork.steps) < len(slow.steps)
     assert fork.header.params["threshold"] == 1.0  # what it began with
 
 
-@pytest.mark.parametrize(("slug", "name"), [(slug, p.name) for slug in MASKED + CAUSAL for p in engines.get_method(slug).info.params])
+@pytest.mark.parametrize(
+    ("slug", "name"), [(slug, p.name) for slug in MASKED + CAUSAL for p in engines.get_method(slug).info.params]
+)
 def test_no_change_of_a_parameter_breaks_a_run(slug, name):
     declared = next(p for p in engines.get_method(slug).info.params if p.name == name)
-    values = declared.choices or {"bool": [not declared.default], "text": ["x"]}.get(declared.kind) or [declared.low, declared.high]
+    values = (
+        declared.choices
+        or {"bool": [not declared.default], "text": ["x"]}.get(declared.kind)
+        or [declared.low, declared.high]
+    )
     for value in values:
         try:
             trace = sound(decode(slug, eos_ids=(), edits=[(1, engines.Edit(params={name: value}))]))

@@ -1,4 +1,4 @@
-"""Laws of the shared mathematics, on small random tables."""
+"""Distributions of the shared mathematics, on small random tables."""
 
 import math
 
@@ -21,6 +21,20 @@ def test_token_probability_is_the_softmax():
     assert s.token_probability(Z[:0], tokens[:0]).shape == (0,)
 
 
+def test_token_probability_of_sure_rows_is_the_softmax_to_the_last_bit():
+    """Near 1 a rounding error decides which of several sure positions is the surest, so even a correct detour is
+    wrong."""
+    z = torch.randn(500, 40, generator=rng(2)) + 30
+    tokens = z[:, :8].argmax(-1)
+    z[torch.arange(500), tokens] += torch.linspace(8, 20, 500)
+    softmax = z.softmax(-1).gather(-1, tokens[:, None])[:, 0]
+    assert torch.equal(s.token_probability(z, tokens, torch.float32), softmax)
+    detour = (z.gather(-1, tokens[:, None])[:, 0] - z.logsumexp(-1)).exp()
+    assert (detour - softmax).abs().max() > 1e-7 and not torch.equal(detour.argsort(), softmax.argsort())
+    double = z.double().softmax(-1).gather(-1, tokens[:, None])[:, 0]
+    assert torch.equal(s.token_probability(z, tokens), double)
+
+
 def test_entropy_has_its_bounds_and_units():
     h = s.entropy(Z)
     assert (h >= 0).all() and (h <= math.log(9) + 1e-6).all()
@@ -31,7 +45,7 @@ def test_entropy_has_its_bounds_and_units():
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 1.7])
-def test_gumbel_draws_have_the_law_of_the_temperature(temperature):
+def test_gumbel_draws_have_the_distribution_of_the_temperature(temperature):
     z = torch.tensor([0.0, 0.4, -0.6, 0.9])
     drawn = s.gumbel_argmax(z.expand(20_000, 4), temperature, rng(1))
     assert chi_square_p(drawn.bincount(minlength=4), (z / temperature).softmax(-1)) > 0.001
@@ -42,7 +56,7 @@ def test_temperature_zero_is_the_first_maximum_and_draws_nothing():
     z = torch.tensor([[0.0, 2.0, 2.0], [1.0, 1.0, 0.0]])
     one = rng()
     assert s.gumbel_argmax(z, 0, one).tolist() == [1, 0]
-    assert s.law(z, 0).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert s.distribution(z, 0).tolist() == [[0, 1, 0], [1, 0, 0]]
     assert torch.equal(one.get_state(), rng().get_state())
 
 
@@ -50,23 +64,27 @@ def test_gumbel_draws_of_some_rows_are_those_of_the_whole_board():
     z, rows = torch.randn(40, 6, generator=rng()), torch.tensor([0, 7, 8, 39])
     for temperature in (0, 0.7):
         one, other = rng(3), rng(3)
-        assert torch.equal(s.gumbel_argmax(z[rows], temperature, one, rows, 40), s.gumbel_argmax(z, temperature, other)[rows])
+        assert torch.equal(
+            s.gumbel_argmax(z[rows], temperature, one, rows, 40), s.gumbel_argmax(z, temperature, other)[rows]
+        )
         assert torch.equal(one.get_state(), other.get_state())
 
 
-def test_draw_has_the_law_and_never_a_zero():
+def test_draw_has_the_distribution_and_never_a_zero():
     p = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
     one = rng(2)
     drawn = torch.tensor([s.draw(p, one) for _ in range(4000)])
     assert chi_square_p(drawn.bincount(minlength=6), p) > 0.001
 
 
-@pytest.mark.parametrize(("v", "index"), [(0.0, 1), (0.4999, 1), (0.5, 3), (0.7999, 3), (0.81, 4), (1.0, 4), (1 - 1e-17, 4)])
+@pytest.mark.parametrize(
+    ("v", "index"), [(0.0, 1), (0.4999, 1), (0.5, 3), (0.7999, 3), (0.81, 4), (1.0, 4), (1 - 1e-17, 4)]
+)
 def test_inverse_cdf_at_its_steps(v, index):
     assert s.inverse_cdf(torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64), v) == index
 
 
-def test_equal_laws_accept_everything_and_disjoint_laws_nothing():
+def test_equal_distributions_accept_everything_and_disjoint_distributions_nothing():
     p = torch.tensor([0.5, 0.5, 0, 0], dtype=torch.float64)
     q = p.flip(0)
     assert [s.accept_probability(p, p, t) for t in (0, 1)] == [1, 1] and s.residual(p, p) is None

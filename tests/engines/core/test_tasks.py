@@ -1,4 +1,5 @@
-"""The tasks: generator and reader agree by two ways, the splits are disjoint, and checks accept every right answer and no wrong one."""
+"""The tasks: generator and reader agree by two ways, the splits are disjoint, and checks accept every right answer and
+no wrong one."""
 
 import ast
 import random
@@ -18,7 +19,11 @@ EXAMPLES = [(slug, split) for slug in TASKS for split in SPLITS]
 @pytest.mark.parametrize(("slug", "split"), EXAMPLES)
 def test_examples_are_right_and_repeatable(slug, split):
     made = list(islice(TASKS[slug].generate(split, seed=3), 25))
-    assert made == list(islice(TASKS[slug].generate(split, seed=3), 25)) != list(islice(TASKS[slug].generate(split, seed=4), 25))
+    assert (
+        made
+        == list(islice(TASKS[slug].generate(split, seed=3), 25))
+        != list(islice(TASKS[slug].generate(split, seed=4), 25))
+    )
     for example in made:
         assert split_of(example.prompt) == split and check(example, example.answer).correct
         read = recognise(example.prompt)  # another way to the answer than the generator's
@@ -31,18 +36,31 @@ def test_spoilt_answers_are_marked_wrong(slug):
     for example in islice(TASKS[slug].generate("train", seed=9), 40):
         words = example.answer.split(" ")
         i = rng.randrange(len(words))
-        for output in ("", " ".join(words[:-1]), " ".join([*words, "Ada Ada"]), " ".join([*words[:i], "zebra", *words[i + 1 :]])):
+        for output in (
+            "",
+            " ".join(words[:-1]),
+            " ".join([*words, "Ada Ada"]),
+            " ".join([*words[:i], "zebra", *words[i + 1 :]]),
+        ):
             verdict = check(example, output)
             if slug == "problem" and output.strip().splitlines()[-1:] == example.answer.splitlines()[-1:]:
                 continue  # only the last line counts
-            if slug == "story" and all(w in output for w in example.prompt.split(": ")[1].split(", ")) and output.endswith("."):
+            if (
+                slug == "story"
+                and all(w in output for w in example.prompt.split(": ")[1].split(", "))
+                and output.endswith(".")
+            ):
                 continue  # a story may hold any other word
             assert not verdict.correct and 0 <= verdict.first_wrong <= len(output.split()), output
 
 
 def test_the_splits_share_no_prompt():
     prompts = {split: {e.prompt for slug in TASKS for e in islice(TASKS[slug].generate(split), 60)} for split in SPLITS}
-    assert not (prompts["train"] & prompts["held-out"] or prompts["train"] & prompts["validation"] or prompts["validation"] & prompts["held-out"])
+    assert not (
+        prompts["train"] & prompts["held-out"]
+        or prompts["train"] & prompts["validation"]
+        or prompts["validation"] & prompts["held-out"]
+    )
     assert split_of("sort: Ada, Bob") == split_of(" SORT:  ada bob ")
 
 
@@ -61,7 +79,8 @@ def test_every_size_gives_an_example_or_says_that_there_is_none(slug):
 
 
 def test_held_out_prompts_have_the_sizes_that_are_asked_and_training_has_all():
-    """Sizes that the models do not master stay in training, can be asked for by number, and are left out where none is given."""
+    """Sizes that the models do not master stay in training, can be asked for by number, and are left out where none is
+    given."""
     names = lambda example: len(example.prompt.split(":")[1].replace(",", " ").split())  # noqa: E731
     assert TASKS["shuffle"].asked == (2, 5)
     assert {names(e) for e in islice(TASKS["shuffle"].generate("held-out"), 60)} == {2, 3, 4, 5}
@@ -75,10 +94,21 @@ def test_lists_by_an_independent_reading():
     for slug in ("copy", "reverse", "sort", "shuffle"):
         for example in islice(TASKS[slug].generate("train", seed=1), 50):
             items, got = example.prompt.split(":")[1].replace(",", " ").split(), example.answer.split()
-            assert got == {"copy": items, "reverse": items[::-1], "sort": sorted(items), "shuffle": got}[slug] and sorted(got) == sorted(items)
-    for slug, change in (("insert", 1), ("remove", -1), ("replace", 0), ("insert any", 1), ("remove any", -1), ("replace any", 0)):
+            assert got == {"copy": items, "reverse": items[::-1], "sort": sorted(items), "shuffle": got}[
+                slug
+            ] and sorted(got) == sorted(items)
+    for slug, change in (
+        ("insert", 1),
+        ("remove", -1),
+        ("replace", 0),
+        ("insert any", 1),
+        ("remove any", -1),
+        ("replace any", 0),
+    ):
         for example in islice(TASKS[slug].generate("train", seed=1), 50):
-            listed = example.prompt.split(" in " if " in " in example.prompt else " from " if " from " in example.prompt else ":")[1]
+            listed = example.prompt.split(
+                " in " if " in " in example.prompt else " from " if " from " in example.prompt else ":"
+            )[1]
             items = listed.replace(",", " ").split()
             assert len(example.answer.split()) == len(items) + change
             assert (Counter(example.answer.split()) & Counter(items)).total() == len(items) - (change < 1)
@@ -96,14 +126,24 @@ def test_columns_step_by_step(steps, sign):
             left, total = line.removesuffix(" borrow").split("=")
             x, y, c = (int(n) for n in left.split(sign))
             column = x + y + c if sign == "+" else x - y - c
-            assert c == carry and x < 10 > y and int(total) == (column if sign == "+" else column % 10) and line.endswith("borrow") == (column < 0)
+            assert (
+                c == carry
+                and x < 10 > y
+                and int(total) == (column if sign == "+" else column % 10)
+                and line.endswith("borrow") == (column < 0)
+            )
             carry, digits = int(column > 9 or column < 0), str(column % 10) + digits
         assert int((str(carry) if carry else "") + digits) == (a + b if sign == "+" else a - b)
 
 
 def test_problems_are_computed_as_told():
     example = Example("problem", "", "3 * 9 = 27\n27 - 6 = 21\nanswer 21")
-    assert recognise("problem: Ted has 3 boxes with 9 maps each. Ted gives 6 to Fred. How many maps does Ted have now?").answer == example.answer
+    assert (
+        recognise(
+            "problem: Ted has 3 boxes with 9 maps each. Ted gives 6 to Fred. How many maps does Ted have now?"
+        ).answer
+        == example.answer
+    )
     assert check(example, "3*9 is 27\nanswer 21").correct and not check(example, "answer 21\n27").correct
     assert check(example, "3 * 9 = 28\nanswer 22").first_wrong == 4
     for made in islice(TASKS["problem"].generate("held-out", seed=2), 60):
@@ -111,7 +151,9 @@ def test_problems_are_computed_as_told():
         value = None
         for line in lines:
             left, result = line.split(" = ")
-            assert eval(left) == int(result) and (value is None or line.startswith(f"{value} ")) and 1 <= int(result) <= 99
+            assert (
+                eval(left) == int(result) and (value is None or line.startswith(f"{value} ")) and 1 <= int(result) <= 99
+            )
             value = int(result)
         assert last == f"answer {value}" and len(lines) in (2, 3)
 
@@ -128,7 +170,10 @@ def test_puzzles_are_counted_right():
     assert recognise("sudoku: 0000 0000 0000 0000") is None  # many solutions: no single answer to mark against
     squares = Example("latin", "latin: A B C", "")
     assert check(squares, "B C A\nA B C\nC A B").correct
-    assert [check(squares, out).first_wrong for out in ("A B C A", "A B C B C B", "A A", "A B D", "A B C B C A C A B A", "A B C")] == [3, 5, 1, 2, 9, 3]
+    assert [
+        check(squares, out).first_wrong
+        for out in ("A B C A", "A B C B C B", "A A", "A B D", "A B C B C A C A B A", "A B C")
+    ] == [3, 5, 1, 2, 9, 3]
 
 
 def test_corrections_have_one_right_answer():
@@ -136,8 +181,14 @@ def test_corrections_have_one_right_answer():
         assert all(abs(len(s) - len(word)) <= 1 and s[0] == word[0] for s in slips(word))
     assert recognise("spell: the grden is big.").answer == "the garden is big."
     assert recognise("spell: the garden is big.") is None and recognise("spell: the xqzzt is big.") is None
-    assert recognise("grammar: She walk in the park every day. Ben has two book.").answer == "She walks in the park every day. Ben has two books."
-    assert recognise("grammar: They is sad today.").answer == "They are sad today." and recognise("grammar: Anything else.") is None
+    assert (
+        recognise("grammar: She walk in the park every day. Ben has two book.").answer
+        == "She walks in the park every day. Ben has two books."
+    )
+    assert (
+        recognise("grammar: They is sad today.").answer == "They are sad today."
+        and recognise("grammar: Anything else.") is None
+    )
     assert {v + end for v in SIMPLE for end in ("", "s", "ed")} <= VOCABULARY
 
 
@@ -149,7 +200,11 @@ def test_programs_do_what_is_asked():
         cls = space[declared.split("(")[0]]
         fields = dict(part.split(": ") for part in declared.split("(")[1].rstrip(")").split(", "))
         exec(example.answer, space)
-        functions = [node.name for node in ast.walk(ast.parse(example.answer)) if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
+        functions = [
+            node.name
+            for node in ast.walk(ast.parse(example.answer))
+            if isinstance(node, ast.FunctionDef) and node.name != "__init__"
+        ]
         obj = cls(**{f: {"int": 7, "str": "x", "bool": True}[t] for f, t in fields.items()})
         for name in functions:
             what, field = name.split("_", 1)
@@ -158,7 +213,9 @@ def test_programs_do_what_is_asked():
             elif what == "set":
                 assert space[name](obj, "new") is None and getattr(obj, field) == "new"
             else:
-                assert space[name](obj) == {"int": 14 if what == "double" else 7, "str": "x", "bool": True}[fields[field]]
+                assert (
+                    space[name](obj) == {"int": 14 if what == "double" else 7, "str": "x", "bool": True}[fields[field]]
+                )
     relaid = check(Example("python", "", "def f(a: int) -> int:\n    return a"), "def f(a:int)->int: return a")
     assert relaid.correct and not check(Example("python", "", "x = 1"), "x = = 1").correct
 
@@ -205,7 +262,20 @@ def test_marks(task, prompt, output, first_wrong):
 @pytest.mark.parametrize(
     "prompt",
     [
-        *("", "hello", "sort", "sort:", "sort: ,,", "add: 1", "add: 1 + x", "add: 1234567 + 1", "dance: Ada", ":", "add: -1 + 2", "a" * 10_000),
+        *(
+            "",
+            "hello",
+            "sort",
+            "sort:",
+            "sort: ,,",
+            "add: 1",
+            "add: 1 + x",
+            "add: 1234567 + 1",
+            "dance: Ada",
+            ":",
+            "add: -1 + 2",
+            "a" * 10_000,
+        ),
         *(
             "insert: Kim at 9 in Ada",
             "remove: 0 from Ada",
@@ -217,7 +287,13 @@ def test_marks(task, prompt, output, first_wrong):
             "read: ?",
             "story: Mia",
         ),
-        *("problem: Tom.", "sentence: dog", "python: get x of Box(y: int)", "python: is y of Box(y: int)", "insert any: Kim"),
+        *(
+            "problem: Tom.",
+            "sentence: dog",
+            "python: get x of Box(y: int)",
+            "python: is y of Box(y: int)",
+            "insert any: Kim",
+        ),
     ],
 )
 def test_what_is_no_task_is_not_marked(prompt):

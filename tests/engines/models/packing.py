@@ -1,10 +1,11 @@
-"""What weights in oneDNN's layout are worth here: forwards of SmolLM2 in bfloat16 with plain and with packed linear layers.
+"""What weights in oneDNN's layout are worth here: forwards of SmolLM2 in bfloat16 with plain and with packed linear
+layers.
 
     python -m tests.engines.models.packing [repeats]
 
-Two models of the same weights take turns on n rows behind the same 200 positions. Printed are the medians in milliseconds, their ratio, and whether
-the logits are equal to the bit. Other work on the machine spoils the times, not the logits.
-"""
+Two models of the same weights take turns on n rows behind the same 200 positions. Printed are the medians in
+milliseconds, their ratio, and whether the logits are equal to the bit. Other work on the machine spoils the times, not
+the logits."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from unittest import mock
 import torch
 
 from engines.core.errors import UserError
-from engines.core.probe import row_costs
-from engines.models.causal import HFCausalLM
+from engines.core.measure import row_costs
+from engines.models.adapters.causal import HFCausalLM
 from engines.models.loader import load_folder
 from engines.models.packed import can_pack
 from engines.models.smollm2 import NAME, ensure
@@ -28,7 +29,8 @@ PAST = 200
 
 @dataclass(frozen=True)
 class Cost:
-    """A forward of `rows` rows: medians in seconds of the plain and the packed model. same: their logits are equal to the bit."""
+    """A forward of `rows` rows: medians in seconds of the plain and the packed model. same: their logits are equal to
+    the bit."""
 
     rows: int
     plain: float
@@ -37,9 +39,12 @@ class Cost:
 
 
 def pair() -> tuple[HFCausalLM, HFCausalLM]:
-    """SmolLM2 with plain and with packed layers, both warm. Raises UserError where this processor or build of torch cannot pack."""
+    """SmolLM2 with plain and with packed layers, both warm. Raises UserError where this processor or build of torch
+    cannot pack."""
     if not can_pack():
-        raise UserError("this processor or build of torch has no kernels for packed weights, so there is nothing to compare.")
+        raise UserError(
+            "this processor or build of torch has no kernels for packed weights, so there is nothing to compare."
+        )
     folder = ensure()[0]
     with mock.patch("engines.models.packed.can_pack", return_value=False):
         plain = load_folder(folder, NAME, kind="causal")
@@ -53,7 +58,8 @@ def measure(plain: HFCausalLM, packed: HFCausalLM, rows: tuple[int, ...], repeat
     rounds = [[row_costs(model, rows, repeats=1, past=PAST) for model in (plain, packed)] for _ in range(repeats)]
     logits = [[_logits(model, n) for n in rows] for model in (plain, packed)]
     return [
-        Cost(n, median(a[n] for a, _ in rounds), median(b[n] for _, b in rounds), torch.equal(one, other)) for n, one, other in zip(rows, *logits, strict=True)
+        Cost(n, median(a[n] for a, _ in rounds), median(b[n] for _, b in rounds), torch.equal(one, other))
+        for n, one, other in zip(rows, *logits, strict=True)
     ]
 
 
@@ -67,10 +73,14 @@ def _logits(model: HFCausalLM, rows: int) -> torch.Tensor:
 def main(repeats: int = 9) -> None:
     """Print a line per number of rows."""
     plain, packed = pair()
-    print(f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, medians of {repeats} alternating forwards behind {PAST} positions")
+    print(
+        f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, medians of {repeats} "
+        f"alternating forwards behind {PAST} positions"
+    )
     for cost in measure(plain, packed, ROWS, repeats):
         print(
-            f"{cost.rows:4d} rows: plain {1000 * cost.plain:6.1f} ms, packed {1000 * cost.packed:6.1f} ms, ratio {cost.packed / cost.plain:.2f}, "
+            f"{cost.rows:4d} rows: plain {1000 * cost.plain:6.1f} ms, packed {1000 * cost.packed:6.1f} ms, ratio "
+            f"{cost.packed / cost.plain:.2f}, "
             f"logits {'equal to the bit' if cost.same else 'not equal to the bit'}"
         )
 

@@ -1,22 +1,32 @@
-"""Block diffusion: the cache of finished blocks is exact, the unfinished one can be fed in parts, and the official traces can be reproduced."""
+"""Block diffusion: the cache of finished blocks is exact, the unfinished one can be fed in parts, and the official
+traces can be reproduced."""
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
-from engines.core.counting import COUNTED, counted
 from engines.core.errors import UserError
-from engines.core.events import Edit, ModelRecord
-from engines.core.method import ModelKind, method
-from engines.core.models import KINDS, BlockMaskedLM, CausalLM, Meter, Seq2SeqLM
+from engines.core.kinds import KINDS, BlockMaskedLM, CausalLM, Seq2SeqLM, counted
+from engines.core.meter import Meter
+from engines.core.method import method
 from engines.core.params import max_new_tokens
 from engines.core.roles import assign_roles
 from engines.core.run import Run
-from engines.models.block import HFBlockMaskedLM
+from engines.core.trace import Edit, ModelRecord
+from engines.models.adapters.block import HFBlockMaskedLM
 from engines.models.slots import SlotCache
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model
@@ -25,9 +35,15 @@ from tests.engines.conftest import GOLDEN
 B, V, MASK = 4, 40, 39
 MASKED = 63  # in the golden stubs
 SIZE: dict[str, Any] = {
-    "vocab_size": V, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "max_position_embeddings": 33, "head_dim": 8,
-}  # fmt: skip
+    "vocab_size": V,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 33,
+    "head_dim": 8,
+}
 FAMILIES: dict[str, Any] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
@@ -37,11 +53,21 @@ DONE = [3, 14, 15, 9, 26, 5, 35, 8]  # two blocks
 BLOCK = [7, MASK, 20, MASK]
 
 
-def build(family: str = "llama", *, shift: bool = True, block: int = B, attention: str = "sdpa", mask_id: int = MASK) -> HFBlockMaskedLM:
+def build(
+    family: str = "llama", *, shift: bool = True, block: int = B, attention: str = "sdpa", mask_id: int = MASK
+) -> HFBlockMaskedLM:
     torch.manual_seed(0)
     config_class, model_class, extra = FAMILIES[family]
     config = config_class(**SIZE, **extra, initializer_range=0.3, attn_implementation=attention)
-    return HFBlockMaskedLM(model_class(config), IdTokenizer(V), ModelRecord("model", family, "block"), mask_id, block, shift, frozenset({2}))
+    return HFBlockMaskedLM(
+        model_class(config),
+        IdTokenizer(V),
+        ModelRecord("model", family, "block"),
+        mask_id,
+        block,
+        shift,
+        frozenset({2}),
+    )
 
 
 def after(model: HFBlockMaskedLM, done: list[int]) -> SlotCache:
@@ -57,7 +83,9 @@ def close(a: torch.Tensor, b: torch.Tensor) -> None:
 def by_hand(model: HFBlockMaskedLM, ids: list[int]) -> torch.Tensor:
     """The network's own rows [L, V], with the mask of the paper spelled out position by position."""
     size = len(ids)
-    mask = torch.tensor([[0.0 if j // model.block_size <= i // model.block_size else -1e9 for j in range(size)] for i in range(size)])
+    mask = torch.tensor(
+        [[0.0 if j // model.block_size <= i // model.block_size else -1e9 for j in range(size)] for i in range(size)]
+    )
     with torch.no_grad():
         logits = model.model(input_ids=torch.tensor([ids]), attention_mask=mask[None, None], use_cache=False).logits[0]
     logits[:, model.mask_id] = -torch.inf
@@ -67,7 +95,8 @@ def by_hand(model: HFBlockMaskedLM, ids: list[int]) -> torch.Tensor:
 def test_kinds_protocols_and_wrappers_go_together() -> None:
     model = build()
     assert isinstance(model, BlockMaskedLM) and not isinstance(model, (CausalLM, Seq2SeqLM))
-    assert set(KINDS) == set(COUNTED) == set(get_args(ModelKind))
+    assert KINDS["block"].protocol is BlockMaskedLM
+    assert isinstance(counted(model, "model", Meter()), KINDS["block"].counted)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shift", [True, False])
@@ -81,7 +110,9 @@ def test_the_whole_board_is_block_causal(family: str, attention: str, shift: boo
     assert logits.dtype == torch.float32 and logits[:, MASK].eq(-torch.inf).all()
     changed = board.clone()
     changed[-1] = 4
-    assert torch.equal(model(changed)[:12, :MASK], logits[:12, :MASK]) and not torch.equal(model(changed)[-1, :MASK], logits[-1, :MASK])
+    assert torch.equal(model(changed)[:12, :MASK], logits[:12, :MASK]) and not torch.equal(
+        model(changed)[-1, :MASK], logits[-1, :MASK]
+    )
     both = model(torch.stack([board, changed]))
     close(both[0], logits)
     close(both[1], model(changed))
@@ -160,16 +191,21 @@ def test_a_part_on_a_fresh_block_cache_equals_the_whole_block(family: str) -> No
 
 
 def test_a_part_overwrites_its_rows_and_sees_stale_ones() -> None:
-    """Against the network with the other positions' keys and values frozen layer by layer, as `use_block_cache` leaves them."""
+    """Against the network with the other positions' keys and values frozen layer by layer, as `use_block_cache` leaves
+    them."""
     model = build(shift=False)
     cache = after(model, DONE)
     model.denoise(BLOCK, cache)
     stale = [layer.keys[:, :, 8:12].clone() for layer in cache.layers]
     part = model.denoise([7, 21], cache, 0)
     for layer, old in zip(cache.layers, stale, strict=True):
-        assert torch.equal(layer.keys[:, :, 10:12], old[:, :, 2:]) and not torch.equal(layer.keys[:, :, 9], old[:, :, 1])
+        assert torch.equal(layer.keys[:, :, 10:12], old[:, :, 2:]) and not torch.equal(
+            layer.keys[:, :, 9], old[:, :, 1]
+        )
     exact = model.denoise([7, 21, *BLOCK[2:]], cache)
-    assert (part - exact[:2])[:, :MASK].abs().max() > 1e-4  # an approximation: positions 10 and 11 did not see the new token
+    assert (part - exact[:2])[
+        :, :MASK
+    ].abs().max() > 1e-4  # an approximation: positions 10 and 11 did not see the new token
     close(model.denoise([7, 21], cache, 0), exact[:2])  # and after a whole forward none
 
 
@@ -222,7 +258,9 @@ def test_forwards_and_tokens_are_counted_and_edits_apply(shift: bool) -> None:
     assert logits[1, 6] == -torch.inf and model.denoise(BLOCK[1:3], cache, 1)[0, 6] == -torch.inf
     assert logits.eq(-torch.inf).sum() == B + 2  # the mask everywhere, tokens 5 and 6 in their rows
     board = model(torch.tensor([*DONE, *BLOCK]))
-    assert meter.tokens_fed == 8 + 4 + 2 + 2 + 12 and [int(board[p, t].isinf()) for p, t in ((7, 3), (8, 5), (9, 6), (9, 5))] == [1, 1, 1, 0]
+    assert meter.tokens_fed == 8 + 4 + 2 + 2 + 12 and [
+        int(board[p, t].isinf()) for p, t in ((7, 3), (8, 5), (9, 6), (9, 5))
+    ] == [1, 1, 1, 0]
 
 
 def test_the_driver_hands_it_out() -> None:
@@ -234,15 +272,23 @@ def test_the_driver_hands_it_out() -> None:
         x, cache = run.canvas(p.max_new_tokens), model.new_cache(16)
         token = int(model.store(prompt, cache).argmax())
         x[len(prompt)] = token
-        x = run.steer((yield run.step(commits=([len(prompt)], [token], "next"))), x)
-        run.steer((yield run.step(commits=([5], [int(model.denoise(x[4:8], cache)[1].argmax())], "confident"))), x)
+        x = run.apply_edit((yield run.step(commits=([len(prompt)], [token], "next"))), x)
+        run.apply_edit((yield run.step(commits=([5], [int(model.denoise(x[4:8], cache)[1].argmax())], "confident"))), x)
 
-    declared = method("fake", title="", family="fake", paper="", summary="", needs="block", params=[max_new_tokens(8)], emits=set())(body)
+    declared = method(
+        "fake", title="", family="fake", paper="", summary="", needs="block", params=[max_new_tokens(8)], emits=set()
+    )(body)
     model = build()
     assert declared.info.needs == {"model": "block"} and assign_roles(declared.info, model) == {"model": model}
     one = Run(declared, {"model": model}, DONE[:4], params={"max_new_tokens": 8})
     first = next(one)
-    second = one.send(Edit(forbid={5: [int(model.denoise([first.commits.tokens[0], MASK, MASK, MASK], after(model, DONE[:4]))[1].argmax())]}))
+    second = one.send(
+        Edit(
+            forbid={
+                5: [int(model.denoise([first.commits.tokens[0], MASK, MASK, MASK], after(model, DONE[:4]))[1].argmax())]
+            }
+        )
+    )
     assert [s.tokens_fed for s in (first, second)] == [4, 4] and type(seen[0]).__name__ == "CountedBlock"
     assert (one.header.mask_id, one.header.canvas) == (MASK, 12) and one.trace().totals.forwards_by_role == {"model": 2}
     assert one.header.models[0].kind == "block"
@@ -251,7 +297,8 @@ def test_the_driver_hands_it_out() -> None:
 
 
 def official(model: HFBlockMaskedLM, prompt: list[int], p: dict[str, Any]) -> tuple[list[dict[str, Any]], list[int]]:
-    """Fast-dLLM v2's official loop, greedy, in the words of the protocol: (forwards, sequence up to the first end mark)."""
+    """Fast-dLLM v2's official loop, greedy, in the words of the protocol: (forwards, sequence up to the first end
+    mark)."""
     size, part, eos = p["block_size"], p["small_block_size"], 62
     x, steps, cache = list(prompt), [], model.new_cache(len(prompt) + p["max_new_tokens"] + size)
 
@@ -298,7 +345,9 @@ def test_the_protocol_serves_the_official_loop(case: dict[str, Any]) -> None:
     model = load_model(GOLDEN / "diffusion" / "stubs" / case["stub"], kind="block")
     assert (model.block_size, model.mask_id, model.shift) == (8, MASKED, True)
     steps, final = official(model, case["prompt"], case["params"])
-    wanted = [{"kind": s["kind"], "fed": s["fed"], "set": [[q, t] for q, t, _ in s["set"]]} for s in case["expected"]["steps"]]
+    wanted = [
+        {"kind": s["kind"], "fed": s["fed"], "set": [[q, t] for q, t, _ in s["set"]]} for s in case["expected"]["steps"]
+    ]
     assert steps == wanted and final == case["expected"]["final"]
 
 
@@ -308,7 +357,13 @@ def test_a_folder_of_ours(tmp_path: Path) -> None:
     config = LlamaConfig(**SIZE, is_causal=False, block_size=4, mask_token_id=MASK, shift_logits=True)
     LlamaForCausalLM(config).save_pretrained(tmp_path / "ours")
     model = load_model(tmp_path / "ours", kind="block")
-    assert (type(model).__name__, model.record.kind, model.block_size, model.mask_id, model.shift) == ("HFBlockMaskedLM", "block", 4, MASK, True)
+    assert (type(model).__name__, model.record.kind, model.block_size, model.mask_id, model.shift) == (
+        "HFBlockMaskedLM",
+        "block",
+        4,
+        MASK,
+        True,
+    )
     other = load_model(tmp_path / "ours", block_size=8, shift=False, mask_id=3)
     assert (other.block_size, other.shift, other.mask_id) == (8, False, 3)
     with pytest.raises(UserError, match="a masked model is needed and ours is block"):

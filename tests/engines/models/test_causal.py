@@ -5,18 +5,33 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.core.models import CausalLM, MaskedLM
-from engines.models.causal import HFCausalLM
+from engines.core.kinds import CausalLM, MaskedLM
+from engines.core.trace import ModelRecord
+from engines.models.adapters.causal import HFCausalLM
 from engines.models.tokens import IdTokenizer
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "max_position_embeddings": 64, "head_dim": 8,
-}  # fmt: skip
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "head_dim": 8,
+}
 FAMILIES = {
     "llama": (LlamaConfig, LlamaForCausalLM, {}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
@@ -67,7 +82,8 @@ def test_tree_rows_equal_path_by_path_forwards(family: str, attention: str) -> N
 
 @pytest.mark.parametrize("cuts", [(1, 6), (2, 4, 6), (3, 6)])
 def test_a_tree_may_grow_call_by_call(family: str, cuts: tuple[int, ...]) -> None:
-    """Rows fed earlier are seen by their descendants only, and the accepted ones stay as if the text had been read at once."""
+    """Rows fed earlier are seen by their descendants only, and the accepted ones stay as if the text had been read at
+    once."""
     model = build(family)
     cache = model.new_cache(20)
     model.extend(PROMPT, cache)
@@ -75,7 +91,9 @@ def test_a_tree_may_grow_call_by_call(family: str, cuts: tuple[int, ...]) -> Non
     for row, logits in enumerate(torch.cat(rows)):
         torch.testing.assert_close(logits, fresh(model, PROMPT + path(row))[-1], atol=1e-4, rtol=0)
     cache.keep(len(PROMPT), [0, 2, 4])
-    torch.testing.assert_close(model.extend([20], cache).logits, fresh(model, [*PROMPT, *path(4), 20])[-1:], atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        model.extend([20], cache).logits, fresh(model, [*PROMPT, *path(4), 20])[-1:], atol=1e-4, rtol=0
+    )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

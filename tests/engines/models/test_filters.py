@@ -1,4 +1,5 @@
-"""Training a filter: the two passes record what they should, the split keeps prompts apart, and the command leaves a filter that its model finds."""
+"""Training a filter: the two passes record what they should, the split keeps prompts apart, and the command leaves a
+filter that its model finds."""
 
 import json
 
@@ -7,10 +8,22 @@ import torch
 
 from engines.core.errors import UserError
 from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
-from engines.models.train import filters
-from engines.models.train.filters import Records, as_thresholds, convert, equivalents, fit, greedy, joined, marks, replay, train_filter
-from engines.models.train.parts import prompts_of, split
 from engines.tasks import split_of
+from engines.training.__main__ import main
+from engines.training.core.parts import prompts_of, split
+from engines.training.heads import filters
+from engines.training.heads.filters import (
+    Records,
+    as_thresholds,
+    convert,
+    equivalents,
+    fit,
+    greedy,
+    joined,
+    marks,
+    replay,
+    train_filter,
+)
 from tests.engines.fakes import TableMasked
 
 PROMPT, G, B = [1, 2], 16, 8
@@ -29,10 +42,16 @@ def test_the_second_pass_commits_what_equals_the_first():
         assert records.c.shape == records.right.shape == records.hidden.shape == (len(records), B)
         x = torch.tensor(PROMPT + [table.mask_id] * G)
         before = None
-        for i, (c, right, hidden) in enumerate(zip(records.c, records.right, records.hidden, strict=True)):  # the card's pass 2, written out
+        for i, (c, right, hidden) in enumerate(
+            zip(records.c, records.right, records.hidden, strict=True)
+        ):  # the card's pass 2, written out
             a = 2 + (int((x == table.mask_id).nonzero()[0]) - 2) // B * B
             p, x0 = table(x)[a : a + B].softmax(-1).max(-1)
-            assert torch.allclose(c, p) and torch.equal(right, x0 == y[a : a + B]) and torch.equal(hidden, x[a : a + B] == table.mask_id), i
+            assert (
+                torch.allclose(c, p)
+                and torch.equal(right, x0 == y[a : a + B])
+                and torch.equal(hidden, x[a : a + B] == table.mask_id)
+            ), i
             if before == (a, x0.tolist()):
                 x[a : a + B] = y[a : a + B]
             else:
@@ -48,7 +67,10 @@ def test_prompts_are_of_the_training_split_and_repeat():
 
 
 def test_no_prompt_is_in_two_parts():
-    records = [Records(torch.full((3, B), i / 30), torch.ones(3, B, dtype=torch.bool), torch.ones(3, B, dtype=torch.bool)) for i in range(30)]
+    records = [
+        Records(torch.full((3, B), i / 30), torch.ones(3, B, dtype=torch.bool), torch.ones(3, B, dtype=torch.bool))
+        for i in range(30)
+    ]
     parts = [joined(part) for part in split(records, seed=0)]
     assert [len(part) for part in parts] == [72, 9, 9]
     seen = [set(part.c[:, 0].tolist()) for part in parts]
@@ -74,13 +96,17 @@ def test_a_line_is_learned_and_measured():
 def test_equivalents_of_a_known_filter():
     eye = torch.eye(B)
     g = BlockFilter("threshold", "", eye, torch.zeros(B), 1e5 * eye, torch.full((B,), -1e5 * 0.6025))
-    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B and as_thresholds(g)["0.96"]["median"] == pytest.approx(0.605)
+    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B and as_thresholds(g)["0.96"][
+        "median"
+    ] == pytest.approx(0.605)
     never = BlockFilter("never", "", eye, torch.zeros(B), eye, torch.full((B,), -50.0))
     assert equivalents(never, 0.9, 1.0) == [None] * B and as_thresholds(never)["0.9"]["median"] is None
 
 
 def test_marks_look_at_masked_places_only():
-    records = Records(torch.tensor([[0.9, 0.9, 0.1]]), torch.tensor([[True, False, True]]), torch.tensor([[True, True, False]]))
+    records = Records(
+        torch.tensor([[0.9, 0.9, 0.1]]), torch.tensor([[True, False, True]]), torch.tensor([[True, True, False]])
+    )
     assert marks(records.c, records, (0.5, 0.95)) == {
         "0.5": {"precision": 0.5, "recall": 1.0, "false_positive_rate": 1.0},
         "0.95": {"precision": None, "recall": 0.0, "false_positive_rate": 0.0},
@@ -97,8 +123,9 @@ class Spoken(TableMasked):
         self.tokenizer.encode_prompt = lambda text: [1 + len(text) % 9, 1 + sum(map(ord, text)) % 9]
 
 
-def test_the_whole_way(tmp_path, monkeypatch):
+def test_the_whole_way(tmp_path, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     model = Spoken()
     settings = {"length": G, "b": B, "epochs": 40, "seed": 0, "out": filters.folder_of("spoken"), "command": "again"}
     folder = train_filter(model, [f"prompt {i}" for i in range(12)], **settings)
@@ -106,10 +133,14 @@ def test_the_whole_way(tmp_path, monkeypatch):
     g = filter_of(model.record)
     assert (g.size, g.sha256) == (B, card["sha256"]) and card["parameters"] == 2 * B * B + 2 * B
     assert card["model_sha256"] == "abc" and card["command"] == "again" and card["records"]["held_out"] > 0
-    assert {"data", "seed", "minutes", "machine", "licence", "as_plain_threshold", "held_out_by_accept_line"} <= set(card)
+    assert {"data", "seed", "minutes", "machine", "licence", "as_plain_threshold", "held_out_by_accept_line"} <= set(
+        card
+    )
     first = (folder / "model.safetensors").read_bytes()
     train_filter(model, [f"prompt {i}" for i in range(12)], **settings)
-    assert (folder / "model.safetensors").read_bytes() == first and [p.name for p in folder.parent.iterdir()] == [folder.name]
+    assert (folder / "model.safetensors").read_bytes() == first and [p.name for p in folder.parent.iterdir()] == [
+        folder.name
+    ]
     model.record.sha256 = "def"
     with pytest.raises(UserError, match="other weights"):
         filter_of(model.record)
@@ -129,7 +160,7 @@ def test_a_published_state_dict_is_converted(tmp_path):
 
 
 def test_the_command_says_what_is_missing():
-    with pytest.raises(SystemExit, match="name a model"):
-        filters.main([])
-    with pytest.raises(SystemExit, match="a masked model is needed"):
-        filters.main(["tiny-ar-s"])
+    with pytest.raises(UserError, match="name a model"):
+        main(["filter"])
+    with pytest.raises(UserError, match="a masked model is needed"):
+        main(["filter", "tiny-ar-s"])

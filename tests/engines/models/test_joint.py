@@ -1,4 +1,5 @@
-"""The cost of parallel commits: closed forms against enumeration, and the laws of conditional total correlation."""
+"""The cost of parallel commits: closed forms against enumeration, and the distributions of conditional total
+correlation."""
 
 import itertools
 import math
@@ -24,7 +25,11 @@ def nothing(answers):
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 def test_closed_forms_equal_enumeration(n):
-    for slug, correlation in [("copy", joint.copy_correlation), ("shuffle", joint.shuffle_correlation), ("replace any", joint.replace_any_correlation)]:
+    for slug, correlation in [
+        ("copy", joint.copy_correlation),
+        ("shuffle", joint.shuffle_correlation),
+        ("replace any", joint.replace_any_correlation),
+    ]:
         answers = answer_ids(listed(slug, n))
         assert joint.total_correlation(answers, nothing(answers), range(n)) == pytest.approx(correlation(n), abs=1e-9)
     for slug, success in [("shuffle", joint.shuffle_success), ("replace any", joint.replace_any_success)]:
@@ -49,15 +54,26 @@ def test_success_with_k_per_forward_equals_enumeration(n, k):
 
 
 def test_the_limits_of_the_closed_forms():
-    assert joint.shuffle_success(5, 1) == 1 and joint.shuffle_success(5, 5) == joint.shuffle_success(5) == math.factorial(5) / 5**5
-    assert joint.replace_any_success(1) == 1 and joint.replace_any_success(10**6) == pytest.approx(math.exp(-1), abs=1e-6)
+    assert (
+        joint.shuffle_success(5, 1) == 1
+        and joint.shuffle_success(5, 5) == joint.shuffle_success(5) == math.factorial(5) / 5**5
+    )
+    assert joint.replace_any_success(1) == 1 and joint.replace_any_success(10**6) == pytest.approx(
+        math.exp(-1), abs=1e-6
+    )
     assert joint.replace_any_correlation(1) == 0 and joint.replace_any_correlation(10**6) == pytest.approx(1, abs=1e-5)
     for k in (0, 6):
         with pytest.raises(ValueError, match=f"k={k}"):
             joint.shuffle_success(5, k)
 
 
-INFORMATIVE = [listed("shuffle", 5), listed("replace any", 5), "shuffle: Mia Mia Leo Ada", "insert any: Mia in Mia, Leo, Ada", "remove any: Mia Leo Ada Tom"]
+INFORMATIVE = [
+    listed("shuffle", 5),
+    listed("replace any", 5),
+    "shuffle: Mia Mia Leo Ada",
+    "insert any: Mia in Mia, Leo, Ada",
+    "remove any: Mia Leo Ada Tom",
+]
 INFORMATIVE += ["latin: A B C", "sudoku: 0030 0002 1000 0000", listed("copy", 4)]
 
 
@@ -73,7 +89,9 @@ def test_correlation_is_never_negative_and_nothing_for_one_position(prompt):
         c = joint.total_correlation(answers, visible, order[-k:] if k else [])
         assert c >= 0 and (k > 1 or c == 0)
         rest = order[shown:]
-        assert joint.total_correlation(answers, visible, order) == pytest.approx(joint.total_correlation(answers, visible, rest), abs=1e-9)
+        assert joint.total_correlation(answers, visible, order) == pytest.approx(
+            joint.total_correlation(answers, visible, rest), abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("prompt", INFORMATIVE)

@@ -4,17 +4,32 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DynamicCache,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from engines.core.errors import UserError
-from engines.core.events import ModelRecord
-from engines.core.models import BlockMaskedLM, CachedMaskedLM, CausalLM, MaskedLM
-from engines.models.masked import HFMaskedLM
+from engines.core.kinds import BlockMaskedLM, CachedMaskedLM, CausalLM, MaskedLM
+from engines.core.trace import ModelRecord
+from engines.models.adapters.masked import HFMaskedLM
 from engines.models.tokens import IdTokenizer
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32,
-}  # fmt: skip
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 32,
+}
 FAMILIES = {
     "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {"is_causal": False, "num_key_value_heads": 2}),
@@ -33,7 +48,11 @@ def build(family: str, shift: bool = False, attention: str = "sdpa") -> HFMasked
 
 def test_it_is_a_masked_and_no_causal_model() -> None:
     model = build("llama")
-    assert isinstance(model, CachedMaskedLM) and isinstance(model, MaskedLM) and not isinstance(model, (CausalLM, BlockMaskedLM))
+    assert (
+        isinstance(model, CachedMaskedLM)
+        and isinstance(model, MaskedLM)
+        and not isinstance(model, (CausalLM, BlockMaskedLM))
+    )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -92,14 +111,15 @@ def test_feeding_everything_is_the_plain_forward_and_a_part_its_rows(family: str
         torch.testing.assert_close(model.feed(BOARD, cache, 0, 8), plain, atol=1e-6, rtol=0)
         for start, end in ((3, 8), (3, 5), (0, 2), (7, 8)):
             part = model.feed(BOARD, cache, start, end)
-            own = int(shift and start > 0)  # that row's law stands before the part
+            own = int(shift and start > 0)  # that row's distribution stands before the part
             torch.testing.assert_close(part[own:], plain[start + own : end], atol=1e-5, rtol=0)
             assert part.shape == (end - start, 40) and part[:, 39].eq(-torch.inf).all()
 
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_the_part_left_out_is_as_old_as_its_last_forward(family: str) -> None:
-    """Against transformers' own growing cache, cut at the block: the official prefix cache. And one token fed alone changes what the others see."""
+    """Against transformers' own growing cache, cut at the block: the official prefix cache. And one token fed alone
+    changes what the others see."""
     model, later = build(family), BOARD.clone()
     later[3], later[5] = 7, 8
     grown, cache = DynamicCache(config=model.model.config), model.new_cache(8)
@@ -140,7 +160,8 @@ def test_limits_of_the_cache() -> None:
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_a_board_that_was_cut_goes_on_without_its_tail(family: str) -> None:
-    """The rows left are as old as they were, the others are no longer seen: as with transformers' own cache, of which only the first three stay."""
+    """The rows left are as old as they were, the others are no longer seen: as with transformers' own cache, of which
+    only the first three stay."""
     model = build(family)
     grown, cache = DynamicCache(config=model.model.config), model.new_cache(8)
     with torch.no_grad():

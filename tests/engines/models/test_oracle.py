@@ -1,4 +1,5 @@
-"""The exact oracle: its laws are the true ones, k = 1 never fails, and what parallel commits cost is what the closed forms say."""
+"""The exact oracle: its distributions are the true ones, k = 1 never fails, and what parallel commits cost is what the
+closed forms say."""
 
 import itertools
 import math
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from engines.core.errors import UserError
-from engines.core.models import CausalLM, MaskedLM
+from engines.core.kinds import CausalLM, MaskedLM
 from engines.core.run import run
 from engines.models import joint, oracle
 from engines.models.oracle import EOS, MASK, TURN, answer_ids, load_oracle, right_answers
@@ -29,7 +30,10 @@ SPARSE = "sudoku: 0030 0002 1000 0000"  # several solutions: engines.tasks refus
 
 def prompts(slug, count=3, seed=0):
     low, high = SIZES.get(slug, TASKS[slug].sizes)
-    return [next(TASKS[slug].generate("train", seed + i, low + i * (high - low) // max(1, count - 1))).prompt for i in range(count)]
+    return [
+        next(TASKS[slug].generate("train", seed + i, low + i * (high - low) // max(1, count - 1))).prompt
+        for i in range(count)
+    ]
 
 
 def listed(slug, n):
@@ -44,10 +48,12 @@ def board(prompt, room=24, **written):
     return x
 
 
-def laws(x):
+def distributions(x):
     """What the model says of the answer's positions, [{text: probability}]"""
     start = x.tolist().index(TURN) + 1
-    return [{WORDS.texts[i]: float(row[i]) for i in row.nonzero()[:, 0].tolist()} for row in MODEL(x)[start:].double().exp()]
+    return [
+        {WORDS.texts[i]: float(row[i]) for i in row.nonzero()[:, 0].tolist()} for row in MODEL(x)[start:].double().exp()
+    ]
 
 
 def right(prompt, text):
@@ -60,7 +66,11 @@ def fits(sudoku, text):
     given, cells = "".join(sudoku.partition(":")[2].split()), "".join(text.split())
     groups = [cells[r * 4 : r * 4 + 4] for r in range(4)] + [cells[c::4] for c in range(4)]
     groups += [cells[i : i + 2] + cells[i + 4 : i + 6] for i in (0, 2, 8, 10)]
-    return len(cells) == 16 and all(g in ("0", c) for g, c in zip(given, cells, strict=True)) and all(set(g) == set("1234") for g in groups)
+    return (
+        len(cells) == 16
+        and all(g in ("0", c) for g, c in zip(given, cells, strict=True))
+        and all(set(g) == set("1234") for g in groups)
+    )
 
 
 # --- what it is
@@ -69,7 +79,13 @@ def fits(sudoku, text):
 def test_it_is_a_masked_model_with_a_record():
     assert isinstance(MODEL, MaskedLM) and not isinstance(MODEL, CausalLM)
     record = MODEL.record
-    assert (record.name, record.kind, record.parameters, record.dtype, record.device) == ("oracle", "masked", 0, "float32", "cpu")
+    assert (record.name, record.kind, record.parameters, record.dtype, record.device) == (
+        "oracle",
+        "masked",
+        0,
+        "float32",
+        "cpu",
+    )
     assert record.licence == "Apache-2.0" and len(record.sha256) == 64 and len(record.tokenizer) == 12
     assert MODEL.warm_up() == 0.0 and MODEL.eos_ids == {EOS} and same_vocabulary(WORDS, load_oracle().tokenizer)
 
@@ -98,17 +114,21 @@ def test_one_token_for_every_item_and_every_cell():
 def test_the_first_ids_are_fixed():
     assert WORDS.texts[:8] == ["<pad>", "<mask>", "<eos>", "<turn>", "\n", " ", "!", " !"]
     assert len(set(WORDS.texts)) == len(WORDS.texts) == MODEL.vocab_size
-    assert [WORDS.piece(i).kind for i in (0, 1, 2, 3, 4, MODEL.vocab_size, -1)] == ["special"] * 4 + ["text"] + ["special"] * 2
+    assert [WORDS.piece(i).kind for i in (0, 1, 2, 3, 4, MODEL.vocab_size, -1)] == ["special"] * 4 + ["text"] + [
+        "special"
+    ] * 2
     assert WORDS.decode([MASK, WORDS.ids[" Mia"], EOS, 10_000]) == " Mia"
 
 
 def test_unknown_words_are_spelt_and_still_decoded_rightly():
     params = {"max_new_tokens": 10, "block_length": 10}
     assert run("llada", MODEL, "reverse: Quux, Mia, x-1", params=params).text == "x-1 Mia Quux"
-    assert {run("threshold", MODEL, "shuffle: Quux, 17", seed=s, params={**params, "threshold": 1.01, "temperature": 1.0}).text for s in range(12)} == {
-        "Quux 17",
-        "17 Quux",
-    }
+    assert {
+        run(
+            "threshold", MODEL, "shuffle: Quux, 17", seed=s, params={**params, "threshold": 1.01, "temperature": 1.0}
+        ).text
+        for s in range(12)
+    } == {"Quux 17", "17 Quux"}
 
 
 # --- the answers are all right ones
@@ -117,7 +137,13 @@ def test_unknown_words_are_spelt_and_still_decoded_rightly():
 @pytest.mark.parametrize(
     "prompt",
     [f"{slug}: Mia Leo Ada" for slug in ("copy", "reverse", "sort", "remove any")]
-    + [listed("shuffle", 2), listed("shuffle", 4), "shuffle: Mia Leo Mia", "replace any: Zoe in Mia, Leo, Ada", "insert any: Mia in Mia, Leo"]
+    + [
+        listed("shuffle", 2),
+        listed("shuffle", 4),
+        "shuffle: Mia Leo Mia",
+        "replace any: Zoe in Mia, Leo, Ada",
+        "insert any: Mia in Mia, Leo",
+    ]
     + ["insert: Zoe at 3 in Mia Leo", "remove: 2 from Mia Leo Ada", "replace: 1 by Zoe in Mia Leo Ada"],
 )
 def test_the_answers_are_exactly_those_that_the_task_accepts(prompt):
@@ -142,11 +168,11 @@ def test_latin_squares_and_sudokus_are_complete():
 
 def test_answers_weigh_as_the_generator_chooses():
     assert Counter(right_answers("insert any: Mia in Mia, Leo")) == {"Mia Mia Leo": 2, "Mia Leo Mia": 1}
-    assert laws(board("insert any: Mia in Mia, Leo"))[1] == pytest.approx({" Mia": 2 / 3, " Leo": 1 / 3})
+    assert distributions(board("insert any: Mia in Mia, Leo"))[1] == pytest.approx({" Mia": 2 / 3, " Leo": 1 / 3})
     assert Counter(right_answers("shuffle: Mia Mia Leo")) == {"Mia Mia Leo": 2, "Mia Leo Mia": 2, "Leo Mia Mia": 2}
 
 
-# --- the laws
+# --- the distributions
 
 
 def partial_boards(prompt, count, seed):
@@ -170,21 +196,26 @@ def test_marginals_agree_with_brute_force(prompt):
         split = [[WORDS.texts[i] for i in WORDS.encode(f" {a}")] if a else [] for a in right_answers(prompt)]
         padded = [tokens + ["<eos>"] * (room - len(tokens)) for tokens in split]
         fitting = [tokens for tokens in padded if all(tokens[i] == text for i, text in visible.items())]
-        want = [{text: count / len(fitting) for text, count in Counter(column).items()} for column in zip(*fitting, strict=True)]
-        got = laws(x)
+        want = [
+            {text: count / len(fitting) for text, count in Counter(column).items()}
+            for column in zip(*fitting, strict=True)
+        ]
+        got = distributions(x)
         assert len(got) == len(want) == room and MODEL.consistent(x)
         for one, other in zip(got, want, strict=True):
             assert one == pytest.approx(other, abs=1e-6)
 
 
 @pytest.mark.parametrize("slug", TASK_NAMES)
-def test_rows_are_laws_and_the_mask_is_never_proposed(slug):
+def test_rows_are_distributions_and_the_mask_is_never_proposed(slug):
     for prompt in prompts(slug):
         for x, visible, room in partial_boards(prompt, 3, seed=1):
             z = MODEL(x)
             assert z.shape == (len(x), MODEL.vocab_size) and z.dtype == torch.float32 and not z.isnan().any()
             assert z[:, MASK].eq(-torch.inf).all()
-            torch.testing.assert_close(z.double().exp().sum(-1), torch.ones(len(x), dtype=torch.float64), atol=1e-6, rtol=0)
+            torch.testing.assert_close(
+                z.double().exp().sum(-1), torch.ones(len(x), dtype=torch.float64), atol=1e-6, rtol=0
+            )
             sure = [*range(len(x) - room), *(len(x) - room + i for i in visible)]
             assert torch.equal(z[sure].argmax(-1), x[sure]) and z[sure, x[sure]].eq(0).all()
             z[0, 0] = -torch.inf  # a method may write into them
@@ -205,13 +236,13 @@ def test_a_broken_board_gets_the_nearest_answers_and_no_nan():
     broken = board(prompt, p0=" Mia", p1=" Mia")  # the nearest: Mia at the first or at the second place
     assert not MODEL.consistent(broken) and MODEL.consistent(board(prompt, p0=" Mia"))
     z = MODEL(broken)
-    assert not z.isnan().any() and laws(broken)[2] == pytest.approx({" Leo": 0.5, " Ada": 0.5})
-    assert laws(broken)[0] == pytest.approx({" Mia": 0.5, " Leo": 0.25, " Ada": 0.25})
+    assert not z.isnan().any() and distributions(broken)[2] == pytest.approx({" Leo": 0.5, " Ada": 0.5})
+    assert distributions(broken)[0] == pytest.approx({" Mia": 0.5, " Leo": 0.25, " Ada": 0.25})
     foreign = board(prompt, p0=" dog", p1=" Leo", p9=" dog")  # nothing that an answer could hold, there or behind it
-    assert not MODEL.consistent(foreign) and laws(foreign)[2] == pytest.approx({" Mia": 0.5, " Ada": 0.5})
+    assert not MODEL.consistent(foreign) and distributions(foreign)[2] == pytest.approx({" Mia": 0.5, " Ada": 0.5})
     assert not MODEL.consistent(board(prompt, p9=" dog")) and MODEL.consistent(board(prompt, p9="<eos>"))
     alone = board(prompt, p0=" dog")  # agrees with no answer anywhere: all of them
-    assert laws(alone)[1:] == laws(board(prompt))[1:]
+    assert distributions(alone)[1:] == distributions(board(prompt))[1:]
 
 
 # --- invariant 1: one token per forward never fails
@@ -231,7 +262,14 @@ def test_a_broken_board_gets_the_nearest_answers_and_no_nan():
 def test_one_token_per_forward_always_succeeds(slug, method, params):
     for seed, prompt in enumerate([*prompts(slug, 3), *([SPARSE] if slug == "sudoku" else [])]):
         room = answer_ids(prompt).shape[1] // 4 * 4 + 4
-        trace = run(method, MODEL, prompt, params={"max_new_tokens": room, "block_length": room, **params}, seed=seed, detail="light")
+        trace = run(
+            method,
+            MODEL,
+            prompt,
+            params={"max_new_tokens": room, "block_length": room, **params},
+            seed=seed,
+            detail="light",
+        )
         assert [len(c) for c in commits(trace)] == [1] * room
         assert right(prompt, trace.text), (prompt, trace.text)
 
@@ -252,7 +290,8 @@ def test_parallel_methods_run_on_it_unchanged(method, slug):
 
 
 def sampled(prompt, n, samples=10_000, seed=0):
-    """How many of `samples` answers drawn from the marginals of the empty board are right, marked by the enumeration."""
+    """How many of `samples` answers drawn from the marginals of the empty board are right, marked by the
+    enumeration."""
     rng = torch.Generator().manual_seed(seed)
     p = MODEL(board(prompt, n))[-n:].double().exp()  # [n, V]
     drawn = torch.multinomial(p, samples, replacement=True, generator=rng).T  # [samples, n]
@@ -260,7 +299,9 @@ def sampled(prompt, n, samples=10_000, seed=0):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
-@pytest.mark.parametrize(("slug", "chance"), [("shuffle", joint.shuffle_success), ("replace any", joint.replace_any_success)])
+@pytest.mark.parametrize(
+    ("slug", "chance"), [("shuffle", joint.shuffle_success), ("replace any", joint.replace_any_success)]
+)
 def test_sampling_in_one_forward_succeeds_as_often_as_derived(slug, chance, n):
     hits, p = sampled(listed(slug, n), n), chance(n)
     assert chi_square_p([hits, 10_000 - hits], [p, 1 - p]) > 0.001
@@ -269,8 +310,13 @@ def test_sampling_in_one_forward_succeeds_as_often_as_derived(slug, chance, n):
 
 def test_the_engine_itself_succeeds_as_often():
     """2 of 4 names per forward, sampled, by the real method."""
-    prompt, params = listed("shuffle", 4), {"max_new_tokens": 4, "block_length": 4, "steps": 2, "remasking": "random", "temperature": 1.0}
-    hits = sum(right(prompt, run("llada", MODEL, prompt, params=params, seed=seed, detail="none").text) for seed in range(300))
+    prompt, params = (
+        listed("shuffle", 4),
+        {"max_new_tokens": 4, "block_length": 4, "steps": 2, "remasking": "random", "temperature": 1.0},
+    )
+    hits = sum(
+        right(prompt, run("llada", MODEL, prompt, params=params, seed=seed, detail="none").text) for seed in range(300)
+    )
     p = joint.shuffle_success(4, 2)
     assert p == pytest.approx(3 / 4 * 1 / 2) and chi_square_p([hits, 300 - hits], [p, 1 - p]) > 0.001
 
@@ -279,7 +325,11 @@ def test_the_engine_itself_succeeds_as_often():
 def test_one_forward_of_argmax_copies_or_repeats(n):
     params = {"max_new_tokens": 8, "block_length": 8, "steps": 1}
     copied = run("llada", MODEL, listed("replace any", n), params=params)
-    assert copied.totals.forwards == 1 and copied.text.split() == NAMES[:n] and not right(copied.header.prompt, copied.text)
+    assert (
+        copied.totals.forwards == 1
+        and copied.text.split() == NAMES[:n]
+        and not right(copied.header.prompt, copied.text)
+    )
     tied = run("llada", MODEL, listed("shuffle", n), params=params)
     assert len(set(tied.text.split())) == 1 and not right(tied.header.prompt, tied.text)
     assert run("llada", MODEL, listed("copy", n), params=params).text.split() == NAMES[:n]
@@ -289,7 +339,9 @@ def test_the_bound_of_a_board_counts_from_its_start():
     x = board(listed("shuffle", 4), p0=f" {NAMES[0]}")
     start = x.tolist().index(TURN) + 1
     assert MODEL.joint_bound(x, range(start + 1, start + 4)) == pytest.approx(joint.shuffle_correlation(3))
-    assert MODEL.joint_bound(x, range(len(x))) == pytest.approx(joint.shuffle_correlation(3))  # prompt, visible and padding cost nothing
+    assert MODEL.joint_bound(x, range(len(x))) == pytest.approx(
+        joint.shuffle_correlation(3)
+    )  # prompt, visible and padding cost nothing
     assert MODEL.joint_bound(x, [start + 1]) == MODEL.joint_bound(x, []) == 0
     assert MODEL.joint_bound(board(listed("copy", 4)), range(start, start + 4)) == 0
 
@@ -316,7 +368,9 @@ def test_prompts_that_it_cannot_answer_are_refused_before_the_run(prompt, said):
 
 
 def test_boards_that_do_not_fit_are_refused():
-    with pytest.raises(UserError, match="the answer has 5 tokens and the board has room for 4; set max_new_tokens to 5 or more"):
+    with pytest.raises(
+        UserError, match="the answer has 5 tokens and the board has room for 4; set max_new_tokens to 5 or more"
+    ):
         run("threshold", MODEL, listed("shuffle", 5), params={"max_new_tokens": 4})
     with pytest.raises(UserError, match="cfg_scale=0"):
         run("llada", MODEL, "copy: Mia Leo", params={"cfg_scale": 1.0})

@@ -13,7 +13,9 @@ from engines.models.packed import PackedLinear, can_pack, pack
 from engines.models.smollm2 import ensure
 from tests.engines.models import packing
 
-needs_kernels = pytest.mark.skipif(not can_pack(), reason="this processor or build of torch has no kernels for packed weights")
+needs_kernels = pytest.mark.skipif(
+    not can_pack(), reason="this processor or build of torch has no kernels for packed weights"
+)
 
 
 def linear(bias: bool) -> nn.Linear:
@@ -30,7 +32,9 @@ def test_packed_gives_what_plain_gives(rows: int, bias: bool) -> None:
     with torch.no_grad():
         expected, got = plain(x), PackedLinear(plain)(x)
     assert got.shape == expected.shape and got.dtype == expected.dtype
-    torch.testing.assert_close(got, expected, rtol=2**-7, atol=2**-8)  # one step of bfloat16: another processor may add up in another order
+    torch.testing.assert_close(
+        got, expected, rtol=2**-7, atol=2**-8
+    )  # one step of bfloat16: another processor may add up in another order
 
 
 @needs_kernels
@@ -40,7 +44,14 @@ def test_the_weight_can_be_read_back() -> None:
 
 
 def tree() -> nn.Module:
-    return nn.ModuleDict({"a": linear(True), "b": nn.ModuleDict({"c": linear(False)}), "full": nn.Linear(8, 8), "other": nn.Embedding(4, 8)})
+    return nn.ModuleDict(
+        {
+            "a": linear(True),
+            "b": nn.ModuleDict({"c": linear(False)}),
+            "full": nn.Linear(8, 8),
+            "other": nn.Embedding(4, 8),
+        }
+    )
 
 
 @needs_kernels
@@ -69,7 +80,9 @@ def test_smollm2_has_the_same_logits_packed_and_plain(monkeypatch: pytest.Monkey
         model.extend(tokens, cache)
         tree_logits = model.extend([5, 6, 7, 8], cache, parents=[-1, 0, 0, 1]).logits
         rows.append(tree_logits)
-    assert (rows[0] - rows[1]).abs().max() < 0.25  # equal to the bit on the processors that were tried; logits here are about 20
+    assert (
+        rows[0] - rows[1]
+    ).abs().max() < 0.25  # equal to the bit on the processors that were tried; logits here are about 20
     assert torch.equal(rows[0].argmax(-1), rows[1].argmax(-1))
 
 

@@ -1,4 +1,5 @@
-"""Encoder-decoders: greedy equals transformers' own, the encoder runs once, the cache can be cropped, everything is counted."""
+"""Encoder-decoders: greedy equals transformers' own, the encoder runs once, the cache can be cropped, everything is
+counted."""
 
 import json
 from pathlib import Path
@@ -8,23 +9,35 @@ import pytest
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
-from engines.core.counting import counted
 from engines.core.errors import UserError
-from engines.core.events import Edit, ModelRecord
+from engines.core.kinds import BlockMaskedLM, CausalLM, MaskedLM, Seq2SeqLM, counted
+from engines.core.meter import Meter
 from engines.core.method import method
-from engines.core.models import BlockMaskedLM, CausalLM, MaskedLM, Meter, Seq2SeqLM
 from engines.core.params import max_new_tokens
 from engines.core.roles import assign_roles
 from engines.core.run import Run
-from engines.models.seq2seq import HFSeq2SeqLM
+from engines.core.trace import Edit, ModelRecord
+from engines.models.adapters.seq2seq import HFSeq2SeqLM
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 40, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4, "dropout_rate": 0.0,
-    "feed_forward_proj": "gated-gelu", "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
-    "pad_token_id": 0, "eos_token_id": 2, "bos_token_id": None,
-}  # fmt: skip
+    "vocab_size": 40,
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "dropout_rate": 0.0,
+    "feed_forward_proj": "gated-gelu",
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12,
+    "decoder_start_token_id": 0,
+    "pad_token_id": 0,
+    "eos_token_id": 2,
+    "bos_token_id": None,
+}
 PROMPT = [3, 14, 15, 9, 26, 5, 35, 8, 9]
 ANSWER = [21, 7, 30, 7, 11]
 
@@ -35,7 +48,9 @@ def network(attention: str = "sdpa", **other: Any) -> T5ForConditionalGeneration
 
 
 def build(attention: str = "sdpa", **other: Any) -> HFSeq2SeqLM:
-    return HFSeq2SeqLM(network(attention, **other), IdTokenizer(40), ModelRecord("model", "t5", "seq2seq"), frozenset({2}))
+    return HFSeq2SeqLM(
+        network(attention, **other), IdTokenizer(40), ModelRecord("model", "t5", "seq2seq"), frozenset({2})
+    )
 
 
 def fresh(model: HFSeq2SeqLM, answer: list[int], **options: Any) -> Any:
@@ -86,7 +101,9 @@ def test_parts_on_the_cache_equal_one_full_forward(attention: str) -> None:
     close(torch.cat(parts), rows)
     assert cache.length == len(PROMPT) - 1 + 6 and parts[0].dtype == torch.float32
     parts[0][0, 3] = -torch.inf  # a method may write into them
-    last = model.extend(torch.tensor(fed), model.new_cache(model.encode(torch.tensor(PROMPT)), 20), last_only=True).logits
+    last = model.extend(
+        torch.tensor(fed), model.new_cache(model.encode(torch.tensor(PROMPT)), 20), last_only=True
+    ).logits
     close(last, rows[-1:])
 
 
@@ -150,13 +167,18 @@ def test_encoder_and_decoder_are_booked_apart_and_edits_apply() -> None:
     cache.crop(10)
     assert model.extend([21, 7], cache, last_only=True).logits.isinf().nonzero().tolist() == []
     cache.crop(10)
-    assert model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]] and meter.tokens_fed == 6
+    assert (
+        model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]]
+        and meter.tokens_fed == 6
+    )
     cache.crop(10)
-    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]] and meter.forwards == {"model": 4}
+    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]] and meter.forwards == {
+        "model": 4
+    }
 
 
 def test_a_run_with_an_edit() -> None:
-    """`run.steer` crops the cache by itself, since it counts positions of the board."""
+    """`run.apply_edit` crops the cache by itself, since it counts positions of the board."""
 
     def body(model: Seq2SeqLM, prompt: list[int], p: Any, run: Any) -> Any:
         ids, cache = list(prompt), model.new_cache(model.encode(prompt), len(prompt) + p.max_new_tokens)
@@ -164,9 +186,11 @@ def test_a_run_with_an_edit() -> None:
             fed = [model.start_id, *ids[len(prompt) :]][cache.length - len(prompt) + 1 :]
             token = int(model.extend(fed, cache, last_only=True).logits[0].argmax())
             ids = [*ids, token]
-            ids = run.steer((yield run.step(commits=([len(ids) - 1], [token], "greedy"))), ids, cache)
+            ids = run.apply_edit((yield run.step(commits=([len(ids) - 1], [token], "greedy"))), ids, cache)
 
-    declared = method("fake", title="", family="fake", paper="", summary="", needs="seq2seq", params=[max_new_tokens(6)], emits=set())(body)
+    declared = method(
+        "fake", title="", family="fake", paper="", summary="", needs="seq2seq", params=[max_new_tokens(6)], emits=set()
+    )(body)
     model = build()
     one = Run(declared, assign_roles(declared.info, model), PROMPT, params={"max_new_tokens": 6})
     free = [step.commits.tokens[0] for step in one]
@@ -184,8 +208,15 @@ def test_a_folder(tmp_path: Path) -> None:
     """What `tiny-encdec` is: stock T5, loaded by `load_model`, and a clear word where an option does not fit."""
     network().save_pretrained(tmp_path / "t5")
     model = load_model(tmp_path / "t5", kind="seq2seq")
-    assert (type(model).__name__, model.record.kind, model.eos_ids, model.start_id) == ("HFSeq2SeqLM", "seq2seq", {2}, 0)
-    assert model.record.parameters == sum(p.numel() for p in model.model.parameters())  # the tied embedding is stored and counted once
+    assert (type(model).__name__, model.record.kind, model.eos_ids, model.start_id) == (
+        "HFSeq2SeqLM",
+        "seq2seq",
+        {2},
+        0,
+    )
+    assert model.record.parameters == sum(
+        p.numel() for p in model.model.parameters()
+    )  # the tied embedding is stored and counted once
     assert greedy(model, PROMPT, 8) == greedy(build(), PROMPT, 8)
     with pytest.raises(UserError, match="mask_id is an option of masked and block models and t5 is seq2seq"):
         load_model(tmp_path / "t5", mask_id=3)

@@ -16,7 +16,7 @@ def filled(n: int, layers: int = 2, capacity: int = 10) -> SlotCache:
 
 
 def held(cache: SlotCache, layer: int = 0) -> list[float]:
-    return cache.layers[layer].keys[0, 0, : cache.length, 0].tolist()
+    return cache.layers[layer].keys[0, 0, : cache.lengths[layer], 0].tolist()
 
 
 def test_update_returns_views_of_one_buffer() -> None:
@@ -35,7 +35,10 @@ def test_keep_gathers_rows_in_place_in_all_layers() -> None:
     assert cache.layers[1].values.data_ptr() == buffer.data_ptr() and cache.layers[1].values[0, 0, 5, 0] == -107
 
 
-@pytest.mark.parametrize(("base", "rows", "left"), [(3, [], [0, 1, 2]), (3, [0, 1], [0, 1, 2, 3, 4]), (0, [5], [5]), (6, [], [0, 1, 2, 3, 4, 5])])
+@pytest.mark.parametrize(
+    ("base", "rows", "left"),
+    [(3, [], [0, 1, 2]), (3, [0, 1], [0, 1, 2, 3, 4]), (0, [5], [5]), (6, [], [0, 1, 2, 3, 4, 5])],
+)
 def test_keep_edges(base: int, rows: list[int], left: list[float]) -> None:
     cache = filled(6)
     cache.keep(base, rows)
@@ -58,8 +61,46 @@ def test_crop() -> None:
     assert cache.length == 0
 
 
-def test_the_board_behind_the_rows_in_use() -> None:
+def uneven() -> SlotCache:
+    """Six rows in the first layer, four in the second: two left early."""
     cache = filled(4)
+    cache.update(torch.tensor([4.0, 5.0]).view(1, 1, 2, 1).expand(1, 2, 2, 3), torch.zeros(1, 2, 2, 3), 0)
+    return cache
+
+
+def test_layers_may_hold_different_numbers_of_rows() -> None:
+    cache = uneven()
+    assert cache.lengths == (6, 4) and cache.length == 4
+    cache.crop(5)  # the layer that lags behind stays as it is
+    assert held(cache) == [0, 1, 2, 3, 4] and held(cache, 1) == [100, 101, 102, 103]
+    cache.crop(2)
+    assert cache.lengths == (2, 2)
+    with pytest.raises(ValueError, match="holds 6 positions; it cannot be cropped to 7"):
+        uneven().crop(7)
+
+
+@pytest.mark.parametrize(
+    ("base", "rows", "first", "second"),
+    [
+        (4, [1], [0, 1, 2, 3, 5], [100, 101, 102, 103]),
+        (2, [0, 1, 3], [0, 1, 2, 3, 5], [100, 101, 102, 103]),
+        (1, [1, 2, 4], [0, 2, 3, 5], [100, 102, 103]),
+        (5, [0], [0, 1, 2, 3, 4, 5], [100, 101, 102, 103]),
+        (2, [1], [0, 1, 3], [100, 101, 103]),
+    ],
+)
+def test_a_layer_that_lags_behind_keeps_what_it_holds(
+    base: int, rows: list[int], first: list[float], second: list[float]
+) -> None:
+    cache = uneven()
+    cache.keep(base, rows)
+    assert (held(cache), held(cache, 1)) == (first, second)
+    with pytest.raises(ValueError, match="holds 6 positions"):
+        uneven().keep(4, [2])
+
+
+def test_the_board_behind_the_rows_in_use() -> None:
+    cache = filled(4, layers=1)
     with cache.on_board(0):
         keys, _ = cache.update(torch.full((1, 2, 3, 3), 7.0), torch.zeros(1, 2, 3, 3), 0)
         assert keys[0, 0, :, 0].tolist() == [0, 1, 2, 3, 7, 7, 7]

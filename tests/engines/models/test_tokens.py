@@ -14,13 +14,21 @@ def byte_level(template: str | None = None, extra: tuple[str, ...] = ()) -> HFTo
     core = Tokenizer(models.BPE(vocabulary, [("Ġ", "A"), ("d", "a"), ("ĠA", "da")]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    return HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<eos>", mask_token="<mask>", chat_template=template))
+    return HFTokenizer(
+        PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<eos>", mask_token="<mask>", chat_template=template)
+    )
 
 
 def test_pieces() -> None:
     tokenizer = byte_level()
     looks = [(p.text, p.kind) for p in map(tokenizer.piece, (258, ord("x"), 0xE2, 259, 417))]
-    assert looks == [(" Ada", "text"), ("x", "text"), ("0xE2", "byte"), ("<eos>", "special"), ("<unused 417>", "special")]
+    assert looks == [
+        (" Ada", "text"),
+        ("x", "text"),
+        ("0xE2", "byte"),
+        ("<eos>", "special"),
+        ("<unused 417>", "special"),
+    ]
 
 
 def test_round_trip_and_broken_bytes() -> None:
@@ -31,7 +39,10 @@ def test_round_trip_and_broken_bytes() -> None:
 
 
 def test_chat_template_opens_the_answer() -> None:
-    template = "{% for m in messages %}{{ '<' + m['content'] + '>' }}{% endfor %}{% if add_generation_prompt %}{{ 'A:' }}{% endif %}"
+    template = (
+        "{% for m in messages %}{{ '<' + m['content'] + '>' }}{% endfor %}{% if add_generation_prompt %}{{ "
+        "'A:' }}{% endif %}"
+    )
     tokenizer = byte_level(template)
     assert tokenizer.decode(tokenizer.encode_prompt("hi")) == "<hi>A:"
 
@@ -40,13 +51,21 @@ def test_byte_fallback_tokens() -> None:
     core = Tokenizer(models.BPE({"<0x0A>": 0, "<0xE2>": 1, "▁the": 2}, [], byte_fallback=True))
     core.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     tokenizer = HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
-    assert [(p.text, p.kind) for p in map(tokenizer.piece, range(3))] == [("\n", "text"), ("0xE2", "byte"), (" the", "text")]
+    assert [(p.text, p.kind) for p in map(tokenizer.piece, range(3))] == [
+        ("\n", "text"),
+        ("0xE2", "byte"),
+        (" the", "text"),
+    ]
 
 
 def test_ids_as_text() -> None:
     tokenizer = IdTokenizer(64, {62: "<eos>", 63: "<mask>"})
     assert tokenizer.encode_prompt("1 16 5") == [1, 16, 5] and tokenizer.decode([1, 16, 62]) == "1 16"
-    assert (tokenizer.piece(16).text, tokenizer.piece(63).text, tokenizer.piece(64).text) == ("·16", "<mask>", "<unused 64>")
+    assert (tokenizer.piece(16).text, tokenizer.piece(63).text, tokenizer.piece(64).text) == (
+        "·16",
+        "<mask>",
+        "<unused 64>",
+    )
     for bad in ("hello", "1 64", "-1", "", "1.5"):
         with pytest.raises(UserError, match="no tokenizer"):
             tokenizer.encode_prompt(bad)
@@ -56,4 +75,6 @@ def test_same_vocabulary() -> None:
     assert same_vocabulary(byte_level(), byte_level("{{ 1 }}"))
     assert not same_vocabulary(byte_level(), byte_level(extra=("zz",)))
     assert not same_vocabulary(byte_level(), IdTokenizer(259))
-    assert same_vocabulary(IdTokenizer(8), IdTokenizer(8)) and not same_vocabulary(IdTokenizer(8), IdTokenizer(8, {7: "<eos>"}))
+    assert same_vocabulary(IdTokenizer(8), IdTokenizer(8)) and not same_vocabulary(
+        IdTokenizer(8), IdTokenizer(8, {7: "<eos>"})
+    )

@@ -18,9 +18,15 @@ from engines.models import hub, smollm2, zoo
 from engines.models.hub import sha256
 
 SMALL: dict[str, Any] = {
-    "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32,
-    "bos_token_id": 1, "eos_token_id": 62,
-}  # fmt: skip
+    "vocab_size": 64,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 32,
+    "bos_token_id": 1,
+    "eos_token_id": 62,
+}
 
 
 def causal(folder: Path, **extra: Any) -> Path:
@@ -36,7 +42,10 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     causal(tmp_path / "models" / "tiny-ar-m")
     causal(tmp_path / "models" / "tiny-ar-s")
     causal(tmp_path / "models" / "tiny-ar-xs")
-    (tmp_path / "models" / "tiny-ar-m" / "card.json").write_text(json.dumps({"title": "Middle", "licence": "Apache-2.0"}))
+    (tmp_path / "models" / "tiny-ar-m" / "card.json").write_text(
+        json.dumps({"title": "Middle", "licence": "Apache-2.0", "companions": {"small": "tiny-ar-s", "draft": "gone"}})
+    )
+    (tmp_path / "models" / "tiny-ar-xs" / "card.json").write_text(json.dumps({"companion_of": {"smollm2": "draft"}}))
     (tmp_path / "models" / "half-trained").mkdir()
     zoo._loaded.clear()
     return tmp_path
@@ -45,29 +54,54 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_list_and_companions(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
     assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle"]
-    assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == ("Middle", "causal", "embedded")
-    assert models["smollm2"].where == "download" and (models["oracle"].kind, models["oracle"].parameters) == ("masked", 0)
+    assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == (
+        "Middle",
+        "causal",
+        "embedded",
+    )
+    assert models["smollm2"].where == "download" and (models["oracle"].kind, models["oracle"].parameters) == (
+        "masked",
+        0,
+    )
     assert zoo.load_model("oracle", kind="masked") is zoo.load_model("oracle")
     with pytest.raises(UserError, match="shift is an option of masked and block models and tiny-ar-m is causal"):
         zoo.load_model("tiny-ar-m", shift=True)
     with pytest.raises(UserError, match="revision is an option of models on the hub"):
         zoo.load_model("tiny-ar-m", revision="main")
-    assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s" and zoo.companion("tiny-ar-m", "reward") is None and zoo.companion("nobody", "small") is None
+    assert (
+        zoo.companion("tiny-ar-m", "small") == "tiny-ar-s"
+        and zoo.companion("tiny-ar-m", "reward") is None
+        and zoo.companion("nobody", "small") is None
+    )
+    assert zoo.companion("tiny-ar-m", "draft") is None, "a companion whose weights are not there is none"
+    assert zoo.companion("smollm2", "draft") == "tiny-ar-xs", "a card may say whose companion its model is"
 
 
 def test_listing_needs_no_torch() -> None:
-    code = "import sys; from engines.models import zoo; zoo.list_models(); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = (
+        "import sys; from engines.models import zoo; zoo.list_models(); sys.exit('torch' in sys.modules or "
+        "'transformers' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_zoo_model_and_its_record(assets: Path) -> None:
     model = zoo.load_model("tiny-ar-m", kind="causal")
     record = model.record
-    assert (record.name, record.licence, record.dtype, record.device, record.tokenizer) == ("tiny-ar-m", "Apache-2.0", "float32", "cpu", "")
+    assert (record.name, record.licence, record.dtype, record.device, record.tokenizer) == (
+        "tiny-ar-m",
+        "Apache-2.0",
+        "float32",
+        "cpu",
+        "",
+    )
     assert record.sha256 == sha256(assets / "models" / "tiny-ar-m" / "model.safetensors")
     assert record.parameters == sum(p.numel() for p in model.model.parameters())
     assert model.eos_ids == {62} and model.tokenizer.piece(62).kind == "special" and model.max_positions == 32
-    assert zoo.load_model("tiny-ar-m") is model and zoo.load_model("tiny-ar-m", dtype=torch.bfloat16).record.dtype == "bfloat16"
+    assert (
+        zoo.load_model("tiny-ar-m") is model
+        and zoo.load_model("tiny-ar-m", dtype=torch.bfloat16).record.dtype == "bfloat16"
+    )
 
 
 def test_only_four_stay_loaded(assets: Path) -> None:
@@ -78,7 +112,9 @@ def test_only_four_stay_loaded(assets: Path) -> None:
 
 
 def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
-    BertForMaskedLM(BertConfig(**{k: v for k, v in SMALL.items() if k != "bos_token_id"})).save_pretrained(tmp_path / "bert")
+    BertForMaskedLM(BertConfig(**{k: v for k, v in SMALL.items() if k != "bos_token_id"})).save_pretrained(
+        tmp_path / "bert"
+    )
     with pytest.raises(UserError, match="mask_id="):
         zoo.load_model(tmp_path / "bert")
     assert zoo.load_model(tmp_path / "bert", mask_id=63, shift=True).shift
@@ -88,7 +124,9 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
         zoo.load_model(folder, kind="causal")
     with pytest.raises(UserError, match="block_size is an option of block models and l is masked"):
         zoo.load_model(folder, block_size=4)
-    with pytest.raises(UserError, match="kind 'sideways' is unknown; choose one of causal, masked, block, seq2seq"):
+    with pytest.raises(
+        UserError, match="kind 'sideways' is unknown; choose one of block, causal, layered, masked, seq2seq"
+    ):
         zoo.load_model(folder, kind="sideways")
     with pytest.raises(UserError, match="unknown option 'maskid'"):
         zoo.load_model(folder, maskid=63)
@@ -103,7 +141,10 @@ REFUSED_OPTIONS = [
     ({"mask_id": [1]}, r"mask_id=\[1\] is no whole number"),
     ({"mask_id": True}, "mask_id=True is no whole number"),
     ({"shift": "yes"}, "shift='yes' cannot be; give True .* or False"),
-    ({"device_map": "nonsense"}, "cannot be loaded with device_map as given: .*nonsense.*; change that or leave it out"),
+    (
+        {"device_map": "nonsense"},
+        "cannot be loaded with device_map as given: .*nonsense.*; change that or leave it out",
+    ),
     ({"device_map": {"": "warp"}}, "cannot be loaded with device_map as given"),
     ({"quantization": {"a": 1}}, "cannot be loaded with quantization as given"),
     ({"quantization": "x"}, "cannot be loaded with quantization as given"),
@@ -132,7 +173,11 @@ def test_a_record_with_an_option_that_no_loader_had_is_refused(assets: Path, nam
 
 
 def test_unknown_names_list_the_choices(assets: Path) -> None:
-    with pytest.raises(UserError, match=r"no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, tiny-ar-xs, smollm2"):
+    with pytest.raises(
+        UserError,
+        match=r"no model 'tiny-ar-n': did you mean tiny-ar-[ms]. choose one of tiny-ar-m, tiny-ar-s, tiny-ar-xs, "
+        r"smollm2",
+    ):
         zoo.load_model("tiny-ar-n")
 
 
@@ -145,7 +190,10 @@ def test_pickles_and_foreign_code_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no config.json"):
         zoo.load_model(tmp_path / "empty")
     foreign = causal(tmp_path / "foreign")
-    config = json.loads((foreign / "config.json").read_text()) | {"model_type": "whatever", "auto_map": {"AutoConfig": "evil.Config"}}
+    config = json.loads((foreign / "config.json").read_text()) | {
+        "model_type": "whatever",
+        "auto_map": {"AutoConfig": "evil.Config"},
+    }
     (foreign / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match="model type 'whatever'"):
         zoo.load_model(foreign)
@@ -158,7 +206,10 @@ def carded(assets: Path, name: str = "tiny-ar-s") -> Path:
     return file
 
 
-REPAIR = "restore it with `git checkout -- assets/models/tiny-ar-s` or train it again with `python -m engines.models.train tiny-ar-s`"
+REPAIR = (
+    "restore it with `git checkout -- assets/models/tiny-ar-s` or train it again with `python -m "
+    "engines.training tiny-ar-s`"
+)
 
 
 def test_an_asset_with_other_weights_than_its_card_says(assets: Path) -> None:
@@ -192,8 +243,14 @@ def test_the_sum_is_computed_once(assets: Path, monkeypatch: pytest.MonkeyPatch)
         (lambda file: file.write_bytes(file.read_bytes()[:-40]), "bytes and should have"),
         (lambda file: file.write_bytes(file.read_bytes()[:200]), "is no safetensors file, or only its beginning"),
         (lambda file: file.write_bytes(b""), "is no safetensors file, or only its beginning"),
-        (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00"), "is no safetensors file, or only its beginning"),
-        (lambda file: file.write_bytes((2).to_bytes(8, "little") + b"[]"), "is no safetensors file, or only its beginning"),
+        (
+            lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00"),
+            "is no safetensors file, or only its beginning",
+        ),
+        (
+            lambda file: file.write_bytes((2).to_bytes(8, "little") + b"[]"),
+            "is no safetensors file, or only its beginning",
+        ),
     ],
 )
 def test_a_cut_weight_file(assets: Path, damage: Any, said: str) -> None:
@@ -202,7 +259,9 @@ def test_a_cut_weight_file(assets: Path, damage: Any, said: str) -> None:
         zoo.load_model("tiny-ar-s")
     assert REPAIR in str(caught.value)
     models = {m.name: m for m in zoo.list_models()}  # and the others are still there
-    assert models["tiny-ar-s"].kind == "causal" and said in models["tiny-ar-s"].note and models["tiny-ar-m"].parameters > 0
+    assert (
+        models["tiny-ar-s"].kind == "causal" and said in models["tiny-ar-s"].note and models["tiny-ar-m"].parameters > 0
+    )
 
 
 def test_missing_weights(assets: Path, tmp_path: Path) -> None:
@@ -228,7 +287,11 @@ def test_the_hub_is_asked_for_safe_files_only(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     model = zoo.load_model("someone/llama", revision="main")
     assert (model.record.name, model.record.revision) == ("someone/llama", "0123abc")
-    assert asked["allow_patterns"] == hub.WANTED and not any(p.endswith((".bin", ".py", ".pt")) for p in hub.WANTED) and asked["revision"] == "main"
+    assert (
+        asked["allow_patterns"] == hub.WANTED
+        and not any(p.endswith((".bin", ".py", ".pt")) for p in hub.WANTED)
+        and asked["revision"] == "main"
+    )
 
     def offline(repo: str, **options: Any) -> str:
         raise OSError("no route")
@@ -265,7 +328,10 @@ def test_smollm2_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     runs: list[Path] = []
     monkeypatch.setattr(smollm2, "convert", lambda gguf, out: runs.append(causal(out)))
     assert smollm2.ensure() == smollm2.ensure() and len(runs) == 1 and smollm2.ready()
-    assert sorted(p.name for p in (tmp_path / "decoding-explorer").iterdir()) == ["smollm2-135m-instruct", "smollm2-135m-instruct.lock"]
+    assert sorted(p.name for p in (tmp_path / "decoding-explorer").iterdir()) == [
+        "smollm2-135m-instruct",
+        "smollm2-135m-instruct.lock",
+    ]
 
 
 @pytest.mark.smollm2
@@ -283,4 +349,6 @@ def test_smollm2_answers() -> None:
 @pytest.mark.smollm2
 def test_smollm2_float32_comes_from_the_same_weights() -> None:
     model = zoo.load_model("smollm2", dtype="float32")
-    assert model.record.dtype == "float32" and model.model.lm_head.weight.to(torch.bfloat16).float().equal(model.model.lm_head.weight)
+    assert model.record.dtype == "float32" and model.model.lm_head.weight.to(torch.bfloat16).float().equal(
+        model.model.lm_head.weight
+    )

@@ -1,0 +1,200 @@
+// The form of a slot: a method, a model of the kind that it needs, and a control for each parameter that the method
+// declares. Its value is {method, model, params}; the server gets it as JSON with the event that needs it, and is asked
+// nothing while a person fills it in.
+
+import { make, styles } from "./dom.js";
+import { field } from "./fields.js";
+import * as slot from "./slot.js";
+
+const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
+
+let offer;
+const offered = new Promise((resolve) => (offer = resolve));
+
+/** The hidden component that brings the catalogue, once for all forms: props.value is its JSON. */
+export const catalogue = (props) => offer(JSON.parse(props.value));
+
+/** A slot's component. props.value: the JSON of its value, from the server or from here; props.number: the slot's. */
+export async function mountForm(element, props, watch) {
+  styles("form.css", import.meta.url);
+  const known = await offered;
+  let told = "";
+  const form = new Form(known, props.number, (value) => (props.value = told = JSON.stringify(value)));
+  const read = () => {
+    if (props.value === told) return;
+    told = props.value;
+    form.write(JSON.parse(props.value || "{}"));
+  };
+  element.replaceChildren(form.root);
+  read();
+  watch("value", read);
+  return form;
+}
+
+/** `root` is the element, `value` what it holds. */
+export class Form {
+  #controls = new Map(); // by the name of the parameter
+
+  /** number: the slot's, from 0. tell: called with the value after each change by a person. */
+  constructor(catalogue, number, tell) {
+    Object.assign(this, { catalogue, number, tell, name: `Slot ${number + 1}` });
+    this.method = this.#methods();
+    this.model = make("select", { id: `model-${number}`, onchange: () => this.#changeModel(true) });
+    this.other = make("input", {
+      id: `model-${number}-other`,
+      type: "text",
+      maxlength: 1000,
+      spellcheck: "false",
+      "aria-label": "Hub id or folder of a model",
+      placeholder: "hub id or folder",
+      oninput: () => this.#changeModel(false),
+    });
+    this.about = make("p", { class: "method-about", id: `about-${number}` });
+    this.line = make("span", { class: "slot-said" });
+    this.root = this.#slot(this.#parameters());
+  }
+
+  /** Shows a value; what is not offered is replaced, and then told. */
+  write(value) {
+    this.value = slot.complete(this.catalogue, value);
+    this.#draw();
+    if (JSON.stringify(this.value) !== JSON.stringify(value)) this.tell(this.value);
+  }
+
+  get #declared() {
+    return slot.methodOf(this.catalogue, this.value.method);
+  }
+
+  // what there is
+
+  #slot(parameters) {
+    const line = (label, control, ...more) =>
+      make("div", { class: "slot-line" }, make("label", { for: control.id }, label), control, ...more);
+    const fields = make("fieldset", {}, make("legend", {}, this.name), line("Method", this.method));
+    fields.append(line("Model", this.model, this.other), this.about, parameters);
+    const head = make("summary", {}, make("strong", {}, this.name), " ", this.line);
+    return make("details", { class: "slot-form", open: true }, head, fields);
+  }
+
+  #methods() {
+    const { number } = this;
+    const option = ({ slug, title, kind }) => make("option", { value: slug }, `${title} · ${kind} model`);
+    const groups = slot
+      .families(this.catalogue)
+      .map(([name, methods]) => make("optgroup", { label: name }, ...methods.map(option)));
+    const about = `about-${number}`;
+    return make(
+      "select",
+      { id: `method-${number}`, "aria-describedby": about, onchange: () => this.#choose() },
+      ...groups,
+    );
+  }
+
+  #parameters() {
+    this.state = make("span", { class: "slot-changed" });
+    this.reset = make(
+      "button",
+      { type: "button", class: "slot-reset", onclick: () => this.#reset() },
+      "Reset all to the defaults",
+    );
+    this.legend = make("legend", {}, `Parameters of slot ${this.number + 1}`);
+    this.params = make("fieldset", {}, this.legend);
+    this.head = make("summary", {}, "Parameters ", this.state);
+    return make("details", { class: "slot-params" }, this.head, this.params);
+  }
+
+  #parameter(method, param) {
+    const { name, symbol, sees } = param;
+    const id = `control-${this.number}-${name}`;
+    const baseline = this.catalogue.methods.find(({ slug }) => slug === method.baseline)?.title;
+    const change = () => this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } });
+    const control = field(param, { control: id, described: `${id}-sees ${id}-hint` }, change);
+    const back = () => {
+      control.write(param.default);
+      change();
+      document.getElementById(id).focus();
+    };
+    const words = `Reset ${name} to ${slot.said(param.default)}`;
+    const mark = symbol ? make("span", { class: "param-symbol" }, ` (${symbol})`) : null;
+    const reset = { type: "button", class: "param-reset", title: words, "aria-label": words, onclick: back };
+    this.#controls.set(name, control);
+    return make(
+      "div",
+      { class: "param", "data-param": name, "data-kind": param.kind },
+      make("label", { for: id }, name, mark),
+      make("div", { class: "param-row" }, control.node, make("button", reset, "↺")),
+      make("p", { class: "param-sees", id: `${id}-sees` }, sees),
+      make("p", { class: "param-hint", id: `${id}-hint` }, slot.hint(param, baseline)),
+    );
+  }
+
+  // what a person does
+
+  #choose() {
+    const to = slot.methodOf(this.catalogue, this.method.value);
+    const { model, params } = this.value;
+    const next = slot.carry(this.#declared, to, params);
+    this.#set({ method: to.slug, model: slot.modelFor(this.catalogue, to, model), params: next });
+    this.#draw();
+  }
+
+  #changeModel(chosen) {
+    this.other.hidden = this.model.value !== OTHER;
+    this.#set({ ...this.value, model: this.other.hidden ? this.model.value : this.other.value.trim() });
+    if (chosen && !this.other.hidden) this.other.focus();
+  }
+
+  #reset() {
+    this.#set({ ...this.value, params: slot.defaults(this.#declared) });
+    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
+    this.head.focus(); // the button is gone
+  }
+
+  #set(value) {
+    this.value = value;
+    this.#mark();
+    this.tell(value);
+  }
+
+  // what is drawn
+
+  #draw() {
+    const method = this.#declared;
+    this.method.value = method.slug;
+    this.about.textContent = method.summary;
+    this.#drawModels(method);
+    this.#controls.clear();
+    this.params.replaceChildren(
+      this.legend,
+      ...method.params.map((param) => this.#parameter(method, param)),
+      this.reset,
+    );
+    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
+    this.#mark();
+  }
+
+  #drawModels(method) {
+    const { model } = this.value;
+    const models = slot.modelsFor(this.catalogue, method);
+    const listed = models.some(({ name }) => name === model);
+    const options = models.map(({ name, label }) => make("option", { value: name }, label));
+    if (this.catalogue.open) options.push(make("option", { value: OTHER }, "another: hub id or folder …"));
+    else if (!models.length) options.push(make("option", { value: "" }, `no ${method.kind} model is installed here`));
+    this.model.replaceChildren(...options);
+    this.model.value = listed || !this.catalogue.open ? model : OTHER;
+    this.other.hidden = this.model.value !== OTHER;
+    this.other.value = listed ? "" : model;
+  }
+
+  /** What depends on how far the values are from the defaults. */
+  #mark() {
+    const set = new Set(slot.changed(this.#declared, this.value.params));
+    for (const node of this.params.querySelectorAll(".param")) {
+      node.toggleAttribute("data-changed", set.has(node.dataset.param));
+      node.querySelector(".param-reset").hidden = !set.has(node.dataset.param);
+    }
+    this.reset.hidden = !set.size;
+    this.state.textContent = set.size ? `${set.size} changed` : "";
+    this.line.textContent = slot.summary(this.catalogue, this.value);
+  }
+}

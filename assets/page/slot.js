@@ -1,0 +1,80 @@
+// What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
+// offers: {open, models: [{name, kind, label}], methods: [{slug, title, family, kind, summary, baseline?, params}]},
+// and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?}. The server
+// checks every value again.
+
+/** The declaration of a method; the first one where the slug is not offered. */
+export const methodOf = (catalogue, slug) =>
+  catalogue.methods.find((method) => method.slug === slug) ?? catalogue.methods[0];
+
+/** [[family, methods]] in the order of the catalogue. */
+export function families({ methods }) {
+  const groups = new Map();
+  for (const method of methods) {
+    const name = method.family[0].toUpperCase() + method.family.slice(1);
+    groups.set(name, [...(groups.get(name) ?? []), method]);
+  }
+  return [...groups];
+}
+
+/** The models that a method can run on. */
+export const modelsFor = ({ models }, { kind }) => models.filter((model) => model.kind === kind);
+
+/** The model of a slot that has this method: it stays if it fits, or if it is one that only the person knows. */
+export function modelFor(catalogue, method, model) {
+  const fitting = modelsFor(catalogue, method);
+  const unlisted = catalogue.open && model && !catalogue.models.some(({ name }) => name === model);
+  return unlisted || fitting.some(({ name }) => name === model) ? model : (fitting[0]?.name ?? "");
+}
+
+/** Whether a parameter can have that value: of its kind, in its range, among its choices. */
+export function allows(param, value) {
+  const { kind, low = -Infinity, high = Infinity, choices = [] } = param;
+  if (kind === "bool") return typeof value === "boolean";
+  if (kind === "text") return typeof value === "string";
+  if (kind === "choice") return choices.includes(value);
+  return typeof value === "number" && value >= low && value <= high && (kind === "float" || Number.isInteger(value));
+}
+
+/** The paper's values: {name: default}. */
+export const defaults = ({ params }) => Object.fromEntries(params.map((param) => [param.name, param.default]));
+
+/** Names of the parameters that are not at their default. */
+export const changed = ({ params }, values) =>
+  params.filter(({ name, default: usual }) => values[name] !== usual).map(({ name }) => name);
+
+/** The values after a change of method: what a person has set stays where the next method has a parameter of that name
+    and allows the value; all others are at the next paper's default. */
+export function carry(from, to, values) {
+  const set = new Set(changed(from, values));
+  const keeps = (param) => set.has(param.name) && allows(param, values[param.name]);
+  return Object.fromEntries(to.params.map((param) => [param.name, keeps(param) ? values[param.name] : param.default]));
+}
+
+/** A slot's value made complete: a method and a model that are offered, a value for every parameter, and no other. */
+export function complete(catalogue, { method: slug, model = "", params = {} } = {}) {
+  const method = methodOf(catalogue, slug);
+  const values = Object.fromEntries(method.params.map(({ name, default: usual }) => [name, params[name] ?? usual]));
+  return { method: method.slug, model: modelFor(catalogue, method, model), params: values };
+}
+
+/** A value in words: on and off for a switch, quotes around a text. */
+export function said(value) {
+  if (typeof value === "boolean") return value ? "on" : "off";
+  return typeof value === "string" && (value === "" || /\s/.test(value)) ? JSON.stringify(value) : String(value);
+}
+
+/** The line under a parameter: its default and where that comes from, its range, and where it equals the baseline. */
+export function hint({ default: usual, source, low, high, neutral = null }, baseline) {
+  const parts = [`default ${said(usual)}${source ? ` (${source})` : ""}`];
+  if (low !== undefined && high !== undefined) parts.push(`${low} to ${high}`);
+  if (neutral !== null && baseline) parts.push(`at ${said(neutral)} the same as ${baseline}`);
+  return parts.join(" · ");
+}
+
+/** A slot in one line. */
+export function summary(catalogue, value) {
+  const method = methodOf(catalogue, value.method),
+    count = changed(method, value.params).length;
+  return [method.title, value.model || "no model", ...(count ? [`${count} changed`] : [])].join(" · ");
+}

@@ -1,0 +1,44 @@
+// Views are loaded when a run first needs them. Which there are stands in views.js, made from the views' own files; a
+// page that was saved to disk carries the modules that its runs need.
+
+import { VIEWS } from "./views.js";
+
+const present = new Map(),
+  coming = new Map(); // modules by file, and promises of them
+
+/** Those that stand in a player, in their order, and those of the toolbar. */
+export const IN_PANEL = VIEWS.filter(({ place }) => place !== "toolbar");
+export const IN_TOOLBAR = VIEWS.filter(({ place }) => place === "toolbar");
+
+/** Whether a run asks for a view: one that needs nothing is always drawn, another where the run has one of the things
+ * it needs; "a+b" is both. */
+export const wanted = ({ needs }, run) =>
+  !needs.length || needs.some((all) => all.split("+").every((one) => run.has(one)));
+
+/** A module of a saved page. */
+export const carry = (file, module) => present.set(file, module);
+
+/** The module `views/file.js`, loaded once; where that failed it is tried again the next time. */
+export function load(file) {
+  if (!coming.has(file)) {
+    const module = import(`./views/${file}.js`);
+    coming.set(file, module);
+    module.then(
+      (found) => present.set(file, found),
+      () => coming.delete(file),
+    );
+  }
+  return coming.get(file);
+}
+
+/** Hands the class of a view to `use`: at once where its module is here, else when it has come; calls `fail` if it does
+ * not come. */
+export function bring({ file, name }, use = () => {}, fail = () => {}) {
+  const module = present.get(file);
+  if (module) use(module[name]);
+  else load(file).then((found) => use(found[name]), fail);
+}
+
+/** Loads the views that every run asks for; done when each is here, or could not be loaded. */
+export const common = () =>
+  Promise.allSettled(VIEWS.filter(({ needs }) => !needs.length).map(({ file }) => load(file)));

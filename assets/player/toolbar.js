@@ -1,0 +1,99 @@
+// The controls of a group: one for all of its players. Below them stand the views that show the group, such as the
+// race.
+
+import { groupNamed, SPEEDS, UNITS } from "./clock.js";
+import { number, seconds } from "./codec.js";
+import { el, icon, select, set, setText } from "./dom.js";
+import { bring, IN_TOOLBAR } from "./loader.js";
+import { installTheme } from "./theme.js";
+
+/** Draws the controls of the group `name` into an element: {group, root, destroy}. */
+export function mountToolbar(element, { group: name = "main", theme } = {}) {
+  if (theme) installTheme(theme);
+  const group = groupNamed(name);
+  const button = (label, shape, act) => el("button", { "aria-label": label, title: label, onclick: act }, icon(shape));
+  const play = button("Play", "M2 1V11L11 6Z", () => group.toggle()),
+    slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
+  const place = el("span", "dx-place");
+  const units = Object.entries(UNITS).map(([unit, text]) =>
+    el("button", { "data-unit": unit, onclick: () => group.setUnit(unit) }, text),
+  );
+  const speed = select(
+    "Speed",
+    SPEEDS.map((s) => [s, `${s}×`]),
+    1,
+    (s) => group.setSpeed(Number(s)),
+  );
+  const root = el(
+    "div",
+    {
+      class: "dx dx-toolbar",
+      role: "toolbar",
+      "aria-label": "Playback of all players",
+      onkeydown: (event) => group.key(event),
+    },
+    el(
+      "div",
+      "dx-buttons",
+      button("Restart", "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
+      button("Step back", "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
+      play,
+      button("Step forward", "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),
+    ),
+    slider,
+    place,
+    el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units),
+    speed,
+  );
+  const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
+  slider.addEventListener("input", () => {
+    group.pause();
+    group.seek(group.unit === "steps" ? Number(slider.value) : (slider.value / GRAIN) * group.end, true);
+  });
+  const update = (hurry) => {
+    const { unit, x, end, playing } = group,
+      whole = unit === "steps",
+      say = (v) => (unit === "seconds" ? seconds(v) : number(Math.floor(v + 1e-6)));
+    set(slider, { max: whole ? end : GRAIN });
+    const to = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
+    if (!hurry || Math.abs(to - slider.value) > slider.max / 200) slider.value = to; // a few pixels
+    if (hurry) return;
+    set(slider, { "aria-valuetext": `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
+    setText(place, `${say(x)} / ${say(end)}`);
+    set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
+    set(play, { "aria-label": playing ? "Pause" : "Play", title: `${playing ? "Pause" : "Play"} (space)` });
+    for (const node of units) set(node, { "aria-pressed": String(node.dataset.unit === unit) });
+    speed.lastChild.value = group.speed;
+  };
+  const idle = (event) =>
+    event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
+  document.addEventListener("keydown", idle);
+  const listeners = new Set();
+  const listen = (listener) => {
+    listeners.add(listener);
+    group.listeners.add(listener);
+    listener();
+  };
+  let gone = false;
+  element.replaceChildren(root);
+  listen(update);
+  for (const entry of IN_TOOLBAR) {
+    const draw = (View) => {
+      if (gone) return;
+      const view = new View(group);
+      root.append(view.root);
+      listen((hurry) => view.update(hurry));
+    };
+    bring(entry, draw); // without it the controls still work
+  }
+  return {
+    group,
+    root,
+    destroy: () => {
+      gone = true;
+      document.removeEventListener("keydown", idle);
+      for (const listener of listeners) group.listeners.delete(listener);
+      root.remove();
+    },
+  };
+}

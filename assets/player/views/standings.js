@@ -1,0 +1,59 @@
+// The table of a race that is frozen at a budget: what each run has by then.
+
+import { number, seconds } from "../codec.js";
+import { el } from "../dom.js";
+import { SLACK, standing } from "../race.js";
+import { lost, racing, receipt } from "../receipt.js";
+import { figure } from "./receipt.js";
+
+export const WORDS = { steps: "steps", forwards: "target calls", seconds: "seconds", work: "layer-rows" };
+export const NOT = "not recorded";
+const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Target calls", "Seconds"];
+
+// The run does not say where its steps lie on this clock.
+export const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2;
+export const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Math.floor(x + SLACK)));
+
+/** How many of the tokens were taken away later, and how. */
+function revisions({ remasked, changed, cut, behind }) {
+  const ways = Object.entries({ "re-masked": remasked, changed, "cut off": cut }).filter(([, n]) => n),
+    n = remasked + changed + cut;
+  const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
+  return `${n}${n ? ` (${how})` : ""}${behind ? `; ${behind} behind a later end mark` : ""}`;
+}
+
+/** Head and body of the table, for the players of a group at its place of the clock. */
+export function standings({ unit, x, runners }) {
+  const head = (scope) => (text) => el("th", { scope }, text);
+  return [
+    el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))),
+    el(
+      "tbody",
+      {},
+      ...runners.map(({ run, slot, t }) => {
+        const here = standing(run, t),
+          stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
+        const place = `${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}`;
+        const at = `at ${place}: after step ${t} of ${run.length}`;
+        const cell = (name, text, value = text) =>
+          el(
+            "td",
+            {},
+            untimed(run, unit)
+              ? NOT
+              : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)),
+          );
+        return el(
+          "tr",
+          {},
+          head("row")(`${slot + 1} ${run.header.title || run.header.method}`),
+          cell("tokens", number(here.tokens)),
+          cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
+          cell("missing", run.end ? `${here.missing}${stopped}` : "–"),
+          cell("target_calls", number(here.forwards)),
+          cell("busy_seconds", seconds(here.seconds)),
+        );
+      }),
+    ),
+  ];
+}

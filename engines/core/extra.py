@@ -1,0 +1,31 @@
+"""A folder beside the repository with the files of more methods, each as it would be inside: `methods/<family>/*.py`,
+`papers/<id>.json`, `traces/<id>.json.gz`. The variable DECODING_EXPLORER_EXTRA names it.
+
+Its method files are run like any Python program, so a public host refuses them (`explorer.page.server`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from engines.core.errors import UserError
+
+VARIABLE = "DECODING_EXPLORER_EXTRA"
+
+
+def extra_folder() -> Path | None:
+    """The folder, or None where none is named. Raises UserError where the named one is not there."""
+    given = os.environ.get(VARIABLE, "").strip()
+    if not given:
+        return None
+    folder = Path(given).expanduser().resolve()
+    if not folder.is_dir():
+        raise UserError(f"{VARIABLE} names '{given}', which is no folder; make it, or unset the variable.")
+    return folder
+
+
+def extra_methods() -> list[Path]:
+    """The method files of that folder, in the order of their families. Runs none of them. Raises UserError."""
+    folder = extra_folder()
+    found = (folder / "methods").glob("*/*.py") if folder else ()
+    return sorted(path for path in found if not path.name.startswith("_"))

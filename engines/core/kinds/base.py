@@ -1,0 +1,127 @@
+"""What all kinds of models share: tokenizer, cache, the common protocol, and a model seen through the meter.
+
+Shapes: L board positions, n rows fed, m prompt tokens, V vocabulary, d hidden size, h heads. Logits are float32
+whatever the weights' dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from engines.core.lazy import torch
+from engines.core.meter import Meter
+from engines.core.trace import ModelRecord, Piece
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back, and how each id looks."""
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids of a user's prompt in the model's own chat format (or plain, where it has none)."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a piece of text as it stands, without chat format and without a beginning or end mark."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; special tokens are left out, broken bytes become U+FFFD."""
+        ...
+
+    def piece(self, token: int) -> Piece:
+        """How one id looks: its text, or that it is special or a lone byte."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Common to all kinds."""
+
+    record: ModelRecord
+    tokenizer: Tokenizer
+    vocab_size: int
+    max_positions: int
+    eos_ids: frozenset[int]
+
+    def warm_up(self) -> float:
+        """Run one untimed forward the first time; return the seconds it took (0.0 later)."""
+        ...
+
+
+class KVCache(Protocol):
+    """Keys and values of `length` positions in preallocated buffers."""
+
+    length: int
+
+    def crop(self, length: int) -> None:
+        """Forget everything from position `length` on. Raises ValueError if there is less."""
+        ...
+
+    def keep(self, base: int, rows: Sequence[int]) -> None:
+        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending)."""
+        ...
+
+
+@dataclass
+class Extended:
+    """What one forward behind a cache gives: logits [n, V] for the rows asked for, and hidden states [n, d] of the
+    layers asked for.
+
+    attention [h, n, m]: where a decoder looked it up (`Seq2SeqLM`), how much of each prompt token each row took in the
+    last layer; rows sum to 1."""
+
+    logits: Tensor
+    hidden: dict[int, Tensor] = field(default_factory=dict)
+    attention: Tensor | None = None
+
+
+class Counted:
+    """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none."""
+
+    def __init__(self, model: Any, role: str, meter: Meter) -> None:
+        self._model, self._role, self._meter = model, role, meter
+        self.num_layers = int(getattr(model, "num_layers", 0))
+        self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
+        self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
+
+    def warm_up(self) -> float:
+        """See `Model`."""
+        return float(self._model.warm_up())
+
+    def _call(self, fed: int, compute: Callable[[], Any]) -> Any:
+        """A whole forward of `fed` rows."""
+        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=fed * self.num_layers)
+
+    def _allowed(self, logits: Tensor, first: int) -> Tensor:
+        """Logits [..., n, V] of positions from `first` on, in place with -inf for the tokens forbidden there."""
+        for position, tokens in self._meter.forbidden.items():
+            if first <= position < first + logits.shape[-2]:
+                logits[..., position - first, sorted(tokens)] = -torch.inf
+        return logits
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model; each is declared as `KIND` in a file of this folder, and nowhere else.
+
+    protocol: what a method may ask of such a model. counted: the model as a method sees it. example: the embedded model
+    on which the contract tests run a method of this kind. role: what a method's only model is called. of: the kind
+    whose models these are, if they are such models with more to ask for; '' otherwise. masked: the board has its length
+    from the start and holds masks."""
+
+    name: str
+    protocol: type
+    counted: Callable[[Any, str, Meter], Counted]
+    example: str
+    role: str = "model"
+    of: str = ""
+    masked: bool = False
+
+    @property
+    def board(self) -> str:
+        """The kind whose boards these models write: a layered model writes what a causal one writes."""
+        return self.of or self.name

@@ -1,0 +1,72 @@
+"""Left to right: a model with a cache that a draft tree can be laid on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.trees import row_depths
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@runtime_checkable
+class CausalLM(Model, Protocol):
+    """Left-to-right model with a cache that a draft tree can be laid on."""
+
+    num_layers: int
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for up to `capacity` positions."""
+        ...
+
+    def extend(
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        parents: Sequence[int] | None = None,
+        hidden: Sequence[int] = (),
+        last_only: bool = False,
+    ) -> Extended:
+        """Feed n tokens behind the cache, which then holds n more rows.
+
+        parents: for a tree, the row index of each row's parent, -1 for a row that follows the text; None is a plain
+        chain. A list longer than the tokens says that the tree's first rows lie behind the text in the cache already,
+        from earlier calls, and gives their parents too. Row i sees the text, its ancestors and itself, at position
+        (length of the text) + depth. last_only: logits [1, V] of the last row."""
+        ...
+
+
+class CountedCausal(Counted):
+    """A causal model seen through the meter."""
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """See `CausalLM`."""
+        cache: KVCache = self._model.new_cache(capacity)
+        return cache
+
+    def extend(
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        parents: Sequence[int] | None = None,
+        hidden: Sequence[int] = (),
+        last_only: bool = False,
+    ) -> Extended:
+        """See `CausalLM`; a row never proposes a token forbidden at the position it predicts."""
+        past, n = cache.length, len(tokens)
+        early = len(parents) - n if parents is not None else 0  # rows of the tree that are in the cache already
+        result: Extended = self._call(
+            n, lambda: self._model.extend(tokens, cache, parents=parents, hidden=hidden, last_only=last_only)
+        )
+        depths = (list(range(n)) if parents is None else row_depths(parents)[early:])[-1 if last_only else 0 :]
+        for row, depth in enumerate(depths) if self._meter.forbidden else ():
+            self._allowed(result.logits[row : row + 1], past - early + depth + 1)
+        return result
+
+
+KIND = Kind("causal", CausalLM, CountedCausal, "tiny-ar-m", role="target")

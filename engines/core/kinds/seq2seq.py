@@ -1,0 +1,88 @@
+"""Encoder-decoder: the prompt is read once, the answer is written left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.meter import Meter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Encoded(Protocol):
+    """What an encoder made of a prompt of `length` tokens, once: its output, and the keys and values that the decoder's
+    layers look up in it."""
+
+    length: int
+
+
+@runtime_checkable
+class Seq2SeqLM(Model, Protocol):
+    """Encoder-decoder: the prompt is read once, the decoder writes the answer left to right.
+
+    A cache counts positions of the board, prompt included, as for `CausalLM`: the start token stands for the prompt's
+    last token, so a fresh cache holds m - 1 positions, [start_id, *answer] is fed behind it, and row i predicts
+    position cache.length + i + 1."""
+
+    start_id: int
+    encoder_layers: int
+    decoder_layers: int
+
+    def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
+        """Run the encoder over m prompt tokens."""
+        ...
+
+    def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
+        """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
+        caches."""
+        ...
+
+    def extend(
+        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False
+    ) -> Extended:
+        """Feed n answer tokens behind the cache, which then holds n more rows. last_only: logits [1, V] of the last
+        row. attention: see `Extended`."""
+        ...
+
+
+class CountedSeq2Seq(Counted):
+    """An encoder-decoder seen through the meter. The encoder's calls are booked apart, under the role with `.encoder`
+    behind it."""
+
+    def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
+        super().__init__(model, role, meter)
+        self.start_id = model.start_id
+        self.encoder_layers, self.decoder_layers = model.encoder_layers, model.decoder_layers
+        self.num_layers = model.decoder_layers
+
+    def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
+        """See `Seq2SeqLM`."""
+        memory: Encoded = self._meter.call(
+            f"{self._role}.encoder",
+            self.record.device,
+            len(prompt),
+            lambda: self._model.encode(prompt),
+            layer_rows=len(prompt) * self.encoder_layers,
+        )
+        return memory
+
+    def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
+        """See `Seq2SeqLM`."""
+        cache: KVCache = self._model.new_cache(memory, capacity)
+        return cache
+
+    def extend(
+        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False
+    ) -> Extended:
+        """See `Seq2SeqLM`; a row never proposes a token forbidden at the position it predicts."""
+        result: Extended = self._call(
+            len(tokens), lambda: self._model.extend(tokens, cache, last_only=last_only, attention=attention)
+        )
+        self._allowed(result.logits, cache.length + 1 - len(result.logits))
+        return result
+
+
+KIND = Kind("seq2seq", Seq2SeqLM, CountedSeq2Seq, "tiny-encdec")

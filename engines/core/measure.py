@@ -1,0 +1,66 @@
+"""Two measurements of a model by itself: the logits of given tokens behind a text, and what a forward of n rows costs
+on this machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.core.kinds import CausalLM, Model
+from engines.core.lazy import torch
+from engines.core.meter import synchronise
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)  # rows of a forward whose cost is measured
+PAST = 128  # positions that lie in the cache meanwhile
+
+
+def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict[str, list[float]]:
+    """Logits of `tokens` as the next token behind `ids`, computed in two ways: the last row fed "alone", as plain
+    decoding does it, and the whole text fed "together", as a verifying forward does it. In float32 both agree; in bf16
+    rounding differs with the number of rows. Raises UserError."""
+    target = _causal(model)
+    if not ids or any(not 0 <= t < model.vocab_size for t in (*ids, *tokens)):
+        raise UserError(f"logits need a text of at least one token and ids from 0 to {model.vocab_size - 1}.")
+    found: dict[str, list[float]] = {}
+    with torch.inference_mode():
+        for name, parts in (("alone", [ids[:-1], ids[-1:]]), ("together", [ids])):
+            cache = target.new_cache(len(ids))
+            rows = [target.extend(part, cache, last_only=True).logits[0] for part in parts if len(part)]
+            found[name] = [float(rows[-1][token]) for token in tokens]
+    return found
+
+
+def row_costs(model: Model, rows: Sequence[int] = ROWS, repeats: int = 5, past: int = PAST) -> Mapping[int, float]:
+    """Median seconds of one forward of n new rows behind `past` cached positions, for each n of `rows`, measured here
+    and now after a warm-up."""
+    target, seconds = _causal(model), {n: [0.0] * repeats for n in rows}
+    past = min(past, model.max_positions - max(rows) - 1)
+    token = min(model.vocab_size - 1, 100)  # any ordinary one
+    with torch.inference_mode():
+        cache = target.new_cache(past + max(rows))
+        target.extend([token] * past, cache, last_only=True)
+        for n in rows:
+            _timed(target, token, n, cache, past)
+        for i in range(repeats):  # sizes take turns, so that a busy moment hits all alike
+            for n in rows:
+                seconds[n][i] = _timed(target, token, n, cache, past)
+    return {n: statistics.median(measured) for n, measured in seconds.items()}
+
+
+def _timed(model: CausalLM, token: int, n: int, cache: Any, past: int) -> float:
+    synchronise(model.record.device)
+    began = time.perf_counter()
+    model.extend([token] * n, cache)
+    synchronise(model.record.device)
+    took = time.perf_counter() - began
+    cache.crop(past)
+    return took
+
+
+def _causal(model: Model) -> CausalLM:
+    if model.record.kind != "causal" or not isinstance(model, CausalLM):
+        raise UserError(f"{model.record.name} is {model.record.kind}; this measurement needs a causal model.")
+    return model

@@ -1,0 +1,83 @@
+"""The meter on which every model call is counted and timed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from engines.core.lazy import torch
+
+
+class OverBudget(BaseException):
+    """A method asked for more than its budget. Like GeneratorExit nothing that a method catches for itself."""
+
+
+@dataclass
+class Meter:
+    """What the model calls since the last step cost.
+
+    forwards: by role, the calls that ended in logits. work: by role, layer-rows, that is rows times the transformer
+    layers they really went through; embedding and output head are no layers. A row counts in `tokens_fed` once, when
+    it enters the first layer. So one whole forward of n rows is 1 forward, n tokens fed and n times all layers of work;
+    a forward that is made in parts (`LayeredLM`) adds up to the same, and one that leaves early pays for the layers it
+    used.
+
+    Two models may be called from two threads at once: each call is booked whole, and `seconds` is the time in which any
+    call ran, so that what two of them share counts once. Once `spent`, a call or a step raises OverBudget instead: a
+    method whose budget is used up may still say that it is finished."""
+
+    forwards: dict[str, int] = field(default_factory=dict)
+    tokens_fed: int = 0
+    work: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    calls: list[tuple[str, float, float, int]] = field(
+        default_factory=list
+    )  # role, began, ended (on time.perf_counter), tokens fed
+    forbidden: dict[int, set[int]] = field(
+        default_factory=dict
+    )  # position -> tokens, from edits; lives as long as the run
+    spent: bool = False
+    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+    _running: int = field(default=0, repr=False, compare=False)
+    _since: float = field(default=0.0, repr=False, compare=False)  # when the first of the calls that run now began
+
+    def reset(self) -> None:
+        """Start a new step."""
+        self.forwards, self.tokens_fed, self.work, self.seconds, self.calls = {}, 0, {}, 0.0, []
+
+    def call(self, role: str, device: str, fed: int, compute: Any, *, layer_rows: int = 0, forward: bool = True) -> Any:
+        """Run `compute()` on the clock and book it under `role`. Raises OverBudget once `spent`; what fails is booked
+        as time only.
+
+        fed: rows that enter the first layer. layer_rows: rows times layers. forward: whether it ends in logits."""
+        if self.spent:
+            raise OverBudget
+        synchronise(device)
+        with self.lock:
+            began = time.perf_counter()
+            self._since = self._since if self._running else began
+            self._running += 1
+        try:
+            result = compute()
+            synchronise(device)
+        finally:
+            with self.lock:
+                ended = time.perf_counter()
+                self._running -= 1
+                self.seconds += 0.0 if self._running else ended - self._since
+        with self.lock:
+            self.calls.append((role, began, ended, fed))
+            if forward:
+                self.forwards[role] = self.forwards.get(role, 0) + 1
+            if layer_rows:
+                self.work[role] = self.work.get(role, 0) + layer_rows
+            self.tokens_fed += fed
+        return result
+
+
+def synchronise(device: str) -> None:
+    """Wait for the accelerator, so that the clock measures work and not its submission."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)

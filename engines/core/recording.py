@@ -1,0 +1,62 @@
+"""Facts of a step as the trace holds them: packed scores and candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.core.method import LaneInfo
+from engines.core.trace import Candidates, Lane, pack
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TOP_K = 5  # candidates kept per position in focus
+FOCUS_LIMIT = 128  # positions in focus kept per step
+BOUNDS: dict[str, tuple[float | None, float | None]] = {
+    "probability": (0.0, 1.0),
+    "score": (None, None),
+}  # of a lane's scale; others start at 0
+
+
+def pack_scores(
+    scores: Mapping[str, tuple[Any, Any]], declared: Mapping[str, LaneInfo], thresholds: Mapping[str, float]
+) -> list[Lane]:
+    """Lane name -> (positions [n], values [n]) as packed lanes; positions that are left out have no value."""
+    lanes = []
+    for name, (positions, values) in scores.items():
+        at = ints(positions)
+        if not at:
+            continue
+        start, row = min(at), floats(values)
+        if max(at) - start + 1 != len(at):
+            spread = np.full(max(at) - start + 1, np.nan, dtype=np.float32)
+            spread[np.asarray(at) - start] = row
+            row = spread
+        unit = declared[name].unit
+        low, high = BOUNDS.get(unit, (0.0, None))
+        threshold = thresholds.get(name)
+        lanes.append(Lane(name, unit, start, pack(row, low, high), None if threshold is None else float(threshold)))
+    return lanes
+
+
+def pack_candidates(positions: Any, logits: Tensor) -> Candidates | None:
+    """The top tokens of each position in focus: logits [n, V]; None where there is no position."""
+    at = ints(positions)[:FOCUS_LIMIT]
+    if not at:
+        return None
+    z = logits[: len(at)].float()
+    p, ids = z.softmax(-1).topk(min(TOP_K, z.shape[-1]))
+    return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
+
+
+def ints(values: Any) -> list[int]:
+    """A tensor or a sequence as whole numbers."""
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def floats(values: Any) -> np.ndarray:
+    """A tensor or a sequence as float32."""
+    return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values, dtype=np.float32)

@@ -1,0 +1,153 @@
+"""What a study declares, how it is found, and how it is run: one file of `engines/studies` each.
+
+@study("dice", title="Dice", paper="", summary="Sums of two dice.", inputs=[Int("sides", 6, 2, 20, sees="...")])
+def dice(p: Params, progress: Progress) -> Study:
+    return Study(tables=[...])
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import pkgutil
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engines.core.errors import UserError
+from engines.core.machine import machine
+from engines.core.params import Param, Params, resolve
+from engines.core.study.record import Study, check_study
+from engines.core.version import versions
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+Progress = Callable[[int, int], None]  # (parts done, of all)
+Compute = Callable[[Params, Progress], Study]
+
+
+class StudyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The declaration: everything the page, the command line and the docs say about a study. runs_models: it decodes or
+    measures on this machine, which may take minutes; else it is arithmetic."""
+
+    slug: str
+    title: str
+    paper: str
+    summary: str
+    inputs: tuple[Param, ...]
+    departures: str = "none"
+    runs_models: bool = False
+
+
+@dataclass(frozen=True)
+class DeclaredStudy:
+    """A declaration with its function. check raises UserError where inputs do not fit each other."""
+
+    info: StudyInfo
+    compute: Compute
+    check: Callable[[Params], None] | None = None
+
+
+def study(
+    slug: str,
+    title: str,
+    paper: str,
+    *,
+    summary: str,
+    inputs: Sequence[Param],
+    departures: str = "none",
+    runs_models: bool = False,
+    check: Callable[[Params], None] | None = None,
+) -> Callable[[Compute], DeclaredStudy]:
+    """Declare the decorated function as a study. Raises ValueError where the declaration contradicts itself."""
+    names = [p.name for p in inputs]
+    if len(set(names)) != len(names) or "progress" in names:
+        raise ValueError(f"study '{slug}' declares an input twice, or one called 'progress'")
+    for p in inputs:
+        p.check(p.default)
+    info = StudyInfo(
+        slug=slug,
+        title=title,
+        paper=paper,
+        summary=summary,
+        inputs=tuple(inputs),
+        departures=departures,
+        runs_models=runs_models,
+    )
+    return lambda compute: DeclaredStudy(info, compute, check)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A study file that could not be imported or declares none, with the reason."""
+
+    module: str
+    reason: str
+
+
+@lru_cache(maxsize=1)
+def _registry() -> tuple[dict[str, DeclaredStudy], tuple[Broken, ...]]:
+    """Walk `engines/studies/*.py` once per process; files with a leading underscore are helpers."""
+    found, broken = dict[str, DeclaredStudy](), list[Broken]()
+    for module in pkgutil.iter_modules([str(STUDIES)]):
+        if module.name.startswith("_"):
+            continue
+        name = f"engines.studies.{module.name}"
+        try:
+            declared = [x for x in vars(importlib.import_module(name)).values() if isinstance(x, DeclaredStudy)]
+            if not declared:
+                raise ValueError("declares no study")
+            for one in declared:
+                if one.info.slug in found:
+                    raise ValueError(f"slug '{one.info.slug}' is taken")
+                found[one.info.slug] = one
+        except Exception as error:  # a broken file must show, whatever is wrong with it
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
+    return found, tuple(broken)
+
+
+def list_studies() -> list[StudyInfo]:
+    """The declarations of all working studies."""
+    return [one.info for one in _registry()[0].values()]
+
+
+def broken_studies() -> list[Broken]:
+    """Study files that do not load, with the reason."""
+    return list(_registry()[1])
+
+
+def get_study(slug: str) -> DeclaredStudy:
+    """The study of that slug. Raises UserError with the known ones."""
+    found = _registry()[0]
+    if slug not in found:
+        raise UserError(f"unknown study '{str(slug)[:60]}'; choose one of {', '.join(found) or 'none'}.")
+    return found[slug]
+
+
+def run_study(name: str | DeclaredStudy, inputs: Mapping[str, Any], progress: Progress | None = None) -> Study:
+    """Compute a study. progress(parts done, of all) is called where it takes long. Raises UserError for bad inputs."""
+    one = get_study(name) if isinstance(name, str) else name
+    p = resolve(one.info.inputs, inputs, what=f"study '{one.info.slug}'")
+    if one.check:
+        one.check(p)
+    began = time.perf_counter()
+    found = one.compute(p, progress or (lambda done, total: None))
+    check_study(found)
+    return msgspec.structs.replace(
+        found,
+        study=one.info.slug,
+        title=one.info.title,
+        paper=one.info.paper,
+        inputs=dict(vars(p)),
+        departures=one.info.departures,
+        versions=dict(versions()),
+        machine=machine(model.device for model in found.models),
+        made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - began, 3),
+    )

@@ -1,0 +1,23 @@
+"""What all parts of a trace are made of: the base record and the bounded numbers. Times are seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+EXACT = 2**53 - 1  # the largest whole number that a browser counts exactly
+Index = Annotated[int, Meta(ge=0, le=EXACT)]
+Count = Annotated[int, Meta(ge=0, le=EXACT)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Detail = Literal["none", "light", "full"]
+Unit = Literal["probability", "nats", "bits", "count", "score"]
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read; the message says what is wrong and where."""
+
+
+class Record(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all parts: unknown fields are refused, defaults are not written."""

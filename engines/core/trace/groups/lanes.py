@@ -1,0 +1,25 @@
+"""Work between two times, and memory between two addresses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from engines.core.trace.base import Record
+
+Place = Annotated[float, Meta(ge=0, le=1e18)]
+
+
+class Interval(Record):
+    """What a lane (a device, a worker, an allocation) holds from `start` to `end`, measured or modelled.
+
+    unit: seconds since the run began, or bytes from the beginning of an arena.
+    """
+
+    lane: str
+    start: Place
+    end: Place
+    label: str = ""
+    measured: bool = True
+    unit: Literal["seconds", "bytes"] = "seconds"

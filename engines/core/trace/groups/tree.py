@@ -1,0 +1,47 @@
+"""A draft tree and what became of its rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from engines.core.trace.base import Index, Record
+
+
+class Tree(Record):
+    """A draft tree as fed to one verification forward. Row 0 is the root (the last emitted token); parents stand before
+    children.
+
+    `why` says what became of each row: root, accepted, mismatch (looked at and refused), unreached (never looked at).
+    `sources`: root, draft, retrieval, both, ngram, matrix. `ranks`: order among the siblings. `emitted`: the tokens the
+    step gained. `chances`: the chance of each row that was looked at to be kept, given the refusals before it;
+    `uniforms`: the number drawn for that test. `values`: what the drafter chose the rows by, where that is not their
+    probability; `value_name` says what it is."""
+
+    start: Index  # position of the root
+    parents: list[Annotated[int, Meta(ge=-1)]]
+    tokens: list[Index]
+    accepted: list[bool]
+    why: list[str]
+    emitted: list[Index]
+    sources: list[str] = []
+    ranks: list[int] = []
+    draft_logprobs: list[float | None] = []
+    target_logprobs: list[float | None] = []
+    emitted_source: str = "argmax"  # argmax, target, residual; draft: nothing beyond the accepted rows
+    chances: list[float | None] = []
+    uniforms: list[float | None] = []
+    values: list[float | None] = []
+    value_name: str = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.parents)
+        for name in ("tokens", "accepted", "why"):
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
+        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs", "chances", "uniforms", "values"):
+            if len(getattr(self, name)) not in (0, n):
+                raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
+        if any(parent >= row for row, parent in enumerate(self.parents)):
+            raise ValueError("tree: a parent must stand before its children")

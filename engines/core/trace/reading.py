@@ -1,0 +1,121 @@
+"""Reading a trace that may come from anywhere: decoded, checked against the schema, then for what types cannot say.
+Nothing in it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from engines.core.trace.base import TraceError
+from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
+from engines.core.trace.packed import Packed
+from engines.core.trace.step import Step, step_tokens
+from engines.core.trace.upgrade import UPGRADES, upgraded
+
+MAX_TRACE_BYTES = 64 * 2**20
+SAID = 300  # characters of a complaint: it quotes what was found, which may be long
+MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
+
+
+class Whole(Protocol):
+    """What a trace consists of."""
+
+    header: Header
+    steps: list[Step]
+    pieces: list[Piece]
+    end: End
+
+
+T = TypeVar("T")
+
+
+def decode(text: str | bytes, kind: type[T]) -> T:
+    """Decode a trace into `kind`: size, version, schema. Raises TraceError."""
+    size = len(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else len(text)
+    if size > MAX_TRACE_BYTES:
+        raise TraceError(f"the trace has {size:,} bytes; at most {MAX_TRACE_BYTES:,} are read")
+    try:
+        version = msgspec.json.decode(text, type=_Probe).header.schema
+        if version in UPGRADES:
+            return msgspec.convert(upgraded(msgspec.json.decode(text), version), kind)
+        if version != SCHEMA_VERSION:
+            raise TraceError(
+                f"the trace has schema version {version}; this program reads versions {min(UPGRADES)} to "
+                f"{SCHEMA_VERSION}"
+            )
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"not a valid trace: {str(error)[:SAID]}") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TraceError(f"not JSON, or cut off: {error}") from None
+    except RecursionError:
+        raise TraceError("the trace is nested too deeply") from None
+
+
+class _ProbeHeader(msgspec.Struct):
+    schema: int
+
+
+class _Probe(msgspec.Struct):
+    header: _ProbeHeader
+
+
+def check_consistency(trace: Whole) -> None:
+    """What types cannot say: step numbers in order, every array readable, every position on the board, every token in
+    the table."""
+    known = {piece.id for piece in trace.pieces}
+    limit = (
+        trace.header.canvas
+        if trace.header.canvas is not None
+        else len(trace.header.prompt_ids) + len(trace.end.output_ids) + 4096
+    )
+    if not len(trace.header.prompt_ids) <= limit <= MAX_POSITIONS:
+        raise TraceError(
+            f"a board of {limit:,} positions does not fit a prompt of {len(trace.header.prompt_ids)}; at most "
+            f"{MAX_POSITIONS:,} are read"
+        )
+    _require_known(trace.header.prompt_ids, known, "the prompt")
+    _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
+    for number, step in enumerate(trace.steps):
+        where = f"step {number}"
+        if step.index != number:
+            raise TraceError(f"{where} says it is step {step.index}")
+        for positions in _positions(step):
+            if any(p >= limit for p in positions):
+                raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
+        for lane in step.scores:
+            if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
+                raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")
+        for packed in _arrays(step):
+            packed.array()
+        _require_known(step_tokens(step), known, where)
+
+
+def _arrays(step: Step) -> Iterable[Packed]:
+    """Arrays that nothing else has read yet."""
+    if step.media:
+        yield step.media.codes
+    for route in step.routing:
+        yield route.chosen
+        if route.weights is not None:
+            yield route.weights
+
+
+def _positions(step: Step) -> Iterable[Sequence[int]]:
+    if step.commits:
+        yield step.commits.positions
+    if step.candidates:
+        yield step.candidates.positions
+    yield [span.end - 1 for span in step.spans if span.end]
+    yield [span.start - 1 for span in step.spans if span.start]
+    yield from (route.positions for route in step.routing)
+    if step.tree:
+        yield [step.tree.start]
+
+
+def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:
+    missing = next((t for t in tokens if t not in known), None)
+    if missing is not None:
+        raise TraceError(f"{where} uses token {missing}, which is not in the token table")

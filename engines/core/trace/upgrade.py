@@ -1,0 +1,115 @@
+"""Traces of earlier schema versions, brought to the one that is read. The values come from anywhere: what does not have
+the expected form is left as it is, for the validation behind this to refuse.
+
+    1 -> 2   commits get their authors, branches a length and named scores, routing is packed, `origin.parted` is
+             `origin.diverged`; work in layer-rows was not recorded and is said to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+import msgspec
+import numpy as np
+
+from engines.core.trace.authors import accepted_sources, authors_of
+from engines.core.trace.packed import pack_exact
+
+Json = dict[str, Any]
+ROOM = 2**22  # numbers in a packed routing group
+
+
+def upgraded(trace: Json, version: int) -> Json:
+    """The decoded JSON of a trace in the newest form, changed in place."""
+    while version in UPGRADES:
+        UPGRADES[version](trace)
+        version += 1
+        trace["header"]["schema"] = version
+    return trace
+
+
+def _from_1(trace: Json) -> None:
+    header, lengths = trace["header"], dict[int, int]()
+    header["missing"] = [*_list(header.get("missing")), "work"]
+    if isinstance(origin := header.get("origin"), dict) and "parted" in origin:
+        origin["diverged"] = origin.pop("parted")
+    models = _list(header.get("models"))
+    roles = [m["role"] for m in models if isinstance(m, dict) and isinstance(m.get("role"), str)] or ["model"]
+    for step in _list(trace.get("steps")):
+        if not isinstance(step, dict):
+            continue
+        if isinstance(commits := step.get("commits"), dict) and _texts(causes := commits.get("causes")):
+            commits["authors"] = authors_of(causes, _decider(step, roles), _accepted(step))
+        for branch in _list(step.get("branches")):
+            _branch(branch, lengths)
+        if _list(step.get("routing")):
+            step["routing"] = _routing(step["routing"])
+
+
+def _decider(step: Json, roles: list[str]) -> str:
+    """The role that wrote in this step: the one that it chose, where it chose between models, else the first."""
+    choice = step.get("choice")
+    chosen = choice.get("chosen") if isinstance(choice, dict) else None
+    return chosen if isinstance(chosen, str) and chosen in roles else roles[0]
+
+
+def _accepted(step: Json) -> list[str]:
+    tree = step.get("tree")
+    if not isinstance(tree, dict) or not _texts(why := tree.get("why")) or not _texts(tree.get("sources")):
+        return []
+    return accepted_sources(why, tree["sources"])
+
+
+def _branch(branch: Any, lengths: dict[int, int]) -> None:
+    """The one score gets a name, and the length is what the branch and those it grew from added so far."""
+    if not isinstance(branch, dict) or not isinstance(tokens := branch.get("tokens"), list):
+        return
+    if isinstance(score := branch.pop("score", None), (int, float)):
+        branch["scores"] = {"score": score}
+    number, parent = branch.get("id"), branch.get("parent")
+    if isinstance(number, int) and isinstance(parent, int):
+        lengths[number] = lengths.get(number, lengths.get(parent, 0)) + len(tokens)
+        branch["length"] = lengths[number]
+
+
+def _routing(entries: list[Any]) -> list[Any]:
+    """One packed record per kind of the entries of version 1, which had one for each position and layer."""
+    try:
+        kinds = dict.fromkeys(str(entry["kind"]) for entry in entries)
+        return [_packed(kind, [entry for entry in entries if entry["kind"] == kind]) for kind in kinds]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return entries
+
+
+def _packed(kind: str, entries: list[Json]) -> Json:
+    positions = sorted({int(entry["position"]) for entry in entries})
+    layers = sorted({int(entry["layer"]) for entry in entries})
+    k = max(len(entry["chosen"]) for entry in entries)
+    if len(positions) * len(layers) * k > ROOM:
+        raise ValueError("entries that are spread over so many positions and layers come from no model")
+    row, column = {p: i for i, p in enumerate(positions)}, {one: i for i, one in enumerate(layers)}
+    chosen = np.full((len(positions), len(layers), k), -1, dtype=np.int32)
+    weights = np.full(chosen.shape, np.nan, dtype=np.float32)
+    for entry in entries:
+        at = row[entry["position"]], column[entry["layer"]]
+        chosen[at][: len(entry["chosen"])] = entry["chosen"]
+        weights[at][: len(entry.get("weights", ()))] = entry.get("weights", ())
+    body: Json = {"kind": kind, "positions": positions, "layers": layers, "chosen": _json(pack_exact(chosen))}
+    return body if np.isnan(weights).all() else body | {"weights": _json(pack_exact(weights))}
+
+
+def _json(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+UPGRADES: dict[int, Callable[[Json], None]] = {1: _from_1}
+"""Version -> what brings a trace of it to the next one, in place."""

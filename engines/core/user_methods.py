@@ -1,0 +1,93 @@
+"""Methods of a person's own: a local file with `@method` in it becomes part of the registry, and what goes wrong in it
+becomes a sentence with its line.
+
+The file is run like any Python program, with everything that the person who started it may do. It is for files that you
+wrote or have read; a public host refuses it (`explorer.page.server`)."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.core.method import GROUPS, MethodInfo
+from engines.core.method_file import declared_in, where
+from engines.core.registry import registry
+from engines.core.trace import Edit, Step
+
+
+def load_method_file(name: str | Path) -> list[MethodInfo]:
+    """Register the methods that a local Python file declares, and return their declarations; the same file again
+    replaces them.
+
+    Raises UserError where there is no such file, it does not run, it declares no method, or a slug is taken.
+    """
+    path = Path(name).expanduser()
+    found, known = declared_in(path), registry().methods
+    here = found[0].info.file
+    for one in found:
+        slug, taken = one.info.slug, known.get(one.info.slug)
+        foreign = taken and taken.info.file != here and taken.info.version != one.info.version
+        if foreign or [m.info.slug for m in found].count(slug) > 1:
+            raise UserError(
+                f"'{path}' declares the method '{slug}', and that name is taken; choose another one in @method(...)."
+            )
+        if not inspect.isgeneratorfunction(one.decode):
+            raise UserError(
+                f"'{slug}' in '{path}' never yields; a method ends every forward with `yield run.step(...)`."
+            )
+    for old in [slug for slug, one in known.items() if one.info.file == here]:
+        del known[old]
+    known.update({one.info.slug: one for one in found})
+    return [one.info for one in found]
+
+
+def explained(info: MethodInfo, generator: Generator[Step, Edit | None, None]) -> Generator[Step, Edit | None, None]:
+    """A local method's generator, whose mistakes are `UserError`s that tell its author where to look."""
+    edit: Edit | None = None
+    steps = 0
+    try:
+        while True:
+            try:
+                step = generator.send(edit)
+            except StopIteration:
+                return
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(_failure(info, steps, error)) from error
+            _check(info, step)
+            edit = yield step
+            steps += 1
+    finally:
+        generator.close()
+
+
+def _failure(info: MethodInfo, steps: int, error: Exception) -> str:
+    what = f"{type(error).__name__}: {error}"
+    if (
+        isinstance(error, KeyError)
+        and error.args
+        and error.args[0] not in info.lanes
+        and "pack_scores" in {f.name for f in traceback.extract_tb(error.__traceback__)}
+    ):
+        what = f"the score lane '{error.args[0]}' is not declared; add it to lanes= in @method(...)"
+    place = where(error, info.file) or f" ({Path(info.file).name})"
+    return f"'{info.slug}' failed after {steps} step{'' if steps == 1 else 's'}: {what}{place}."
+
+
+def _check(info: MethodInfo, step: Any) -> None:
+    """Refuse what is no step, and groups that the declaration does not name: the page draws what is declared."""
+    if not isinstance(step, Step):
+        raise UserError(
+            f"'{info.slug}' yielded {type(step).__name__} instead of a step; write `yield run.step(...)` "
+            f"({Path(info.file).name})."
+        )
+    if extra := sorted(group for group in GROUPS - info.emits if getattr(step, group, None)):
+        raise UserError(
+            f"'{info.slug}' records {', '.join(extra)}, which its declaration does not name; add it to emits= in "
+            "@method(...)."
+        )

@@ -1,0 +1,131 @@
+"""Checking engines against recorded or exactly enumerated cases: folders of JSON files, one topic each.
+
+A module beside this one registers a checker for a file's topic with `@checks("name")`; files without one are reported
+as not covered."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from engines.core.errors import UserError
+
+Case = Mapping[str, Any]
+Checker = Callable[
+    [Case, Mapping[str, Any], Path], str | None
+]  # (case, whole file, folder) -> first mismatch, None if equal
+_checkers: dict[str, Checker] = {}
+
+
+class NotCovered(Exception):
+    """Raised by a checker, with the reason, for a case whose method, rule or parameter we do not have."""
+
+
+class FileReport(msgspec.Struct):
+    """What came of one file. `cases` stand in it, `covered` of them were run, `mismatch` is the first fault, `left_out`
+    says why the first of the others was not run."""
+
+    file: str
+    state: Literal["passed", "failed", "not covered"]
+    cases: int = 0
+    covered: int = 0
+    mismatch: str = ""
+    left_out: str = ""
+
+
+def checks(*topics: str) -> Callable[[Checker], Checker]:
+    """Register a checker for the files of these names (without .json)."""
+
+    def register(checker: Checker) -> Checker:
+        for topic in topics:
+            _checkers[topic] = checker
+        return checker
+
+    return register
+
+
+def verify(folder: str | Path) -> list[FileReport]:
+    """Run every case of every JSON file below `folder`. Raises UserError if there is none."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"'{folder}' is not a folder; give one that holds golden JSON files.")
+    files = sorted(
+        f
+        for f in folder.rglob("*.json")
+        if f.is_file() and f.name not in ("config.json", "card.json") and "stubs" not in f.parts
+    )
+    if not files:
+        raise UserError(f"'{folder}' holds no golden JSON files.")
+    _load_checkers()
+    return [verify_file(f, folder) for f in files]
+
+
+def verify_file(file: Path, root: Path) -> FileReport:
+    """Run the cases of one file."""
+    name = str(file.relative_to(root))
+    checker = _checkers.get(file.stem)
+    try:
+        data = json.loads(file.read_bytes())
+        cases = data["cases"] if checker else data.get("cases", [])
+        if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
+            raise TypeError("'cases' is not a list of objects")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return FileReport(name, "failed", mismatch=f"unreadable: {type(error).__name__}: {error}")
+    report = FileReport(name, "not covered", cases=len(cases))
+    for case in cases if checker else ():
+        assert checker is not None
+        try:
+            mismatch = checker(case, data, file.parent)
+        except NotCovered as reason:
+            report.left_out = report.left_out or f"{case.get('id', '?')}: {str(reason) or 'its kind is unknown'}"
+            continue
+        except Exception as error:  # a case that crashes the engine is a failed case, and the next ones still run
+            mismatch = f"{type(error).__name__}: {error}"
+        report.covered += 1
+        if mismatch and not report.mismatch:
+            report.mismatch = f"{case.get('id', '?')}: {mismatch}"
+    if report.covered:
+        report.state = "failed" if report.mismatch else "passed"
+    return report
+
+
+def _load_checkers() -> None:
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        importlib.import_module(f"engines.golden.{module.name}")
+
+
+def differ(name: str, got: Any, expected: Any, tolerance: float = 1e-9) -> str | None:
+    """The first place where two nested values differ, floats within `tolerance`; None if they agree."""
+    return next(_differences(name, got, expected, tolerance), None)
+
+
+def _differences(name: str, got: Any, expected: Any, tolerance: float) -> Iterator[str]:
+    if isinstance(expected, Mapping):
+        for key, value in expected.items():
+            if not isinstance(got, Mapping) or key not in got:
+                yield f"{name}.{key} is missing"
+            else:
+                yield from _differences(f"{name}.{key}", got[key], value, tolerance)
+    elif isinstance(expected, list):
+        if not isinstance(got, (list, tuple)) or len(got) != len(expected):
+            yield f"{name} is {_short(got)}, expected {_short(expected)}"
+            return
+        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+            yield from _differences(f"{name}[{i}]", a, b, tolerance)
+    elif isinstance(expected, float) and isinstance(got, (int, float)):
+        if not math.isclose(got, expected, rel_tol=0, abs_tol=tolerance):
+            yield f"{name} is {got}, expected {expected}"
+    elif got != expected:
+        yield f"{name} is {_short(got)}, expected {_short(expected)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

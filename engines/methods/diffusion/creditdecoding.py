@@ -1,0 +1,224 @@
+"""CreditDecoding: accelerating parallel decoding in diffusion LLMs with trace credits (arXiv:2510.06133; code
+inclusionAI/dInfer, Apache-2.0).
+
+Tokens are often guessed right many forwards before their confidence passes the threshold. A decaying sum of past top-1
+evidence, the trace credit C, is kept per position and token, and its logarithm is added to the logits: a steady guess
+crosses the line earlier, a flickering one not.
+
+Follows dInfer's decoder: credit lives inside a block, the threshold gives way to the best position and to all within
+1e-5 of it, and a finished block with an end mark ends the run. Without credit (alpha = 0) this is dInfer's threshold
+decoder; with slack = 0 and stop_at_end off as well it is Fast-dLLM's, forward by forward, down to one token per forward
+at a threshold above 1.
+We depart in two points: the credit belongs to the run (the official decoder object can leak it into the next prompt),
+and confidences are float64 (an option there, float32 by default), so that equals are equals in both decoders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Bool,
+    Float,
+    Int,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Steps,
+    block_of,
+    gumbel_argmax,
+    mask_positions,
+    max_new_tokens,
+    method,
+    token_probability,
+    torch,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method(
+    "creditdecoding",
+    title="CreditDecoding",
+    family="diffusion",
+    paper="arXiv:2510.06133",
+    code="https://github.com/inclusionAI/dInfer",
+    summary="A threshold decoder that remembers: steady guesses earn credit and cross the line earlier.",
+    needs="masked",
+    params=[
+        max_new_tokens(),
+        Int(
+            "block_length",
+            16,
+            1,
+            1024,
+            symbol="b",
+            sees="Credit is kept inside a block and starts at zero in the next.",
+            source="32 in dInfer",
+        ),
+        Float(
+            "threshold",
+            0.9,
+            0.0,
+            1.01,
+            symbol="θ",
+            sees="The line for the fused confidence; above 1 only the best is committed.",
+            source="dInfer tests",
+        ),
+        Float(
+            "slack",
+            1e-5,
+            0.0,
+            1.0,
+            step=1e-5,
+            sees="Where nothing reaches the line, all that come this close to the best are committed with it; 0 is "
+            "the best alone, the first of equals.",
+            source="dInfer",
+        ),
+        Float(
+            "credit_alpha",
+            0.7,
+            0.0,
+            4.0,
+            step=0.05,
+            symbol="α",
+            sees="How much credit lifts a logit; 0 is the plain threshold.",
+            neutral=0.0,
+            source="dInfer",
+        ),
+        Float(
+            "decay_beta",
+            0.8,
+            0.0,
+            0.99,
+            symbol="β",
+            sees="How long credit lasts: about 1 / (1 - β) forwards.",
+            source="dInfer",
+        ),
+        Float(
+            "boost_gamma",
+            0.2,
+            0.0,
+            2.0,
+            step=0.05,
+            symbol="γ",
+            sees="0 counts every top guess fully, 1 by its probability.",
+            source="dInfer",
+        ),
+        Float(
+            "temperature",
+            0.0,
+            0.0,
+            2.0,
+            step=0.05,
+            symbol="τ",
+            sees="Above 0 the proposals are drawn from the fused distribution.",
+        ),
+        Bool(
+            "stop_at_end",
+            True,
+            sees="A finished block with an end mark ends the run, as in dInfer; off decodes the blocks behind it too.",
+        ),
+        Bool(
+            "early_stop",
+            True,
+            sees="Fill the rest with end marks where the run ends at one; off leaves masks behind, as the official "
+            "loop does.",
+        ),
+    ],
+    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the model's own top guess at each masked position."),
+        "fused": LaneInfo("probability", "The same after adding the credit: this is held against the threshold."),
+        "credit": LaneInfo("nats", "What the credit of the top guess adds to its logit: α ln(1 + C)."),
+    },
+    baseline="threshold",
+    departures="The mask token is never proposed; credit never outlives the run; confidences are float64.",
+)
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card steps 1-7; v is the raw top guess, x0 the fused one."""
+    end = len(prompt) + p.max_new_tokens
+    x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
+    block, C, streak = (-1, -1), torch.empty(0), torch.empty(0)
+    while len(masks := mask_positions(x, model.mask_id)):
+        if (here := block_of(int(masks[0]), len(prompt), p.block_length, end)) != block:
+            block, last = here, None
+            C = torch.zeros(here[1] - here[0], model.vocab_size, device=x.device)  # [b, V]
+        a, b = block
+        full = model(x)  # [L, V]
+        z = full[a:b]  # [b, V]
+        hidden = x[a:b] == model.mask_id  # [b]
+        v, q = accumulate(C, z, hidden, p.decay_beta, p.boost_gamma)  # [b], [b]
+        streak = torch.where(v == last, streak + 1, torch.ones_like(v)) if last is not None else torch.ones_like(v)
+        last = v
+        fused = z + p.credit_alpha * torch.log1p(C)
+        x0 = gumbel_argmax(fused, p.temperature, run.rng, torch.arange(a, b), len(x))  # [b]
+        conf = token_probability(fused, x0)  # [b], float64
+        chosen = above(conf.masked_fill(~hidden, -torch.inf), p.threshold, p.slack)
+        causes = [
+            "threshold" if r >= p.threshold else "boosted" if f >= p.threshold else "top1"
+            for r, f in zip(q[chosen], conf[chosen], strict=True)
+        ]
+        x[a + chosen] = x0[chosen]
+        positions, tokens, ended = a + chosen, x0[chosen], False
+        if p.stop_at_end and not (x[a:b] == model.mask_id).any() and any(int(t) in model.eos_ids for t in x[a:b]):
+            ended = not p.early_stop
+            rest = mask_positions(x, model.mask_id) if p.early_stop else masks[:0]
+            x[rest] = fill = min(model.eos_ids)
+            positions, tokens = torch.cat([positions, rest]), torch.cat([tokens, torch.full_like(rest, fill)])
+            causes += ["fill"] * len(rest)
+        at, gain = a + hidden.nonzero()[:, 0], p.credit_alpha * torch.log1p(C.gather(1, v[:, None])[:, 0])  # [m], [b]
+        edit = yield run.step(
+            commits=(positions, tokens, causes, conf[chosen].tolist() + [None] * (len(positions) - len(chosen))),
+            scores=lambda: {
+                "confidence": (masks, full[masks].softmax(-1).max(-1).values),
+                "fused": (at, conf[hidden]),
+                "credit": (at, gain[hidden]),
+            },
+            thresholds={"confidence": p.threshold, "fused": p.threshold},
+            candidates=lambda: (masks, full[masks]),
+            spans=[Span("block", a, b)],
+            facts={"boosted": causes.count("boosted"), "longest_streak": int(streak[hidden].max())},
+            note=note(causes),
+        )
+        x = run.apply_edit(edit, x)
+        if ended:
+            break
+
+
+def accumulate(C: Tensor, z: Tensor, hidden: Tensor, beta: float, gamma: float) -> tuple[Tensor, Tensor]:
+    """Decay C [b, V] and add q^gamma at the top guess of each masked row, in place. Returns the top guesses v [b] and
+    their q [b]."""
+    C *= beta
+    q, v = z.float().softmax(-1).max(-1)
+    rows = hidden.nonzero()[:, 0]
+    C[rows, v[rows]] += q[rows] ** gamma
+    return v, q
+
+
+def above(conf: Tensor, theta: float, slack: float) -> Tensor:
+    """Rows whose confidence is at least theta, or that of the best less the slack; without any slack the best alone,
+    the first of equals. conf [b]."""
+    line = min(theta, float(conf.max()) - slack)
+    if not slack and line < theta:
+        return conf.argsort(descending=True, stable=True)[:1]
+    return (conf >= line).nonzero()[:, 0]
+
+
+def note(causes: list[str]) -> str:
+    """A sentence on what decided."""
+    if boosted := causes.count("boosted"):
+        return f"Credit lifted {boosted} steady guess{'es' if boosted > 1 else ''} over the line."
+    return (
+        "None reached the line; the best one is committed."
+        if "top1" in causes
+        else "Confident without the help of credit."
+    )
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("creditdecoding", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -1,0 +1,312 @@
+"""Dimple: discrete diffusion multimodal large language model with parallel decoding (Yu et al., arXiv:2505.16990; code
+yu-rp/Dimple).
+
+Confident decoding: commit every mask whose score is above a threshold; where there is none, fall back to a rule of a
+fixed rate. The clock of that rule is the fraction still masked, not the number of the step: after a confident burst it
+does not rush. Structure priors: words that stand in the answer before the first forward, as in a form; they are context
+from the start and are never touched, since they are no masks.
+
+Prefilling (`cache=prefix`): the first forward computes the whole board, the later ones the answer and the position
+before it, which predicts its first token; the prompt's keys and values have seen an empty answer and stay as they are.
+
+This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: text only (the picture, its tower
+and projector are not here); prefilling is off unless it is asked for (the official default is on), and a model whose
+rows are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest
+is committed (the official loop raises)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Bool,
+    Choice,
+    Decision,
+    Edit,
+    Float,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Steps,
+    Text,
+    UserError,
+    mask_positions,
+    max_new_tokens,
+    method,
+    token_probability,
+    torch,
+)
+from engines.methods.diffusion._forward import Forward
+from engines.methods.diffusion._orders import (
+    ALG_TEMP,
+    BEST,
+    MARGIN,
+    NEG_ENTROPY,
+    STEPS,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    narrowed,
+    pick,
+    propose,
+    score,
+    time_grid,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MODES = ["confident", "fallback", "final"]
+FORM = "position:words|position:words, as 0:Name:|12: Age:<eos>; spaces count, \\n is the line end, #7 the token id 7"
+
+
+def check(p: Params) -> None:
+    """The prior can be read and fits; the leftmost rule alone gets to the end."""
+    segments(p)
+    if p.alg == "autoregressive" and p.alg_p_threshold == 0 and p.steps < p.max_new_tokens:
+        raise UserError(
+            f"alg=autoregressive without a threshold writes one token per forward, and steps={p.steps} are fewer than "
+            f"max_new_tokens={p.max_new_tokens}; "
+            f"set steps to {p.max_new_tokens} or alg_p_threshold above 0."
+        )
+
+
+@method(
+    "dimple",
+    title="Dimple",
+    family="diffusion",
+    paper="arXiv:2505.16990",
+    code="https://github.com/yu-rp/Dimple",
+    summary="Commit everything that is sure; where nothing is, go on at a fixed rate of the fraction still masked. "
+    "Words can be pinned, as in a form.",
+    needs="masked",
+    params=[
+        max_new_tokens(),
+        STEPS,
+        Float(
+            "alg_p_threshold",
+            0.95,
+            0.0,
+            1.0,
+            symbol="θ",
+            sees="Everything above it is committed at once; 0 leaves only the fallback.",
+            source="README",
+        ),
+        Choice(
+            "alg",
+            "maskgit_plus",
+            ["maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive"],
+            sees="What the score is and which masks the fallback takes: the best, as many at random, each at random, "
+            "or the leftmost one. "
+            "The score of entropy is below 0, so with it nothing is ever above the threshold.",
+            source="maskgit_plus in evaluation; origin in the README",
+        ),
+        ALG_TEMP,
+        TEMPERATURE,
+        TOP_P,
+        TOP_K,
+        Choice(
+            "cache",
+            "none",
+            ["none", "prefix"],
+            sees="Prefilling: after the first forward only the answer is fed, on the prompt's keys and values from "
+            "then: as many forwards, fewer tokens.",
+            source="on",
+        ),
+        Bool(
+            "use_original_confidence",
+            True,
+            sees="Scores from the model's own distribution; off: from the distribution after temperature, top-p and "
+            "top-k.",
+            source="official",
+        ),
+        Text(
+            "structure_prior",
+            "",
+            sees=f"Words that stand in the answer before the first forward and stay, as in a form: {FORM}. Read once, "
+            "at the start.",
+        ),
+    ],
+    emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo(
+            "probability", "Probability of the proposal at each masked position, in the model's own distribution."
+        ),
+        "filtered": LaneInfo(
+            "probability", "The same in the distribution after temperature, top-p and top-k, from which it is drawn."
+        ),
+        "margin": MARGIN,
+        "neg_entropy": NEG_ENTROPY,
+    },
+    departures="Text only: no picture, no vision tower. The mask token is never proposed; where less than 0.1 % is "
+    "masked the rest is committed.",
+    check=check,
+)
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card steps 1-4, and its prefilling."""
+    P, G = len(prompt), p.max_new_tokens
+    pins, pinned = structure_prior(p, model, P)
+    x = run.apply_edit(Edit(force=pins), run.canvas(G, model.record.device))  # [L]
+    forward, M0, i = Forward(model), G - len(pins), 0
+    while len(masks := mask_positions(x, model.mask_id)):  # 4: stops as soon as no mask is left
+        t, theta = time_grid(p.steps), p.alg_p_threshold
+        distributions = forward(x, masks, (P, P + G), p.cache)
+        z = distributions.z[masks - distributions.start]  # [m, V]
+        q = narrowed(z, p.temperature, p.top_p, p.top_k)  # [m, V]
+        x0 = propose(q, p.temperature, run.rng)  # [m]
+        order = score(z if p.use_original_confidence else q, x0, p.alg)  # [m]
+        conf, sure = token_probability(z, x0, torch.float32), order > theta  # [m]
+        facts = {"ratio_masked": len(masks) / M0, "grid_time": float(t[min(i, p.steps)])}
+        if theta > 0 and (i >= p.steps - 1 or sure.any()):  # 2
+            mode = "final" if i >= p.steps - 1 else "confident"
+            best = torch.ones_like(sure).nonzero()[:, 0] if mode == "final" else sure.nonzero()[:, 0]
+            causes = ["confident" if s else "final" for s in sure[best].tolist()]
+        else:  # 3
+            mode = "fallback"
+            s, k, share = clock(len(masks), M0, i, t)
+            best, cause = fallback(order, k, share, p, run)
+            causes = [cause] * len(best)
+            facts |= {"target_time": s, "due": k}
+        x[masks[best]] = x0[best]
+        lane = {"topk_margin": "margin", "entropy": "neg_entropy"}.get(p.alg) or (
+            "confidence" if p.use_original_confidence else "filtered"
+        )
+        edit = yield run.step(
+            commits=(masks[best], x0[best], causes, conf[best]),
+            scores=lambda: {
+                "confidence": (masks, conf),
+                "filtered": (masks, token_probability(q, x0, torch.float32)),
+                lane: (masks, order),
+            },
+            thresholds={lane: theta} if theta > 0 else {},
+            candidates=lambda: (masks, z),
+            spans=[Span("block", P, P + G), *distributions.spans, *pinned],
+            choice=Decision(MODES, mode, "highest score", float(order.max()), theta) if theta > 0 else None,
+            facts=facts,
+            note=note(mode, len(best), len(masks), p) + distributions.note,
+        )
+        x = run.apply_edit(edit, x)
+        i += 1
+
+
+def clock(m: int, M0: int, i: int, t: Tensor) -> tuple[float, int, float]:
+    """The time s that the fallback of step i aims at, how many of m masks are due until then, and the chance 1 - s / r
+    of each. t [S + 1].
+
+    s is the first grid time from t_(i+1) on by which a whole token is due of the fraction masked r = m / M0; at the
+    last one all are."""
+    r, S = torch.tensor(m) / M0, len(t) - 1
+    for s in t[i + 1 : S]:
+        if (k := int(m * (1 - s / r))) >= 1:  # none while s is above r
+            return float(s), k, float(1 - s / r)
+    return float(t[S]), m, 1.0
+
+
+def fallback(order: Tensor, k: int, share: float, p: Params, run: Recorder) -> tuple[Tensor, str]:
+    """Indices that the rule `alg` takes, and their cause: k at random, each with the chance `share`, the first one, or
+    the best k. order [m]."""
+    if p.alg == "origin":
+        return torch.randperm(len(order), generator=run.rng)[:k].to(order.device), "random"
+    if p.alg == "origin-ratio":
+        return (torch.rand(len(order), generator=run.rng) < share).nonzero()[:, 0].to(order.device), "random"
+    if p.alg == "autoregressive":
+        return torch.zeros(1, dtype=torch.long, device=order.device), "leftmost"
+    return pick(order, k, p.alg_temp, run.rng), "fallback"
+
+
+def note(mode: str, written: int, masks: int, p: Params) -> str:
+    """A sentence on what decided."""
+    if mode == "confident":
+        return f"Above {p.alg_p_threshold:g} stand {written} of {masks} masks, which are committed together."
+    if mode == "final":
+        return f"The last step of the grid: the remaining {masks} are committed, sure or not."
+    rule = {"origin": "taken at random", "origin-ratio": "each by its own draw", "autoregressive": "the leftmost"}.get(
+        p.alg
+    ) or BEST[p.alg]
+    return (
+        f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback commits "
+        f"{written} of {masks} masks, {rule}."
+    )
+
+
+def segments(p: Params) -> list[tuple[int | None, str]]:
+    """The prior's parts as (answer position, words); one without a position follows the part before. '2:Name:|9: Age:'
+    has two. Raises UserError."""
+    found: list[tuple[int | None, str]] = []
+    for part in p.structure_prior.replace("\\n", "\n").split("|") if p.structure_prior.strip() else ():
+        place = re.match(r"\s*(-?[0-9]+):", part)
+        at, words = (int(place[1]), part[place.end() :]) if place else (None, part)
+        if not words:
+            raise UserError(f"structure_prior={p.structure_prior[:60]} has a part without words; give {FORM}.")
+        if at is not None and not 0 <= at < p.max_new_tokens:
+            raise UserError(
+                f"structure_prior pins '{words[:40]}' at {at}, outside of the answer; it has positions 0 to "
+                f"{p.max_new_tokens - 1}: give one of them."
+            )
+        if at is not None and at in (other for other, _ in found):
+            raise UserError(f"structure_prior names position {at} twice; give each position once.")
+        found.append((at, words))
+    return found
+
+
+def structure_prior(p: Params, model: MaskedLM, start: int) -> tuple[dict[int, int], list[Span]]:
+    """What the prior pins: board position -> token, and a span per part. `start`: the prompt's length. Raises UserError
+    where it does not fit."""
+    pins: dict[int, int] = {}
+    spans, end = [], 0
+    for place, words in segments(p):
+        tokens = [token_id(words.strip(), model)] if re.fullmatch("#[0-9]+", words.strip()) else spell(words, model)
+        at = end if place is None else place
+        end = at + len(tokens)
+        given = f"structure_prior: '{words[:40]}' would take the positions {at} to {end - 1}"
+        if end > p.max_new_tokens:
+            raise UserError(
+                f"{given}, and the answer ends at {p.max_new_tokens - 1}; shorten it, pin it earlier, or raise "
+                "max_new_tokens."
+            )
+        if taken := [q for q in range(at, end) if start + q in pins]:
+            raise UserError(
+                f"{given}, and position {taken[0]} is pinned already; move one of the two parts, each position is "
+                "given once."
+            )
+        pins |= {start + at + j: token for j, token in enumerate(tokens)}
+        spans.append(Span("pinned", start + at, start + end, words.strip()[:40]))
+    if len(pins) == p.max_new_tokens:
+        raise UserError(
+            f"structure_prior pins all {len(pins)} positions, so nothing is left to decode; shorten it or raise "
+            "max_new_tokens."
+        )
+    return pins, spans
+
+
+def token_id(words: str, model: MaskedLM) -> int:
+    """The id written as #7. Raises UserError where it is no token to pin."""
+    token = int(words[1:])
+    if token >= model.vocab_size or token == model.mask_id:
+        raise UserError(
+            f"structure_prior: {words[:40]} is no token to pin; ids go from 0 to {model.vocab_size - 1}, without the "
+            f"mask {model.mask_id}."
+        )
+    return token
+
+
+def spell(words: str, model: MaskedLM) -> list[int]:
+    """The ids of a text, by the model's own tokenizer; marks such as <eos> are read as what they are. Raises UserError
+    where it has none."""
+    tokens = model.tokenizer.encode(words)
+    if not tokens or model.mask_id in tokens:
+        raise UserError(
+            f"structure_prior: '{words[:40]}' {'holds the mask' if tokens else 'is no token'} of this model; use "
+            "other words."
+        )
+    return tokens
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("dimple", "tiny-dlm", "add: 457 + 286")
+    show("dimple", "tiny-dlm", "add: 457 + 286", structure_prior="6:=|15:=|24:=|26:\\nanswer |32:<eos>")

@@ -1,0 +1,132 @@
+"""dParallel: learnable parallel decoding (arXiv:2509.26488; code czg1225/dParallel, MIT): the decoding rule.
+
+The paper fine-tunes a model on its own answers so that far masks become certain early ("certainty forcing":
+cross-entropy, and an entropy penalty where the guess is right already). Decoding then commits every mask of the block
+whose distribution has an entropy of at most tau, and always the one with the lowest.
+
+The training is `engines/training/tiny/dparallel.py`, and `tiny-dlm-dparallel` came out of it; the authors' checkpoints
+are plain LLaDA and Dream weights. On a model that was not trained for it, the rule alone is about as good as a
+threshold on the confidence: whatever speed-up is told for dParallel belongs to the training, and a base model under the
+same tau has to stand beside it.
+
+Follows `LLaDA/generate.py` @ 2ca4d147: entropy in float64, nats, over the whole vocabulary. We depart in these points:
+the mask token is never proposed; the last block may be shorter; Dream's loop rejects H = tau and takes the entropy at
+the sampling temperature, here one rule without temperature serves both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Float,
+    Int,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Steps,
+    block_of,
+    entropy,
+    gumbel_argmax,
+    mask_positions,
+    max_new_tokens,
+    method,
+    token_probability,
+    torch,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method(
+    "dparallel",
+    title="dParallel rule",
+    family="diffusion",
+    paper="arXiv:2509.26488",
+    code="https://github.com/czg1225/dParallel",
+    summary="Commits all masks of the block whose entropy is low enough, and always the lowest; made for models that "
+    "were trained to be sure early.",
+    needs="masked",
+    params=[
+        max_new_tokens(),
+        Int(
+            "block_length",
+            16,
+            1,
+            1024,
+            symbol="b",
+            sees="Only masks of the current block may be committed.",
+            source="32 in the paper's scripts",
+        ),
+        Float(
+            "threshold",
+            0.5,
+            -0.01,
+            12.0,
+            symbol="τ",
+            sees="In nats. Higher commits more per forward and risks more; below 0 one token per forward.",
+            source="0.5; 0.45 for MBPP and Dream",
+        ),
+        Float(
+            "temperature",
+            0.0,
+            0.0,
+            2.0,
+            step=0.05,
+            sees="Above 0 the proposals are drawn instead of being the most likely; the entropy stays as it is.",
+        ),
+    ],
+    emits={"commits", "scores", "candidates", "spans", "note"},
+    lanes={
+        "entropy": LaneInfo(
+            "nats", "Entropy of the distribution at each masked position; what lies at or below the line is committed."
+        ),
+        "confidence": LaneInfo(
+            "probability", "Probability of the proposal at each masked position. It does not decide here."
+        ),
+    },
+    departures="The mask token is never proposed; the last block may be shorter. Our own trained weights had twenty "
+    "minutes, on right answers only.",
+)
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card, decoding steps 1-3. H is the entropy of each mask of the block."""
+    end = len(prompt) + p.max_new_tokens
+    x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
+    while len(masks := mask_positions(x, model.mask_id)):
+        a, b = block_of(int(masks[0]), len(prompt), p.block_length, end)
+        z_masks = model(x)[masks]  # [m, V]; the block's masks come first
+        x0 = gumbel_argmax(z_masks, p.temperature, run.rng, masks, len(x))  # [m]
+        inside = int((masks < b).sum())
+        H = entropy(z_masks[:inside].double())  # [inside]
+        best = certain(H, p.threshold)
+        conf = token_probability(z_masks, x0, torch.float32)  # [m]
+        x[masks[best]] = x0[best]
+        edit = yield run.step(
+            commits=(
+                masks[best],
+                x0[best],
+                ["threshold" if h <= p.threshold else "top1" for h in H[best].tolist()],
+                conf[best],
+            ),
+            scores=lambda: {"entropy": (masks, entropy(z_masks)), "confidence": (masks, conf)},
+            thresholds={"entropy": p.threshold},
+            candidates=lambda: (masks, z_masks),
+            spans=[Span("block", a, b)],
+            note=f"{len(best)} of {inside} masks in the block are committed; the lowest entropy is "
+            f"{float(H.min()):.3f} nats.",
+        )
+        x = run.apply_edit(edit, x)
+
+
+def certain(H: Tensor, tau: float) -> Tensor:
+    """Indices of the lowest entropy and of all others with H <= tau, the lowest first. H [m]."""
+    order = H.argsort(stable=True)
+    return order[: max(1, int((tau >= H).sum()))]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("dparallel", "tiny-dlm", "sort: Mia, Leo, Ada")

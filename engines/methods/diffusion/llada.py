@@ -1,0 +1,183 @@
+"""LLaDA: masked diffusion with a fixed schedule (Nie et al., arXiv:2502.09992; code ML-GSAI/LLaDA `generate.py`,
+weights MIT).
+
+The answer starts as masks. Every forward proposes a token for every mask; the schedule says how many of them are kept:
+the most confident ones, or random ones. Blocks are filled from left to right; nothing is ever hidden again. The number
+of forwards is `steps`, whatever happens.
+
+We depart in one point: the mask token is never proposed (its logit is -inf), where the official loop could leave holes.
+The caches are those that Fast-dLLM adds to this loop (arXiv:2505.22618, see `_forward`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Choice,
+    Float,
+    Int,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Steps,
+    UserError,
+    entropy,
+    gumbel_argmax,
+    mask_positions,
+    max_new_tokens,
+    method,
+    on_board,
+    require_divisor,
+    token_probability,
+    torch,
+    transfer_schedule,
+)
+from engines.methods.diffusion._forward import CACHE, Distributions, Forward
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_schedule(p: Params) -> None:
+    """b | G and (G / b) | S, as the paper's code demands."""
+    require_divisor("block_length", p.block_length, "max_new_tokens", p.max_new_tokens)
+    require_divisor("the number of blocks", p.max_new_tokens // p.block_length, "steps", p.steps or p.max_new_tokens)
+
+
+def check(p: Params) -> None:
+    """The schedule, and no cache with guidance: the official cached loops have none."""
+    check_schedule(p)
+    if p.cache != "none" and p.cfg_scale > 0:
+        raise UserError(
+            f"cache={p.cache} and cfg_scale={p.cfg_scale:g} do not go together; set cache=none or cfg_scale=0."
+        )
+
+
+@method(
+    "llada",
+    title="LLaDA base",
+    family="diffusion",
+    paper="arXiv:2502.09992",
+    code="https://github.com/ML-GSAI/LLaDA",
+    summary="Masked diffusion with a fixed schedule: every forward keeps the planned number of most confident (or "
+    "random) proposals.",
+    needs="masked",
+    params=[
+        max_new_tokens(),
+        Int(
+            "block_length",
+            16,
+            1,
+            1024,
+            symbol="b",
+            sees="Small blocks write left to right, one large block in free order.",
+            source="32 in the paper's scripts",
+        ),
+        Int(
+            "steps",
+            0,
+            0,
+            1024,
+            symbol="S",
+            sees="Forward passes in all; 0 means one token per forward. Fewer steps commit several tokens at once.",
+        ),
+        Choice(
+            "remasking",
+            "low_confidence",
+            ["low_confidence", "random"],
+            sees="Which proposals are kept: the most confident, or random ones.",
+        ),
+        Float(
+            "temperature",
+            0.0,
+            0.0,
+            2.0,
+            step=0.05,
+            symbol="τ",
+            sees="Above 0 the proposals are drawn instead of being the most likely.",
+        ),
+        Float(
+            "cfg_scale",
+            0.0,
+            0.0,
+            4.0,
+            step=0.1,
+            symbol="w",
+            sees="Guidance towards the prompt; above 0 every forward computes two rows.",
+        ),
+        CACHE,
+    ],
+    emits={"commits", "scores", "candidates", "spans", "note"},
+    lanes={
+        "confidence": LaneInfo(
+            "probability", "Probability of the proposal at each masked position, without noise or temperature."
+        ),
+        "entropy": LaneInfo("nats", "Entropy of the distribution at each masked position."),
+        "order": LaneInfo(
+            "score", "The random number that decides with random remasking; it says nothing about the model."
+        ),
+    },
+    departures="The mask token is never proposed; with a cache, shifted models are fed the position before the block "
+    "too.",
+    check=check,
+)
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card A: steps 1-6 of LLaDA's `generate`; D and E are its caches."""
+    G, b, S = p.max_new_tokens, p.block_length, p.steps or p.max_new_tokens
+    x = run.canvas(G, model.record.device)  # [L]
+    forward = Forward(model)
+    for start in range(len(prompt), len(prompt) + G, b):
+        end = start + b
+        plan = transfer_schedule(
+            int((x[start:end] == model.mask_id).sum()), run.remaining_steps(S * b // G, start, end)
+        )  # n_i
+        i = 0
+        while i < len(plan) or len(
+            mask_positions(x[:end], model.mask_id)
+        ):  # the second half only after an edit hid something again
+            n = plan[i] if i < len(plan) else 1
+            masks = mask_positions(x, model.mask_id)
+            distributions = (
+                guided(model, x, len(prompt), p.cfg_scale) if p.cfg_scale else forward(x, masks, (start, end), p.cache)
+            )
+            masks = masks[masks < distributions.end]  # those that were fed
+            inside = masks[masks < end]  # [m], they come first
+            rows = masks - distributions.start
+            z_masks = distributions.z[rows]  # [masks, V]
+            x0 = gumbel_argmax(z_masks, p.temperature, run.rng, rows, len(distributions.z))  # [masks]
+            conf = token_probability(z_masks[: len(inside)], x0[: len(inside)], torch.float32)  # [m]
+            noise = torch.rand(len(x), generator=run.rng).to(x.device)[masks] if p.remasking == "random" else None
+            order = conf if noise is None else noise[: len(inside)]  # [m]
+            chosen = on_board(order, inside, len(x)).topk(min(n, len(inside))).indices
+            best = torch.searchsorted(inside, chosen)
+            x[chosen] = x0[best]
+            i += 1
+            edit = yield run.step(
+                commits=(chosen, x0[best], "quota" if p.remasking == "low_confidence" else "random", conf[best]),
+                scores=lambda: {
+                    "confidence": (masks, token_probability(z_masks, x0, torch.float32)),
+                    "entropy": (masks, entropy(z_masks)),
+                    **({"order": (masks, noise)} if noise is not None else {}),
+                },
+                candidates=lambda: (masks, z_masks),
+                spans=[Span("block", start, end), *distributions.spans],
+                note=f"The schedule keeps {len(chosen)} of {len(inside)} masks in this block.{distributions.note}",
+            )
+            x = run.apply_edit(edit, x)
+
+
+def guided(model: MaskedLM, x: Tensor, prompt_length: int, w: float) -> Distributions:
+    """Step 3's guidance: u + (w + 1)(c - u), where u sees a masked prompt. One forward of two rows."""
+    blind = x.clone()
+    blind[:prompt_length] = model.mask_id
+    c, u = model(torch.stack([x, blind]))
+    z = u + (w + 1) * (c - u)
+    return Distributions(z.masked_fill(z.isnan(), -torch.inf), 0, len(x))  # a logit of -inf in both rows
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("llada", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -1,0 +1,218 @@
+"""One round of drafting and verifying: the target with its cache, the drafter with its own, and what a round leaves for
+the record.
+
+Both caches lack the newest tokens of the text at the start of a round: the target's the last one (row 0 of the next
+tree), the drafter's that one and the accepted tokens that it did not write itself. What is missing is fed along with
+the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    CausalLM,
+    Extended,
+    Float,
+    LaneInfo,
+    Param,
+    Params,
+    Tree,
+    distribution,
+    entropy,
+    token_probability,
+    torch,
+)
+from engines.methods.speculative._verify import Draft, Verdict, record_tree, verify, written
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+EMITS = {"commits", "scores", "candidates", "tree", "lanes", "facts", "note"}
+LANES = {
+    "confidence": LaneInfo("probability", "Probability of each written token under the target."),
+    "entropy": LaneInfo("nats", "Entropy of the target's distribution at each written token."),
+}
+VERBS = {"draft": "draft", "target": "verify"}
+
+
+def temperature() -> Param:
+    """The target's temperature, called the same in every method of the family."""
+    return Float(
+        "temperature",
+        0.0,
+        0.0,
+        2.0,
+        step=0.05,
+        symbol="T",
+        sees="Above 0 tokens are drawn; the distribution stays that of plain sampling.",
+    )
+
+
+def draft_temperature(default: float = -1.0, source: str = "") -> Param:
+    """The drafter's own temperature: it changes how much is accepted, never the distribution of the text."""
+    return Float(
+        "draft_temperature",
+        default,
+        -1.0,
+        2.0,
+        step=0.05,
+        symbol="T_d",
+        sees="How boldly the drafter guesses; 0 drafts its first choices, -1 follows the target's temperature.",
+        source=source,
+    )
+
+
+def of_drafter(p: Params) -> float:
+    """The drafter's temperature in numbers; the target's where a method has none of its own."""
+    own = float(getattr(p, "draft_temperature", -1.0))
+    return own if own >= 0 else float(p.temperature)
+
+
+class Target:
+    """The target model's side of a run: its cache, the verifying forward and the limits of the answer."""
+
+    def __init__(self, model: CausalLM, prompt: Sequence[int], p: Params, rows: int) -> None:
+        """rows: the largest tree that will be fed, root included."""
+        self.model, self.start, self.end = model, len(prompt), len(prompt) + p.max_new_tokens
+        self.cache = model.new_cache(self.end + rows)
+        self.p = p
+
+    def unfinished(self, ids: Sequence[int]) -> bool:
+        """Whether there is something left to write."""
+        return len(ids) < self.end and not (len(ids) > self.start and ids[-1] in self.model.eos_ids)
+
+    def room(self, ids: Sequence[int]) -> int:
+        """How deep a draft may go: tokens that may still be accepted, with one more behind them."""
+        return self.end - len(ids) - 1
+
+    def verify(self, ids: list[int], draft: Draft, rng: Generator) -> Turn:
+        """Feed what the cache lacks of the text and the tree in one forward, and walk it. The cache then holds the text
+        but its last token."""
+        base = self.cache.length
+        chain = ids[base:-1]
+        c = len(chain)
+        parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
+        z = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents).logits  # [c + n, V]
+        verdict = verify(z[c:], draft, self.p.temperature, rng, self.model.eos_ids)
+        self.cache.keep(base, [*range(c), *(c + r for r in verdict.path)])
+        gained = written(draft, verdict)[: self.end - len(ids)]
+        self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
+        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one verifying forward found. z [n, V]: rows of the tree; z_chain [c, V]: rows of `chain`, text that was fed
+    with it."""
+
+    before: list[int]
+    draft: Draft
+    verdict: Verdict
+    z: Tensor
+    z_chain: Tensor
+    gained: list[int]
+    chain: list[int]
+
+    @property
+    def ids(self) -> list[int]:
+        """The text with what was gained."""
+        return [*self.before, *self.gained]
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that were kept."""
+        return len(self.verdict.path) - 1
+
+    def deciding(self) -> Tensor:
+        """The target's logits [len(gained), V] that decided each token gained."""
+        return self.z[self.verdict.path[: len(self.gained)]]
+
+    def facts(self, **more: float) -> dict[str, float]:
+        """What every method of the family reports about a round."""
+        return {"drafted": len(self.draft) - 1, "accepted": self.accepted, "rows": len(self.draft), **more}
+
+    def groups(self, ranks: Sequence[int] | None = None) -> Mapping[str, Any]:
+        """The groups of the record that follow from the round: keyword arguments for `run.step`."""
+        at = list(range(len(self.before), len(self.before) + len(self.gained)))
+        deciding = self.deciding()
+        chance = token_probability(deciding, torch.tensor(self.gained, device=self.z.device))
+        last = {"residual": "residual"}.get(self.verdict.source, "bonus")
+        causes = ([*["accepted"] * self.accepted, last])[: len(self.gained)]
+
+        def tree() -> Tree:
+            return record_tree(self.z, self.draft, self.verdict, len(self.before) - 1, ranks)
+
+        return {
+            "commits": (at, self.gained, causes, chance),
+            "scores": lambda: {"confidence": (at, chance), "entropy": (at, entropy(deciding))},
+            "candidates": lambda: (at, deciding),
+            "tree": tree,
+        }
+
+    def note(self) -> str:
+        """One sentence on the round."""
+        n = len(self.draft) - 1
+        if n == 0:
+            return "Nothing was drafted; one token from the target."
+        behind = {
+            "residual": "the next is drawn from what the draft distribution left over",
+            "target": "one more drawn from the target",
+            "draft": "the last of them is the end mark",
+        }
+        return (
+            f"{self.accepted} of {n} drafted tokens accepted, "
+            f"{behind.get(self.verdict.source, 'one more from the target')}."
+        )
+
+
+class Drafter:
+    """The draft model of a run. Tree rows are fed behind the text, each seeing its own ancestors only; accepted ones
+    stay."""
+
+    def __init__(self, model: CausalLM, prompt: Sequence[int], p: Params, rows: int, vocab_size: int) -> None:
+        """rows: the most tree rows that lie in the cache at once. vocab_size: the target's, to which the drafter's
+        logits are cut or filled up."""
+        self.model, self.vocab_size = model, vocab_size
+        self.cache = model.new_cache(len(prompt) + p.max_new_tokens + rows)
+        self.temperature = of_drafter(p)
+        self._at: dict[int, int] = {}  # row of the draft -> its place behind the text
+        self._parents: list[int] = []
+
+    def read(self, ids: Sequence[int], hidden: Sequence[int] = ()) -> Extended:
+        """Feed what the cache lacks of the text; logits [1, V] of its last token (and hidden states of all that was
+        fed)."""
+        self.cache.crop(min(self.cache.length, len(ids) - 1))
+        self._at, self._parents = {0: -1}, []
+        out = self.model.extend(ids[self.cache.length :], self.cache, last_only=True, hidden=hidden)
+        return Extended(self._fit(out.logits), out.hidden)
+
+    def extend(self, draft: Draft, rows: Sequence[int], hidden: Sequence[int] = ()) -> Extended:
+        """Feed rows of the tree, parents before children, each once; logits [k, V]."""
+        for row in rows:
+            self._at[row] = len(self._parents)
+            self._parents.append(self._at[draft.parents[row]])
+        out = self.model.extend(
+            [draft.tokens[row] for row in rows], self.cache, parents=list(self._parents), hidden=hidden
+        )
+        return Extended(self._fit(out.logits), out.hidden)
+
+    def distribution(self, z: Tensor) -> Tensor:
+        """What the drafter samples from: softmax(z / T_d) [.., V] in float64, one-hot at 0."""
+        return distribution(z.double(), self.temperature)
+
+    def settle(self, path: Sequence[int]) -> None:
+        """Keep the accepted rows that lie in the cache, forget the others. path: the verdict's rows."""
+        kept: list[int] = []
+        for row in path[1:]:
+            if row not in self._at:
+                break
+            kept.append(self._at[row])
+        self.cache.keep(self.cache.length - len(self._parents), kept)
+        self._at, self._parents = {0: -1}, []
+
+    def _fit(self, z: Tensor) -> Tensor:
+        """Logits [.., V] over the target's vocabulary; families pad theirs differently."""
+        missing = self.vocab_size - z.shape[-1]
+        return z[..., : self.vocab_size] if missing <= 0 else torch.nn.functional.pad(z, (0, missing), value=-torch.inf)

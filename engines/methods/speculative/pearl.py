@@ -1,0 +1,232 @@
+"""PEARL: parallel speculative decoding with adaptive draft length (Liu et al., arXiv:2408.11850; code
+smart-lty/ParallelSpeculativeDecoding).
+
+In plain speculative decoding each model waits for the other. Here both work at once. While the drafter writes gamma
+tokens, the target already looks at the first of them (pre-verify: a bad start is found before the block is done); while
+the target verifies a block, the drafter writes the next one (post-verify). Where they agree the text flows without a
+break; there is no bonus token, because the drafter's next one is under test already.
+
+We depart from the released code in: the text holds verified tokens only (theirs may end in up to gamma - 1 that nobody
+has looked at) and stops at an end mark (theirs goes on); every test draws a uniform of its own (theirs uses one for the
+last test of pre-verify and the first of post-verify, which bends the distribution above temperature 0).
+
+With execution=turns the models run one after the other; beside the measured times stand the same calls laid out on two
+devices ("scheduled"), each model busy from the start of the iteration. With execution=threads they really run at once
+on this machine and share its cores: two cores gain little, the matrix products of each model are already spread over
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from engines.kit import (
+    Bool,
+    Choice,
+    Decision,
+    Int,
+    Interval,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    draw,
+    max_new_tokens,
+    method,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+
+if TYPE_CHECKING:
+    from torch import Generator as Rng
+    from torch import Tensor
+
+LONGEST = 12
+
+
+class Guess(NamedTuple):
+    """A drafted token: q(x), and the distribution q [V] that it was drawn from, None for a first choice."""
+
+    token: int
+    chance: float
+    distribution: Tensor | None
+
+
+@method(
+    "pearl",
+    title="PEARL",
+    family="speculative",
+    paper="arXiv:2408.11850",
+    code="https://github.com/smart-lty/ParallelSpeculativeDecoding",
+    summary="Drafter and target work at the same time: one writes the next block while the other verifies the last.",
+    needs={"target": "causal", "draft": "causal"},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "gamma",
+            4,
+            1,
+            LONGEST,
+            symbol="γ",
+            sees="Tokens drafted per iteration; best where so many take as long as one forward of the target.",
+            source="code",
+        ),
+        Bool(
+            "pre_verify",
+            True,
+            sees="Whether the first token of a block is looked at while the block is written.",
+            source="paper",
+        ),
+        Bool(
+            "post_verify",
+            True,
+            sees="Whether the next block is used that was written while the last one was verified.",
+            source="paper",
+        ),
+        Choice(
+            "execution",
+            "turns",
+            ["turns", "threads"],
+            sees="One model after the other with a two-device clock beside it, or both at once on this machine.",
+        ),
+        temperature(),
+        draft_temperature(),
+    ],
+    emits=EMITS | {"choice"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="Only verified tokens are written, an end mark ends the text, and every test draws a uniform of its "
+    "own.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One iteration per step. `pending`: drafts behind the text that the target has not looked at."""
+    target = Target(models.target, prompt, p, rows=LONGEST + 1)
+    drafter = Drafter(models.draft, prompt, p, rows=2 * LONGEST, vocab_size=models.target.vocab_size)
+    ids, pending, mode, clock = prompt, [], "pre", 0.0
+    with ThreadPoolExecutor(1, "drafter") as pool:
+        while target.unfinished(ids):
+            gamma = min(p.gamma, target.end - len(ids) - len(pending))
+            text, looks = [*ids, *(guess.token for guess in pending)], mode == "post" or p.pre_verify
+            if p.execution == "threads":
+                work = pool.submit(draft_apart, drafter, text, gamma, run.rng)
+                z = look(target, ids, pending) if looks else None
+                block = work.result()
+            else:
+                block = draft_block(drafter, text, gamma, run.rng)
+                z = look(target, ids, pending) if looks else None
+            measured = sorted(run.calls(VERBS), key=lambda call: (call.lane, call.start))
+            scheduled, clock = on_two_devices(measured, clock) if p.execution == "turns" else ([], clock)
+            lanes, was = [*measured, *scheduled], mode
+            if z is None:
+                pending, mode = block, "post"
+                facts = {"drafted": len(block), "accepted": 0, "rows": 0, "pending": len(block), "discarded": 0}
+                edit = yield run.step(lanes=lanes, facts=facts, choice=ribbon(was, mode, 0, 0), note=untested(block))
+            else:
+                tested = [*pending, *block[:1]] if was == "pre" or p.post_verify else pending
+                turn = verify_block(target, ids, tested, z, run.rng)
+                passed = turn.verdict.source == "draft"
+                discarded = 0 if passed else len(pending) + len(block) - turn.accepted
+                pending, mode = (block[1:], "post") if passed else ([], "pre")
+                if not passed:
+                    drafter.cache.crop(min(drafter.cache.length, len(turn.ids) - 1))
+                facts = turn.facts(drafted=len(block), rows=len(z), pending=len(pending), discarded=discarded)
+                choice = ribbon(was, mode, turn.accepted, len(tested))
+                edit = yield run.step(
+                    **turn.groups(), lanes=lanes, facts=facts, choice=choice, note=note(turn, was, discarded)
+                )
+                ids = turn.ids
+            ids = run.apply_edit(edit, ids, target.cache, drafter.cache)
+            if edit is not None:  # the text or the rules have changed; what was drafted for the old ones is forgotten
+                pending, mode = [], "pre"
+
+
+def draft_block(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> list[Guess]:
+    """gamma tokens behind the text, one draft forward each."""
+    block: list[Guess] = []
+    for _ in range(gamma):
+        z = drafter.read([*text, *(guess.token for guess in block)]).logits[0]  # [V]
+        q = drafter.distribution(z)
+        x = draw(q, rng) if drafter.temperature else int(q.argmax())
+        block.append(
+            Guess(x, float(q[x] if drafter.temperature else z.softmax(-1)[x]), q if drafter.temperature else None)
+        )
+    return block
+
+
+def draft_apart(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> list[Guess]:
+    """The same in another thread, which has to say for itself that nothing is trained."""
+    with torch.inference_mode():
+        return draft_block(drafter, text, gamma, rng)
+
+
+def look(target: Target, ids: Sequence[int], pending: Sequence[Guess]) -> Tensor:
+    """The target's logits [1 + len(pending), V] behind the text and behind each pending token."""
+    fed = [*ids[target.cache.length :], *(guess.token for guess in pending)]
+    return target.model.extend(fed, target.cache, last_only=not pending).logits[-1 - len(pending) :]
+
+
+def verify_block(target: Target, ids: list[int], tested: Sequence[Guess], z: Tensor, rng: Rng) -> Turn:
+    """Walk down the tested tokens with fresh uniforms. Where all pass and the last has not been read by the target,
+    nothing follows it yet."""
+    draft = Draft(ids[-1])
+    for row, guess in enumerate(tested):
+        if guess.distribution is not None:
+            draft.distributions[row] = guess.distribution
+        draft.add(row, guess.token, guess.chance)
+    verdict = verify(z, draft, target.p.temperature, rng, target.model.eos_ids)
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
+    return Turn(ids, draft, verdict, z, z[:0], gained, [])
+
+
+def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interval], float]:
+    """The measured calls of one iteration as if each model had a device: both begin at `start`, and the slower one ends
+    the iteration."""
+    laid, ends = [], {}
+    for call in calls:
+        begin = ends.get(call.lane, start)
+        ends[call.lane] = begin + call.end - call.start
+        laid.append(
+            Interval(
+                f"{call.lane} on its own device", begin, ends[call.lane], f"scheduled: {call.label}", measured=False
+            )
+        )
+    return laid, max(ends.values(), default=start)
+
+
+def ribbon(was: str, mode: str, accepted: int, tested: int) -> Decision:
+    """The mode of the iteration, decided by whether every test before it passed."""
+    return Decision(["pre", "post"], was, "drafts that passed", accepted, tested, unit="count", switched=mode != was)
+
+
+def untested(block: Sequence[Guess]) -> str:
+    """One sentence on an iteration without pre-verify."""
+    return f"The drafter wrote {len(block)} tokens while the target waited; they go to it untested."
+
+
+def note(turn: Turn, was: str, discarded: int) -> str:
+    """One sentence on an iteration in which the target looked at something."""
+    n = len(turn.draft) - 1
+    if was == "pre":
+        found = "it stays" if turn.accepted else f"it is refused, and with it all {discarded} drafts"
+        return f"Pre-verify: while the block was written, the target looked at its first token; {found}."
+    if turn.verdict.source == "draft" and turn.accepted < n:
+        return (
+            f"Post-verify: {turn.accepted} of {n} tokens stay, the last of them the end mark; what was drafted "
+            "behind it is no text."
+        )
+    if turn.verdict.source == "draft":
+        return f"Post-verify: all {n} tokens under test stay, the first of the next block among them; nobody waited."
+    return (
+        f"Post-verify: {turn.accepted} of {n} tokens stay, {discarded} drafts are thrown away, and one comes from "
+        "the target."
+    )
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("pearl", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -1,0 +1,98 @@
+"""Prompt lookup decoding: the draft is copied from earlier in the text (Saxena 2023,
+apoorvumang/prompt-lookup-decoding; transformers' `prompt_lookup`).
+
+The last few tokens are looked up in the text so far; what followed there when they stood in it before is drafted, and
+one forward of the model verifies it. There is no second model and no table, so the drafts are free. Candidates are
+chosen without chance and verified by one draw per node: the greedy text at temperature 0, the exact distribution of
+plain sampling above.
+
+Ours: several matches may be tried at once, as a tree of their continuations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, max_new_tokens, method
+from engines.methods.speculative._retrieval import Match, find, fuse, spans, trie
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+
+MOST, FARTHEST = 8, 20  # matches, tokens of each
+
+
+@method(
+    "prompt-lookup",
+    title="Prompt lookup",
+    family="speculative",
+    paper="",
+    code="https://github.com/apoorvumang/prompt-lookup-decoding",
+    summary="Drafts by copying: what followed the last few tokens when they stood in the text before.",
+    needs="causal",
+    params=[
+        max_new_tokens(64),
+        Int(
+            "longest",
+            2,
+            1,
+            8,
+            symbol="n",
+            sees="The longest run of last tokens that is looked up; longer runs match less often and more rightly.",
+            source="transformers",
+        ),
+        Int(
+            "length", 10, 0, FARTHEST, symbol="γ", neutral=0, sees="Tokens copied from a match.", source="transformers"
+        ),
+        Int(
+            "matches", 1, 1, MOST, sees="Matches tried at once; more than one make a tree.", source="1 in transformers"
+        ),
+        Choice(
+            "order",
+            "first",
+            ["first", "newest"],
+            sees="Which matches are taken: the first ones in the text or the newest.",
+            source="transformers",
+        ),
+        temperature(),
+    ],
+    emits=(EMITS - {"lanes"}) | {"spans"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="Several matches may be tried at once, as a tree; 1 in transformers.",
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One look-up and one verifying forward per step."""
+    target = Target(model, prompt, p, rows=1 + MOST * FARTHEST)
+    ids = prompt
+    while target.unfinished(ids):
+        matches = look_up(ids, p, min(p.length, target.room(ids)), model.eos_ids)
+        draft = Draft(ids[-1])
+        fuse(draft, trie(match.tokens for match in matches))
+        turn = target.verify(ids, draft, run.rng)
+        n = matches[0].n if matches else 0
+        edit = yield run.step(
+            **turn.groups(),
+            spans=spans(matches, len(ids)),
+            facts=turn.facts(matches=len(matches), match_length=n),
+            note=f"The last {'token' if n == 1 else f'{n} tokens'} stood in the text before: {turn.accepted} of "
+            f"{len(draft) - 1} copied tokens kept, "
+            "and one from the model."
+            if matches
+            else "The last token is new in this text, so there is nothing to copy; one token from the model.",
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+
+
+def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> list[Match]:
+    """The matches of the text's end that are tried, best first; one that an end mark follows is taken and drafts
+    nothing, as in transformers."""
+    wanted = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
+    found = find(np.array(ids), ids, p.longest, 1, length, eos_ids, wanted)
+    return [match for match in (found if p.order == "first" else reversed(found)) if match.tokens]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("prompt-lookup", "tiny-ar-l", "copy: Ada, Ada, Ada, Ada")

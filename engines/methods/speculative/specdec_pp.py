@@ -1,0 +1,186 @@
+"""SpecDec++: adaptive candidate lengths (Huang, Guo and Wang, arXiv:2405.19715; code Kaffaljidhmah2/SpecDec_pp).
+
+How many tokens to draft is a stopping problem: go on while the chance that something drafted so far will be refused is
+small. The chance comes from a small head on the drafter's hidden states, trained to predict min(1, p/q) of the token
+read; the product A over the round so far is the chance that all stay, and drafting stops once 1 - A exceeds h. The
+decision never looks at tokens not drawn yet and every drawn token is verified, so the text has the target's
+distribution whatever the head says.
+
+The head sees a token only when the drafter reads it, which is the forward that draws the next one: at the stop A covers
+all tokens but the last, which is submitted unseen. head=confidence is ours, for pairs without a trained head: the
+drafter's own q(x) in place of the head, known as soon as the token is drawn, so that A covers the last one too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Choice,
+    Decision,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    draw,
+    max_new_tokens,
+    method,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._verify import Draft
+from engines.models.accept_head import AcceptHead, head_of
+
+if TYPE_CHECKING:
+    from torch import Generator as Rng
+
+MOST = 32
+
+
+@method(
+    "specdec-pp",
+    title="SpecDec++",
+    family="speculative",
+    paper="arXiv:2405.19715",
+    code="https://github.com/Kaffaljidhmah2/SpecDec_pp",
+    summary="Drafts until a trained head thinks that a refusal has become likely, instead of a fixed number of tokens.",
+    needs={"target": "causal", "draft": "causal"},
+    params=[
+        max_new_tokens(64),
+        Float(
+            "threshold",
+            0.5,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="h",
+            sees="Drafting stops once a refusal is likelier than this.",
+            source="0.3 and 0.7 in the code",
+        ),
+        Int("least", 1, 1, MOST, symbol="lo", sees="Tokens drafted in any case.", source="ours; 2 in the code"),
+        Int("most", 12, 1, MOST, symbol="hi", sees="Tokens drafted at most.", source="ours; 20 in the code"),
+        Choice(
+            "head",
+            "trained",
+            ["trained", "confidence"],
+            sees="What judges the drafts: the head trained for this pair, or (ours) the drafter's own probability.",
+            source="paper",
+        ),
+        temperature(),
+        draft_temperature(),
+    ],
+    emits=EMITS | {"choice"},
+    lanes=LANES
+    | {
+        "survival": LaneInfo(
+            "probability", "Chance, as judged while drafting, that all drafts up to here stay; the line is 1 - h."
+        )
+    },
+    baseline="greedy",
+    lossless=True,
+    departures="Bounds of 1 and 12 tokens instead of 2 and 20; head=confidence stands in where no head was trained.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step; every round begins with A = 1."""
+    target = Target(models.target, prompt, p, rows=MOST + 1)
+    drafter = Drafter(models.draft, prompt, p, rows=MOST, vocab_size=models.target.vocab_size)
+    ids = prompt
+    while target.unfinished(ids):
+        head = head_of(models.target.record, models.draft.record) if p.head == "trained" else None
+        rule = StopRule(p.threshold, p.least, min(p.most, target.room(ids)))
+        draft, stopped = draft_round(drafter, ids, rule, head, run.rng)
+        turn = target.verify(ids, draft, run.rng)
+        drafter.settle(turn.verdict.path)
+        groups = dict(turn.groups())
+        scores = groups.pop("scores")
+        behind = list(range(len(ids), len(ids) + len(rule.survival)))
+        edit = yield run.step(
+            **groups,
+            scores=lambda: {**scores(), "survival": (behind, rule.survival)},
+            thresholds={"survival": 1 - p.threshold},
+            choice=Decision(
+                ["threshold", "most", "end mark"],
+                stopped,
+                "chance of a refusal",
+                rule.p_reject,
+                p.threshold,
+                unit="probability",
+            ),
+            lanes=run.calls(VERBS),
+            facts=turn.facts(p_reject=rule.p_reject, wasted=len(draft) - 1 - turn.accepted),
+            note=note(turn, stopped, rule),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+
+
+@dataclass
+class StopRule:
+    """The decision after each drawn token: a chance above `threshold` that something is refused ends the round, within
+    the bounds [least, most]."""
+
+    threshold: float
+    least: int
+    most: int
+    survival: list[float] = field(default_factory=list)  # A after each token that has been judged
+
+    @property
+    def p_reject(self) -> float:
+        """1 - A, the chance so far that something drafted is refused."""
+        return 1 - self.survival[-1] if self.survival else 0.0
+
+    def judge(self, chance: float) -> None:
+        """The next token's chance to be kept is known."""
+        self.survival.append((self.survival[-1] if self.survival else 1.0) * chance)
+
+    def stop(self, drawn: int) -> bool:
+        """Whether the round ends after `drawn` tokens."""
+        return drawn >= self.most or (drawn >= self.least and self.p_reject > self.threshold)
+
+
+def draft_round(
+    drafter: Drafter, ids: Sequence[int], rule: StopRule, head: AcceptHead | None, rng: Rng
+) -> tuple[Draft, str]:
+    """Card steps 1 to 3: the chain drafted, and why it ended there. head: None for the drafter's own confidence."""
+    draft = Draft(ids[-1])
+    layer = () if head is None else (drafter.model.num_layers,)
+    for row in range(rule.most):
+        out = drafter.read(ids, layer) if row == 0 else drafter.extend(draft, [row], layer)
+        if head is not None and row > 0:
+            rule.judge(float(head(out.hidden[layer[0]][-1])))
+        q = drafter.distribution(out.logits[-1])
+        x = draw(q, rng) if drafter.temperature else int(q.argmax())
+        if drafter.temperature:
+            draft.distributions[row] = q
+        chance = float(q[x] if drafter.temperature else out.logits[-1].softmax(-1)[x])
+        draft.add(row, x, chance)
+        if head is None:
+            rule.judge(chance)
+        if x in drafter.model.eos_ids:
+            return draft, "end mark"
+        if rule.stop(row + 1):
+            break
+    return draft, "most" if len(draft) > rule.most else "threshold"
+
+
+def note(turn: Turn, stopped: str, rule: StopRule) -> str:
+    """One sentence on the round."""
+    n = len(turn.draft) - 1
+    if n == 0:
+        return "No room for a draft; one token from the target."
+    why = {
+        "threshold": f"a refusal had become likely ({rule.p_reject:.0%})",
+        "most": f"no more are allowed (a refusal was {rule.p_reject:.0%} likely)",
+        "end mark": "the draft had come to its end",
+    }[stopped]
+    return (
+        f"{n} token{'s' if n > 1 else ''} drafted, until {why}; {turn.accepted} accepted, and one more from the target."
+    )
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("specdec-pp", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

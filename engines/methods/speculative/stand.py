@@ -1,0 +1,328 @@
+"""STAND: model-free speculative sampling for test-time scaling (Song et al., arXiv:2506.04708, EMNLP 2025; no code was
+found).
+
+Samples of one prompt repeat themselves and each other. Of every n-gram that was written the *distribution* of the
+target behind it is remembered, as a running mean of its largest entries. A draft tree is drawn from those distributions
+by Gumbel-top-k, on a fixed template, and verified against exactly the distribution that it was
+drawn from: the text has the target's distribution whatever the store holds.
+
+`trajectories` samples are decoded on one store. One after the other: each is written on the board, the next one starts
+from the prompt again, and the last one stays. `side_by_side`, as in the paper: every forward feeds a draft tree for
+each sample that is not done, in one cache; the board shows the first one, which stays (choosing by length would not be
+a draw of the target's distribution), and `branches` hold all. The forwards of all samples count. At temperature 0 all
+samples are the greedy text.
+
+The abstract and public summaries were read, not the paper. Ours, where they leave it open: keys of 3, 2 and 1 tokens;
+the prompt's positions are stored; what is stored is the distribution at the sampling temperature, at temperature 0 the
+distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `_templates.py`
+counts what is really accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engines.kit import (
+    Bool,
+    Branch,
+    CausalLM,
+    Choice,
+    Fed,
+    Int,
+    LaneInfo,
+    Memory,
+    Params,
+    Path,
+    Paths,
+    Recorder,
+    Steps,
+    UserError,
+    from_child_counts,
+    max_new_tokens,
+    method,
+    torch,
+)
+from engines.methods.speculative._ngram_store import Grown, Store, grow, largest, overlaps
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._verify import verify
+
+# Children of each node, breadth first: of `broad(6, 10)` (780 nodes) the best under an assumed chance of 0.6 (rank +
+# 1)^-1.5 to be accepted per level. `python -m engines.methods.speculative._templates` counts what SmolLM2 really
+# accepts (the paper's rule) and prints templates to put here.
+_COUNTS = {
+    "8": "32101001",
+    "16": "5311002101010001",
+    "32": "65211103110010100210101020000101",
+    "80": "66321116221102112111042110021101021101001031101010100101000102101010101010000001",
+}
+TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.items()}
+LISTED, SHOWN = 24, 5  # keys recorded per step, tokens recorded per key
+
+
+def check(p: Params) -> None:
+    """The shortest key is not longer than the longest."""
+    if p.shortest > p.longest:
+        raise UserError(
+            f"shortest={p.shortest} is above longest={p.longest}; give a shortest key of at most {p.longest} tokens."
+        )
+
+
+@method(
+    "stand",
+    title="STAND",
+    family="speculative",
+    paper="arXiv:2506.04708",
+    summary="The target's distributions behind every n-gram are remembered, and later samples of the same prompt are "
+    "drafted "
+    "from them.",
+    needs="causal",
+    params=[
+        max_new_tokens(64),
+        Int(
+            "trajectories",
+            1,
+            1,
+            8,
+            symbol="N",
+            sees="Samples of the prompt on one store, one after the other or side by side; the forwards of all count.",
+            source="4, 8, 16 in the paper",
+        ),
+        Bool(
+            "side_by_side",
+            False,
+            sees="All samples in every forward, each with a draft tree of its own; the first one stays.",
+            source="on in the paper",
+        ),
+        Choice(
+            "drafting",
+            "stochastic",
+            ["stochastic", "deterministic"],
+            sees="Drafts drawn from the stored distribution, or its most likely tokens.",
+            source="paper",
+        ),
+        Choice(
+            "template",
+            "16",
+            ["8", "16", "32", "80"],
+            sees="Nodes of the draft tree; more nodes hit more and cost more.",
+            source="80 in the paper",
+        ),
+        Int(
+            "longest",
+            3,
+            1,
+            5,
+            symbol="n",
+            sees="Tokens of the longest key; it is looked up first.",
+            source="ours; up to 4 in the paper",
+        ),
+        Int(
+            "shortest",
+            1,
+            1,
+            5,
+            sees="Tokens of the shortest key: short ones hit more often and guess worse.",
+            source="ours; 2 in the paper",
+        ),
+        Int("stored", 10, 2, 20, symbol="K", sees="Tokens remembered behind every key.", source="paper"),
+        temperature(),
+    ],
+    emits=(EMITS - {"lanes"}) | {"branches", "memory"},
+    lanes={
+        **LANES,
+        "suffix": LaneInfo(
+            "count",
+            "Tokens of the key whose stored distribution drafted each written token; 0 for what the target added.",
+        ),
+    },
+    baseline="greedy",
+    lossless=True,
+    departures="Samples one after the other on one store unless side_by_side is set; keys of 3 to 1 tokens; the prompt "
+    "is stored; small templates.",
+    paths={"trajectories": 3, "side_by_side": True},
+    check=check,
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card steps 1-8. With nothing stored behind the text, or a text shorter than every key, nothing is drafted: plain
+    decoding."""
+    if p.side_by_side:
+        yield from side_by_side(model, prompt, p, run)
+        return
+    parents, _ = from_child_counts(TEMPLATES[p.template])
+    store, target, samples = Store(), Target(model, prompt, p, rows=len(parents)), list[list[int]]()
+    while len(samples) < p.trajectories:
+        ids, forwards = prompt, 0
+        target.cache.crop(min(target.cache.length, len(prompt) - 1))
+        while target.unfinished(ids):
+            tree = drafted(store, ids, parents, p, run.rng, model.vocab_size, target.room(ids))
+            turn = target.verify(ids, tree.draft, run.rng)
+            remember(store, turn, p)
+            forwards += 1
+            done, number, length = not target.unfinished(turn.ids), len(samples) + 1, len(turn.ids) - len(prompt)
+            fate = "alive" if not done else "chosen" if number >= p.trajectories else "finished"
+            edit = yield run.step(
+                **groups(turn, tree, restart=len(prompt) if samples and forwards == 1 else None),
+                memory=lambda: entries(store, turn, tree, lengths(p)),
+                branches=[
+                    Branch(number - 1, -1, turn.gained, length, {"tokens per call": round(length / forwards, 3)}, fate)
+                ],
+                facts=turn.facts(
+                    trajectory=number,
+                    hit_order=tree.orders.get(0, 0),
+                    hits=sum(n > 0 for n in tree.orders.values()),
+                    store_keys=len(store.entries),
+                    sample_forwards=forwards,
+                    tokens_per_forward=length / forwards,
+                    **(overlaps(turn.ids[len(prompt) :], samples) if done else {}),
+                ),
+                note=f"Sample {number}: {f'done, {length} tokens in {forwards} forwards.' if done else turn.note()}",
+            )
+            ids = run.apply_edit(edit, turn.ids, target.cache)
+        samples.append(ids[len(prompt) :])
+
+
+def side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """The same rounds for all samples at once: every tree is drafted from the store as it stood before the forward."""
+    parents, _ = from_child_counts(TEMPLATES[p.template])
+    end, store, forwards = len(prompt) + p.max_new_tokens, Store(), 0
+    paths = Paths(model, prompt, rows=p.trajectories * (p.max_new_tokens + len(parents)), rng=run.rng)
+    first, *_ = [paths.add() for _ in range(p.trajectories)]
+
+    def rest(living: list[Path]) -> list[Path]:
+        """Those with something left to write; the others end here."""
+        for path in living:
+            if path.length >= end or (path.length > len(prompt) and path.tip.token in model.eos_ids):
+                paths.drop(path, "finished")
+        return paths.living
+
+    while living := rest(paths.living):
+        trees = {
+            path.id: drafted(
+                store, paths.read(path), parents, p, path.rng, model.vocab_size, deepest=end - path.length - 1
+            )
+            for path in living
+        }
+        found = paths.feed({i: tree.draft for i, tree in trees.items()})
+        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        for turn in turns.values():
+            remember(store, turn, p)
+        forwards += 1
+        left, shown = rest(living), next(iter(turns))
+        first.fate = first.fate if left or first.fate == "alive" else "chosen"
+        for path in living:
+            path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
+        written = sum(path.length - len(prompt) for path in paths.paths)
+        edit = yield run.step(
+            **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
+            memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
+            branches=paths.branches(),
+            facts={
+                "samples": len(living),
+                "drafted": sum(len(tree.draft) - 1 for tree in trees.values()),
+                "accepted": sum(turn.accepted for turn in turns.values()),
+                "rows": sum(len(tree.draft) for tree in trees.values()),
+                "hit_order": trees[shown].orders.get(0, 0),
+                "hits": sum(n > 0 for tree in trees.values() for n in tree.orders.values()),
+                "store_keys": len(store.entries),
+                "tokens_per_forward": written / forwards,
+            },
+            note=f"{len(living)} sample{'s' if len(living) > 1 else ''}, {len(left)} left; "
+            f"sample {shown + 1}: {turns[shown].note()}",
+        )
+        paths.apply_edit(run, edit, first)
+
+
+def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int) -> Turn:
+    """Walk a sample's tree with what the target said, and write what was accepted and the token behind it."""
+    ids, draft = paths.read(path), tree.draft
+    verdict = verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
+    rows = verdict.path[1:][: end - len(ids)]
+    behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
+    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
+
+
+def drafted(
+    store: Store,
+    ids: list[int],
+    parents: list[int],
+    p: Params,
+    rng: torch.Generator,
+    vocab_size: int,
+    deepest: int,
+) -> Grown:
+    """A draft tree behind a text, with fresh noise for every node unless the most likely tokens are wanted."""
+
+    def noise(_: int, n: int) -> list[float]:
+        found: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
+        return found
+
+    drawn: Callable[[int, int], list[float]] | None = noise if p.drafting == "stochastic" else None
+    return grow(store, ids, parents, lengths(p), vocab_size=vocab_size, noise=drawn, deepest=deepest)
+
+
+def lengths(p: Params) -> range:
+    """Key lengths in the order of the look-up."""
+    return range(p.longest, p.shortest - 1, -1)
+
+
+def remember(store: Store, turn: Turn, p: Params) -> None:
+    """Store what the target said at the positions that are text now: those fed with the tree, row 0 and the accepted
+    rows. Refused ones are not text."""
+    distributions = largest(torch.cat([turn.z_chain, turn.deciding()]), p.temperature, p.stored)
+    store.learn(turn.ids, len(turn.before) - 1 - len(turn.chain), distributions, lengths(p), p.stored)
+
+
+def groups(turn: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
+    """The groups of the record; restart: where the sample before is taken off the board."""
+    found = dict(turn.groups())
+    at, gained, causes, chance = found["commits"]
+    used = [tree.orders[tree.draft.parents[row]] for row in turn.verdict.path[1:]]
+    scores: Callable[[], dict[str, Any]] = found["scores"]
+    found["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
+    if restart is not None:
+        found["commits"] = ([restart, *at], [-1, *gained], ["withdrawn", *causes], [None, *chance.tolist()])
+    return found
+
+
+def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list[Memory]:
+    """The keys that were drafted from, and those that were merged: of a long prompt the last ones; with the most likely
+    tokens behind each."""
+    ids, first = turn.ids, len(turn.before) - len(turn.chain)
+    read = {tuple([*turn.before, *tree.draft.path(row)][-n:]) for row, n in tree.orders.items() if n}
+    written = [tuple(ids[end - n : end]) for end in range(first, len(ids)) for n in sorted(sizes) if n <= end]
+    latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
+    found = {key: list(store.entries[key].distribution.items())[:SHOWN] for key in reversed(latest)}
+    return [
+        Memory(
+            [*key],
+            [x for x, _ in distribution],
+            [round(c, 4) for _, c in distribution],
+            key in read,
+            key in written,
+            f"{len(key)}-gram",
+        )
+        for key, distribution in found.items()
+    ]
+
+
+if __name__ == "__main__":
+    import sys
+
+    import engines
+
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "tiny-ar-l"
+    question = (
+        "Tom has 3 boxes with 12 pencils each. How many pencils has he? Think step by step."
+        if chosen == "smollm2"
+        else "add: 457 + 86"
+    )
+    for drafting in ("stochastic", "deterministic"):
+        options = {"trajectories": 4, "temperature": 0.7, "drafting": drafting}
+        run = engines.run("stand", chosen, question, params=options, detail="light")
+        for last in (step for step in run.steps if step.branches[0].fate != "alive"):
+            shown = {
+                name: round(last.facts[name], 2)
+                for name in ("sample_forwards", "tokens_per_forward", "overlap_2", "overlap_4")
+                if name in last.facts
+            }
+            print(drafting, "sample", int(last.facts["trajectory"]), shown)

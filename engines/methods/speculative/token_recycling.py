@@ -1,0 +1,203 @@
+"""Token Recycling: turning trash into treasure (Luo et al., arXiv:2408.08696; code Luowaterbi/TokenRecycling).
+
+Every forward ranks the whole vocabulary at every fed row, and plain decoding keeps one token of it. Here the top k of
+each row are kept in a
+matrix M: "after token a, these came last time". M is expanded breadth-first from the newest token into a static draft
+tree, one forward verifies the tree, and the rows of all its nodes, refused ones too, refresh M.
+
+We depart from the released code in: unknown entries are -1 and draft nothing (officially 0, a real token); M learns
+from the prompt (switchable) and lives as long as the run; at temperature > 0 the tree is verified exactly (the official
+flag is ignored); small templates for a CPU, chosen by hits on other prompts than the ones shipped with the app."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from engines.kit import (
+    Bool,
+    CausalLM,
+    Choice,
+    Int,
+    Memory,
+    Params,
+    Recorder,
+    Steps,
+    from_child_counts,
+    max_new_tokens,
+    method,
+    row_depths,
+    top_ids,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+
+# Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2"; the small ones are its nodes
+# that were accepted most often by SmolLM2-135M-Instruct on ten prompts that are not among the bundled ones.
+TEMPLATES: dict[str, list[int]] = {
+    "7": [3, 2, 1, 0, 1],
+    "16": [4, 3, 1, 1, 0, 1, 1, 0, 1, 1, 2, 0, 0, 0, 1],
+    "80": [
+        8,
+        8,
+        4,
+        3,
+        2,
+        1,
+        1,
+        1,
+        1,
+        8,
+        3,
+        2,
+        1,
+        1,
+        1,
+        1,
+        1,
+        2,
+        1,
+        0,
+        0,
+        1,
+        0,
+        0,
+        1,
+        0,
+        1,
+        1,
+        0,
+        0,
+        5,
+        2,
+        1,
+        1,
+        1,
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+    ]
+    + [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0, 0, 1]
+    + [0] * 7,
+}
+
+LISTED = 24  # rows of the table recorded per step
+
+
+@method(
+    "token-recycling",
+    title="Token Recycling",
+    family="speculative",
+    paper="arXiv:2408.08696",
+    code="https://github.com/Luowaterbi/TokenRecycling",
+    summary="Guesses that were thrown away are kept in a table and come back as a draft tree, verified in one forward.",
+    needs="causal",
+    params=[
+        max_new_tokens(64),
+        Choice(
+            "template",
+            "16",
+            list(TEMPLATES),
+            sees="Nodes of the draft tree; more nodes hit more and cost more.",
+            source="80 in the paper",
+        ),
+        Int("k", 8, 1, 16, symbol="k", sees="Candidates remembered per token.", source="paper"),
+        Bool(
+            "learn_from_prompt",
+            True,
+            sees="Whether the prompt's own forward already fills the table.",
+            source="no in the official code",
+        ),
+        Bool(
+            "learn_from_rejected",
+            True,
+            sees="Whether refused nodes refresh the table too: that is the recycling.",
+            source="paper",
+        ),
+        temperature(),
+    ],
+    emits=(EMITS - {"lanes"}) | {"memory"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="Unknown entries draft nothing; the table learns from the prompt and lives for one run; exact "
+    "verification above temperature 0.",
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card steps 1-8. Before every turn the cache lacks the last id, the root of the next tree (at the start the whole
+    prompt before it, too)."""
+    parents, ranks = from_child_counts(TEMPLATES[p.template])
+    M = np.full((model.vocab_size, p.k), -1, dtype=np.int64)
+    target = Target(model, prompt, p, rows=len(parents))
+    ids = prompt
+    while target.unfinished(ids):
+        tokens, rows, tree = expand(M, ids[-1], parents, ranks, deepest=model.max_positions - len(ids))
+        turn = target.verify(ids, Draft.of(tokens, tree, "matrix"), run.rng)
+        top = top_ids(torch.cat([turn.z_chain, turn.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
+        fed, c = [*turn.chain, *tokens], len(turn.chain)
+        learned = [
+            *(range(c) if p.learn_from_prompt else ()),
+            *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else turn.verdict.path)),
+        ]
+        update(M, [fed[r] for r in learned], top[learned])
+        read, written = {tokens[at] for at in tree[1:]}, [fed[r] for r in learned]
+        edit = yield run.step(
+            **turn.groups([ranks[r] for r in rows]),
+            memory=lambda: entries(M, read, written),
+            facts=turn.facts(matrix_filled=int((M[:, 0] >= 0).sum()), unknown_nodes=len(parents) - len(rows)),
+            note=turn.note(),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+
+
+def expand(
+    M: np.ndarray, root: int, parents: Sequence[int], ranks: Sequence[int], deepest: int | None = None
+) -> tuple[list[int], list[int], list[int]]:
+    """Grow the template below `root` from M [V, k]: tokens, template rows and parents of the nodes that are known,
+    breadth first, root included.
+
+    deepest: no node lies deeper than this, so that a tree near the end of the model's positions still fits.
+    """
+    depths = row_depths(parents) if deepest is not None else ()
+    place: dict[int, int] = {0: 0}  # template row -> row of the grown tree
+    tokens, grown = [root], [-1]
+    for row in range(1, len(parents)):
+        above = place.get(parents[row])
+        if (
+            above is None
+            or (deepest is not None and depths[row] > deepest)
+            or ranks[row] >= M.shape[1]
+            or (token := int(M[tokens[above], ranks[row]])) < 0
+        ):
+            continue
+        place[row] = len(tokens)
+        tokens.append(token)
+        grown.append(above)
+    return tokens, list(place), grown
+
+
+def update(M: np.ndarray, tokens: Sequence[int], top: np.ndarray) -> None:
+    """M[token of row] = top ids of that row [n, k], in place; of a token that occurs twice the last row in BFS order
+    stays."""
+    for token, best in zip(tokens, top, strict=True):
+        M[token, : len(best)] = best
+
+
+def entries(M: np.ndarray, read: Collection[int], written: Sequence[int]) -> list[Memory]:
+    """The rows of M that the tree was grown from, and those that the step wrote: of a long prompt the last ones."""
+    latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
+    return [
+        Memory([t], [x for x in M[t].tolist() if x >= 0], read=t in read, written=t in written, source="matrix")
+        for t in reversed(latest)
+    ]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("token-recycling", "tiny-ar-l", "add: 457 + 86")

@@ -1,0 +1,65 @@
+"""What the adapters over transformers models share: weights that stay as they are, where they lie, and the first, slow
+calls made apart."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import Tokenizer
+from engines.core.trace import ModelRecord
+
+
+class HFModel(ABC):
+    """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
+
+    max_positions: int
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
+        self.model, self.tokenizer, self.record, self.eos_ids = (
+            model.eval().requires_grad_(False),
+            tokenizer,
+            record,
+            eos_ids,
+        )
+        self.config = model.config.get_text_config()
+        self.vocab_size: int = self.config.vocab_size
+        self._warm = False
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids have to be."""
+        where: torch.device = self.model.get_input_embeddings().weight.device
+        return where
+
+    def warm_up(self) -> float:
+        """Untimed first forwards, once; the seconds they took, 0.0 later."""
+        if self._warm:
+            return 0.0
+        began = time.perf_counter()
+        self._first_calls()
+        self._warm = True
+        return time.perf_counter() - began
+
+    @abstractmethod
+    def _first_calls(self) -> None:
+        """One forward of every shape that a method will use."""
+
+    def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
+        """Token ids [1, n] on the model's device."""
+        return torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)
+
+
+def check_mask_id(mask_id: int, vocab_size: int, record: ModelRecord) -> int:
+    """The id of the mask token. Raises UserError where the vocabulary has no such id."""
+    if not 0 <= mask_id < vocab_size:
+        raise UserError(
+            f"mask_id={mask_id} is not in the vocabulary of {record.name}; ids go from 0 to {vocab_size - 1}."
+        )
+    return mask_id

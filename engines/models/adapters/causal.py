@@ -1,0 +1,166 @@
+"""Any left-to-right transformer with keys and values behind `CausalLM`: chains and draft trees on a preallocated cache,
+each call one forward of the stock class. Those that can be run layer by layer stand in `layered`.
+
+A chain goes without a mask of ours (one row needs none, a prefill takes the causal kernel); measured on SmolLM2, an
+explicit mask is neither faster nor slower. `no_grad` rather than inference mode, so that a method may write into the
+logits it gets.
+
+Shapes: L cached positions, n rows fed, V vocabulary, d hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import Extended, KVCache, Tokenizer
+from engines.core.trace import ModelRecord
+from engines.core.trees import row_depths
+from engines.models.adapters.base import HFModel
+from engines.models.slots import SlotCache, check_room
+
+
+class HFCausalLM(HFModel):
+    """A transformers causal model with its tokenizer. `eos_ids`: the ids that end an answer."""
+
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
+    ) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.num_layers, self.max_positions = self.config.num_hidden_layers, self.config.max_position_embeddings
+        self._layer_types = layer_types(self.config)
+
+    def _first_calls(self) -> None:
+        cache = self.new_cache(4)
+        self.extend([0, 0, 0], cache)
+        self.extend([0], cache)
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        """An empty cache for up to `capacity` positions. Raises UserError for models whose layers keep a state instead
+        of keys and values."""
+        other = self._layer_types - {"full_attention", "sliding_attention"}
+        if other:
+            raise UserError(
+                f"{self.record.name} has {', '.join(sorted(other))} layers, which keep no keys and values; choose a "
+                "Llama- or Qwen-like model."
+            )
+        return SlotCache(self.num_layers, capacity)
+
+    @torch.no_grad()
+    def extend(
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        parents: Sequence[int] | None = None,
+        hidden: Sequence[int] = (),
+        last_only: bool = False,
+    ) -> Extended:
+        """See `CausalLM`. Logits [n, V] (or [1, V]) in float32. Raises UserError if rows do not fit the cache or the
+        model's positions.
+
+        hidden: numbers of layers; i gives the stream [n, d] behind i layers, 0 the embeddings, `num_layers` the stream
+        behind the final norm, which is what the output head reads (transformers' `hidden_states`)."""
+        assert isinstance(cache, SlotCache)
+        ids = self._ids(tokens)
+        new = place(ids.shape[1], parents, cache.length)
+        self._check(new, cache.capacity)
+        out = self.model(
+            input_ids=ids,
+            position_ids=torch.tensor([new.positions], device=self.device),
+            attention_mask=new.mask(self.model.dtype, self.device),
+            past_key_values=cache,
+            use_cache=True,
+            output_hidden_states=bool(hidden),
+            logits_to_keep=1 if last_only else 0,
+        )
+        return Extended(out.logits[0].float(), {i: out.hidden_states[i][0] for i in hidden})
+
+    def _check(self, new: Rows, capacity: int) -> None:
+        """Refuse rows that this model or a cache of that capacity cannot take."""
+        if not new.chain and self._layer_types != {"full_attention"}:
+            kinds = ", ".join(sorted(self._layer_types))
+            raise UserError(
+                f"{self.record.name} has {kinds} layers, which cannot take a draft tree; choose a model with full "
+                "attention in all layers."
+            )
+        check_room(new.past + new.early, len(new.positions), capacity)
+        if (last := max(new.positions)) >= self.max_positions:
+            raise UserError(
+                f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter "
+                "prompt or fewer new tokens."
+            )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where new rows stand: behind `past` rows of text and, in a tree, `early` rows that were fed in earlier calls.
+    positions [n]. parents: of the early rows and these. chain: nothing branches."""
+
+    past: int
+    early: int
+    positions: Sequence[int]
+    parents: Sequence[int]
+    chain: bool
+
+    def mask(self, dtype: torch.dtype, device: torch.device) -> Tensor | None:
+        """The tree's mask [1, 1, n, past + early + n]; none for a chain."""
+        return None if self.chain else tree_mask(self.parents, self.past, dtype, device, self.early)
+
+
+def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
+    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the
+    numbers cannot be."""
+    if parents is None and n:
+        return Rows(held, 0, range(held, held + n), (), True)
+    early = len(parents or ()) - n
+    if n == 0 or not 0 <= early <= held:
+        raise ValueError(
+            f"{n} tokens and {len(parents or ())} parents were fed; at least one token, and a parent for each and for "
+            "the tree's rows in the cache"
+        )
+    depths, past = row_depths(parents or ()), held - early
+    chain = depths == list(range(n + early))
+    return Rows(past, early, [past + depth for depth in depths[early:]], parents or (), chain)
+
+
+def tree_mask(parents: Sequence[int], past: int, dtype: torch.dtype, device: torch.device, early: int = 0) -> Tensor:
+    """Additive mask [1, 1, n - early, past + n] of a tree of n rows: each row from `early` on sees the cache, its
+    ancestors and itself. The rows before are in the cache already and cost next to nothing here.
+
+    Never boolean: eager attention would add True and False to the scores, silently.
+    """
+    n = len(parents)
+    sees = torch.zeros(n - early, n, dtype=torch.bool)
+    for row in range(early, n):
+        at = parents[row]
+        if at >= early:
+            sees[row - early] = sees[at - early]
+        else:
+            line = []
+            while at >= 0:
+                line.append(at)
+                at = parents[at]
+            sees[row - early, line] = True
+        sees[row - early, row] = True
+    mask = torch.zeros(1, 1, n - early, past + n, dtype=dtype)
+    mask[0, 0, :, past:].masked_fill_(~sees, torch.finfo(dtype).min)
+    return mask.to(device)
+
+
+def types_by_layer(config: Any) -> list[str]:
+    """The kind of each layer that a transformers config declares: full_attention, sliding_attention, linear_attention
+    ..."""
+    from transformers.cache_utils import get_layer_types_and_kwargs
+
+    return list(get_layer_types_and_kwargs(config)[0])
+
+
+def layer_types(config: Any) -> set[str]:
+    """The kinds of layers that occur."""
+    return set(types_by_layer(config))

@@ -1,0 +1,116 @@
+"""Any bidirectional transformer with a mask token behind `MaskedLM`: LLaDA- and Dream-like decoders, BERT-like
+encoders.
+
+The decoders can also be fed in parts (`CachedMaskedLM`): the board is the board of a `SlotCache` (see `slots`), its
+rows in use stay none. Keys are kept behind their rotation; LLaDA keeps them before it and rotates all of them in every
+forward, which is the same where positions stay what they are.
+
+Shapes: B boards, L positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import KVCache, Tokenizer
+from engines.core.trace import ModelRecord
+from engines.models.adapters.base import HFModel, check_mask_id
+from engines.models.adapters.causal import layer_types
+from engines.models.slots import SlotCache, check_room
+
+
+class HFMaskedLM(HFModel):
+    """A transformers model without a causal mask (`config.is_causal` False, or an encoder), with its tokenizer.
+
+    shift: row i of the network predicts token i + 1 (models that were causal once, such as Dream); the rows are moved
+    here, row 0 keeps its own.
+    The mask token is never proposed: its logit is -inf, as ParallelBench does it. LLaDA's own loop leaves it in, and
+    can end with holes."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        record: ModelRecord,
+        mask_id: int,
+        shift: bool = False,
+        eos_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+        self.max_positions, self.num_layers = self.config.max_position_embeddings, self.config.num_hidden_layers
+        self._decoder = getattr(self.config, "is_causal", None) is False
+        self._inputs = {"use_cache": False} if self._decoder else {}
+
+    def _first_calls(self) -> None:
+        self(torch.full((min(8, self.max_positions),), self.mask_id))
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32 on the model's device. Raises UserError if L exceeds
+        `max_positions`."""
+        self._check_length(x.shape[-1])
+        logits = self.model(input_ids=x.to(self.device).reshape(-1, x.shape[-1]), **self._inputs).logits
+        return self._distributions(logits).reshape(*x.shape, self.vocab_size)
+
+    def new_cache(self, capacity: int) -> SlotCache:
+        """See `CachedMaskedLM`. Raises UserError for encoders, and for layers that do not see everything."""
+        if not self._decoder:
+            raise UserError(
+                f"{self.record.name} is an encoder and keeps no keys and values; set cache=none or choose a Llama- or "
+                "Qwen-like masked model."
+            )
+        if other := layer_types(self.config) - {"full_attention"}:
+            raise UserError(
+                f"{self.record.name} has {', '.join(sorted(other))} layers; a cache of a board needs full attention "
+                "in all of them, set cache=none."
+            )
+        return SlotCache(self.num_layers, capacity)
+
+    @torch.no_grad()
+    def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
+        """See `CachedMaskedLM`. x [L] -> logits [end - start, V], float32. Raises UserError if the board does not fit
+        the cache or the model's positions."""
+        assert isinstance(cache, SlotCache)
+        length, n = len(x), end - start
+        self._check_length(length)
+        check_room(0, length, cache.capacity)
+        if not 0 <= start < end <= length:
+            raise ValueError(f"positions {start} to {end - 1} were fed of a board of {length}")
+        if n == length:
+            cache.crop(0)
+        elif cache.board < length:
+            raise ValueError(
+                f"{n} of {length} positions were fed and the others are unknown; feed the whole board first"
+            )
+        cache.cut_board(length)
+        with cache.on_board(start):
+            logits = self.model(
+                input_ids=x[start:end].to(self.device)[None],
+                position_ids=torch.arange(start, end, device=self.device)[None],
+                attention_mask=None
+                if n == length
+                else torch.zeros(1, 1, n, length, dtype=self.model.dtype, device=self.device),  # all see all
+                past_key_values=cache,
+                use_cache=True,
+            ).logits
+        return self._distributions(logits)[0]
+
+    def _check_length(self, length: int) -> None:
+        if length > self.max_positions:
+            raise UserError(
+                f"{self.record.name} has {self.max_positions} positions and a board of {length} was fed; use a "
+                "shorter prompt or canvas."
+            )
+
+    def _distributions(self, logits: Tensor) -> Tensor:
+        """The network's rows [B, n, V] as distributions of their positions."""
+        logits = logits.float()
+        if self.shift:
+            logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
+        logits[..., self.mask_id] = -torch.inf
+        return logits

@@ -1,0 +1,127 @@
+"""Stock layers that hand out what passes inside them, for one call: see `Taps`.
+
+A tapped layer is a shallow copy that shares the weights of the original and has hooks of its own. The original is never
+touched, so other runs on the same model, in other threads too, notice nothing."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from engines.core.errors import UserError
+from engines.core.kinds.layered import AttentionInputs, Routing, Taps
+
+ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds our function
+
+
+def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
+    """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
+    sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
+    wanted = taps.reads or taps.attention or taps.channels or taps.router
+    if not wanted or not taps.at(number):
+        return layer
+    if hasattr(layer, "_hf_hook"):
+        raise UserError(
+            "a model that is spread over several devices cannot hand out what passes inside its layers; load it on one "
+            "device, without device_map."
+        )
+    twin = _copy(layer)
+    if taps.reads:
+        _tap_reads(twin, number, taps.reads)
+    if taps.attention:
+        _tap_attention(twin, number, taps.attention)
+    if taps.channels and hasattr(twin.mlp, "down_proj"):
+        _tap_channels(twin, number, taps.channels)
+    if taps.router and hasattr(twin.mlp, "gate"):
+        _tap_router(twin, number, taps.router)
+    return twin
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    """A shallow copy with tables of its own: children can be exchanged and hooks be added without touching the
+    original."""
+    twin = copy.copy(module)
+    for name in ("_modules", "_forward_hooks", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
+        setattr(twin, name, copy.copy(getattr(module, name)))
+    return twin
+
+
+def _own(module: nn.Module, child: str) -> nn.Module:
+    """A copy of a child in its place in an already copied module."""
+    twin = _copy(getattr(module, child))
+    module._modules[child] = twin
+    return twin
+
+
+def _tap_reads(layer: nn.Module, number: int, reads: Callable[[int, Tensor], Tensor | None]) -> None:
+    """What stands before the attention is its norm, or, in families that norm behind it, the attention itself."""
+    norm = hasattr(layer, "input_layernorm")
+
+    def hand_out(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        x = given[0] if given else named["hidden_states"]
+        new = reads(number, x[0])
+        if new is None:
+            return None
+        new = new.to(x.dtype)[None]
+        return ((new, *given[1:]), named) if given else (given, named | {"hidden_states": new})
+
+    _own(layer, "input_layernorm" if norm else "self_attn").register_forward_pre_hook(hand_out, with_kwargs=True)
+
+
+def _tap_channels(layer: nn.Module, number: int, channels: Callable[[int, Tensor], Tensor | None]) -> None:
+    def hand_out(_module: nn.Module, given: tuple[Any, ...]) -> Any:
+        new = channels(number, given[0][0])
+        return None if new is None else (new.to(given[0].dtype)[None],)
+
+    _own(_own(layer, "mlp"), "down_proj").register_forward_pre_hook(hand_out)
+
+
+def _tap_router(layer: nn.Module, number: int, router: Callable[[Routing], None]) -> None:
+    def hand_out(_module: nn.Module, _given: Any, out: tuple[Tensor, Tensor, Tensor]) -> None:
+        logits, weights, experts = out
+        router(Routing(number, logits, experts, weights))
+
+    _own(_own(layer, "mlp"), "gate").register_forward_hook(hand_out)
+
+
+def _tap_attention(layer: nn.Module, number: int, attention: Callable[[AttentionInputs], Tensor | None]) -> None:
+    """The attention module's copy looks its function up under our name, and finds the real one and the tap on
+    itself."""
+    twin: Any = _own(layer, "self_attn")
+    eager = getattr(sys.modules[type(twin).__module__], "eager_attention_forward", None)
+    twin.tapped_function = ALL_ATTENTION_FUNCTIONS.get_interface(twin.config._attn_implementation, eager)
+    twin.tap, twin.number = attention, number
+    twin.config = copy.copy(twin.config)
+    twin.config._attn_implementation_internal = ATTENTION
+
+
+def _attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, Tensor | None]:
+    """The attention function of a tapped module: queries [1, h, n, e], keys and values [1, g, m, e] to [1, n, h, e]."""
+    scale = options.get("scaling") or query.shape[-1] ** -0.5
+    sees = visible(attention_mask, query.shape[2], key.shape[2], query.device)
+    out = module.tap(AttentionInputs(module.number, query[0], key[0], value[0], scale, sees))
+    if out is not None:
+        return out.to(query.dtype).transpose(0, 1)[None].contiguous(), None
+    found: tuple[Tensor, Tensor | None] = module.tapped_function(module, query, key, value, attention_mask, **options)
+    return found
+
+
+def visible(mask: Tensor | None, n: int, m: int, device: torch.device) -> Tensor:
+    """Boolean [n, m] of the mask that an attention function is given: none says causal, with the n rows as the last of
+    m; numbers are added to the scores, so what is seen has a 0."""
+    if mask is None:
+        return torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
+    seen = mask[0, 0, :, :m]
+    return seen if seen.dtype == torch.bool else seen == 0
+
+
+AttentionInterface.register(ATTENTION, _attend)

@@ -1,0 +1,107 @@
+"""Trained parts of a model: heads, filters, adapters, judges. One way to find them, check them and keep them.
+
+A part is a folder NAME-PART (tiny-dlm-filter, smollm2-accept-head) in `assets/parts`, or beside the models as the first
+ones are, with model.safetensors and card.json. It belongs to the weights that it was trained on: the card names their
+sha256, by role where there are several. A part for other weights is refused, so is a file that is not the card's, and a
+missing part says which command makes it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.core.trace import ModelRecord
+from engines.models import stored
+from engines.models.hub import assets, expected_file, header, read_json, sha256
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGEST = 200_000_000  # bytes; two blocks for a hidden size of 4096 have 134 MB in float32
+WEIGHTS, CARD = "model.safetensors", "card.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part as read: its name, the base that it belongs to, the sha256 of its file, its tensors by name in the types
+    they have on disk, and its card."""
+
+    name: str
+    base: str
+    sha256: str
+    tensors: Mapping[str, Tensor]
+    card: Mapping[str, Any]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has."""
+        return sum(tensor.numel() for tensor in self.tensors.values())
+
+    def record(self, role: str, beside: ModelRecord) -> ModelRecord:
+        """How a trace names it; it runs where the model `beside` runs."""
+        licence = str(self.card.get("licence", ""))
+        return ModelRecord(
+            role, self.name, "part", self.sha256, parameters=self.parameters, device=beside.device, licence=licence
+        )
+
+
+def folder_of(part: str, base: str) -> Path:
+    """Where a part of a base is, or will be made: the folder that exists, else the one in `assets/parts`."""
+    name = f"{base.replace(chr(92), '/').rpartition('/')[2]}-{part}"
+    places = [assets() / "parts" / name, assets() / "models" / name]
+    return next((place for place in places if (place / WEIGHTS).is_file()), places[0])
+
+
+def load_part(part: str, bases: Sequence[ModelRecord], *, what: str = "", way_out: str = "") -> Part:
+    """The part that was trained for these weights, the first base being the one that it is named after.
+
+    what: the part in words, its name by default. way_out: what a person may do besides making it. Raises UserError
+    where there is none, or one of other weights, or a file that its card does not describe; each names the command.
+    """
+    base, what = bases[0], what or part
+    folder = folder_of(part, base.name)
+    pair = " with ".join(one.name for one in bases)
+    card = read_json(folder / CARD)
+    hint = f"make it with `python -m engines.training {part} {base.name}`{f', {way_out}' if way_out else ''}."
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"there is no {what} for {pair} in {folder.parent}; {hint}")
+    theirs = bases_of(card)
+    if theirs != [one.sha256 for one in bases]:
+        raise UserError(
+            f"{folder.name} was trained for other weights ({', '.join(one[:12] for one in theirs) or 'unknown'}) than "
+            f"{pair} has ({', '.join(one.sha256[:12] for one in bases)}); {hint}"
+        )
+    found = read_part(folder / WEIGHTS, folder.name, base.name)
+    if found.sha256 != expected_file(card):
+        raise UserError(f"{folder / WEIGHTS} is not the file that its card describes; {hint}")
+    return found
+
+
+def bases_of(card: Mapping[str, Any]) -> list[str]:
+    """The sha256 of the weights that a part belongs to, in the order of its bases: `bases` of its card, or the fields
+    that the first parts have."""
+    given = card.get("bases")
+    if isinstance(given, Mapping):
+        return [str(one) for one in given.values()]
+    return [str(card[name]) for name in ("model_sha256", "target_sha256", "draft_sha256") if name in card]
+
+
+def read_part(file: Path, name: str, base: str = "") -> Part:
+    """A part from its file, read once while the file stays as it is. Raises UserError for a file that is too large, no
+    safetensors, or cut short."""
+    changed = file.stat()
+    if changed.st_size > LARGEST:
+        raise UserError(f"{file} has {changed.st_size:,} bytes; at most {LARGEST:,} are read as a part of a model.")
+    return _cached(str(file), name, base, changed.st_mtime_ns, changed.st_size)
+
+
+@functools.lru_cache(maxsize=16)
+def _cached(path: str, name: str, base: str, changed: int, size: int) -> Part:
+    file = Path(path)
+    header(file)
+    return Part(name, base, sha256(file), stored.read(file), read_json(file.parent / CARD))

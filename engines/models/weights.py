@@ -1,0 +1,42 @@
+"""From the weight files of a folder, plain or coded, to a network of a transformers class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.models import stored
+from engines.models.hub import metadata, shards
+
+
+def pretrained(model_class: str, folder: Path, config: Any, **options: Any) -> Any:
+    """What `from_pretrained` of a class, or automatic class, of transformers gives for a folder and the options.
+
+    Raises UserError for damaged coded weights, or a config.json that does not say whose they are.
+    """
+    import transformers
+
+    files = shards(folder)
+    if not any(stored.MARK in metadata(file) for file in files):
+        return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
+    state = {name: tensor for file in files for name, tensor in stored.read(file).items()}
+    told = {}
+    if (folder / "generation_config.json").is_file():
+        told["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
+    network = _class(model_class, config, folder)
+    return network.from_pretrained(None, config=config, state_dict=state, **told, **options)
+
+
+def _class(model_class: str, config: Any, folder: Path) -> Any:
+    """A class by its name; without a path transformers' automatic classes cannot choose, config.json does."""
+    import transformers
+
+    wanted = str((config.architectures or ["missing"])[0]) if model_class.startswith("Auto") else model_class
+    found = getattr(transformers, wanted, None)
+    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+        return found
+    raise UserError(
+        f"the coded weights of '{folder.name}' need the model's class as `architectures` in config.json, which is "
+        f"{wanted[:60]}; name one of transformers, as LlamaForCausalLM."
+    )

@@ -1,0 +1,147 @@
+"""ParallelBench's grid: which settings run on which task, found by what the methods declare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from engines.core.errors import UserError
+from engines.core.method import MethodInfo
+from engines.core.registry import list_methods
+from engines.tasks import TASKS, Example
+
+SEED = 3  # of the held-out prompts; the models' cards use others
+PROMPTS = 16
+ITEMS = 6  # of every list answer
+# task -> size of its prompts; the board is the longest answer, up to a multiple of ITEMS for lists and of 4 for the
+# others
+GRID = {
+    **dict.fromkeys(("copy", "reverse", "sort", "shuffle", "replace", "replace any"), ITEMS),
+    **dict.fromkeys(("insert", "insert any"), ITEMS - 1),
+    **dict.fromkeys(("remove", "remove any"), ITEMS + 1),
+    **dict.fromkeys(("sentence", "latin", "sudoku"), 4),
+}
+ORDERS = {  # what the paper calls an order -> the words for it among the choices of the methods
+    "low confidence": ("low_confidence", "maskgit_plus"),
+    "random": ("random", "origin"),
+    "margin": ("topk_margin",),
+    "entropy": ("entropy",),
+}
+LEFT_TO_RIGHT, ADAPTIVE, VALUE_FREE = "left to right", "threshold", "random"
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+HALF_THRESHOLDS = (0.5, 0.7, 0.9)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One way to decode a task's board: by a schedule of `per_forward` tokens on average, or all above `threshold`;
+    argmax, or `sampled` at temperature 1.
+
+    The orders low confidence, random and left to right write equally many in every forward. A schedule on a time grid
+    (margin, entropy) rounds down first and makes up for it in the end, so that even a token per forward on average is
+    not one in each."""
+
+    order: str
+    blocks: int
+    per_forward: int | None
+    threshold: float | None
+    sampled: bool
+    method: str
+    params: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two settings the same on boards of different length."""
+        return (
+            self.order,
+            None if self.order == LEFT_TO_RIGHT else self.blocks,
+            self.per_forward,
+            self.threshold,
+            self.sampled,
+        )
+
+    @property
+    def label(self) -> str:
+        """As a list says it."""
+        rate = f"{self.per_forward} per forward" if self.threshold is None else f"θ = {self.threshold:g}"
+        split = "" if self.blocks == 1 or self.order == LEFT_TO_RIGHT else f", {self.blocks} blocks"
+        return f"{self.order}{split}, {rate}, {'sampled' if self.sampled else 'argmax'}"
+
+
+def settings(kind: str, canvas: int) -> list[Setting]:
+    """Every setting on a board of `canvas` positions: all orders in one block, low confidence and the threshold also in
+    two, and left to right.
+
+    Methods are found by what they declare. Raises UserError where none offers an order.
+    """
+    found = []
+    divisors = [k for k in range(1, canvas + 1) if canvas % k == 0]
+    for order, words in ORDERS.items():
+        info, params = _ordered(kind, words)
+        has_blocks = any(p.name == "block_length" for p in info.params)
+        for sampled in (False, True) if order == VALUE_FREE else (False,):
+            made = [(order, 1, k) for k in divisors]
+            if has_blocks and order == "low confidence":
+                made += [(order, 2, k) for k in divisors if canvas // 2 % k == 0] + [(LEFT_TO_RIGHT, canvas, 1)]
+            for name, blocks, k in made:
+                board = {"max_new_tokens": canvas, "steps": canvas // k} | (
+                    {"block_length": canvas // blocks} if has_blocks else {}
+                )
+                found.append(
+                    Setting(
+                        name,
+                        blocks,
+                        k,
+                        None,
+                        sampled,
+                        info.slug,
+                        board | params | ({"temperature": 1.0} if sampled else {}),
+                    )
+                )
+    curve = next((i for i in list_methods() if i.curve and i.kind == kind), None)
+    if curve is None or curve.curve is None:
+        raise UserError(
+            f"no method of {kind} models has a curve over a threshold; the benchmark runs on masked models."
+        )
+    for blocks, values in ((1, THRESHOLDS), (2, HALF_THRESHOLDS)):
+        board = {"max_new_tokens": canvas, "block_length": canvas // blocks}
+        found += [
+            Setting(ADAPTIVE, blocks, None, value, False, curve.slug, board | {curve.curve[0]: value})
+            for value in values
+        ]
+    return found
+
+
+def _ordered(kind: str, words: Sequence[str]) -> tuple[MethodInfo, dict[str, Any]]:
+    """A control with a fixed number of steps and no threshold that offers the first of these words it can, and the
+    choice; one with blocks if there is."""
+    for word in words:
+        for info in sorted(list_methods(), key=lambda i: all(p.name != "block_length" for p in i.params)):
+            names = {p.name for p in info.params}
+            if (
+                info.kind != kind
+                or len(info.needs) > 1
+                or info.baseline
+                or not {"steps", "temperature"} <= names
+                or any("threshold" in n for n in names)
+            ):
+                continue
+            if offer := next((p for p in info.params if word in p.choices), None):
+                return info, {offer.name: word}
+    raise UserError(
+        f"no method of {kind} models with a fixed number of steps offers the order {' or '.join(words)}; the "
+        "benchmark runs on masked models."
+    )
+
+
+def examples(task: str, prompts: int) -> list[Example]:
+    """The prompts of a task: held-out, of one size, always the same."""
+    return list(islice(TASKS[task].generate("held-out", SEED, GRID[task]), prompts))
+
+
+def canvas(task: str, asked: Sequence[Example], tokenizer: Any) -> int:
+    """Board positions that hold the longest of these answers."""
+    step = ITEMS if TASKS[task].group == "list" else 4
+    return -(-max(len(tokenizer.encode(f" {example.answer}")) for example in asked) // step) * step

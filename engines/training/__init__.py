@@ -1,0 +1,1 @@
+"""Training of what ships in `assets/models`, and of heads: `python -m engines.training NAME`."""

@@ -1,0 +1,179 @@
+"""The tables made of all cards: `assets/models/README.md`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.tasks import TASKS
+from engines.training.core.card import read_card
+from engines.training.core.coding import HEAD, SECTION, stored_rows
+from engines.training.core.commands import Command
+from engines.training.smollm2.draft_card import draft_section
+from engines.training.tiny.card import LARGEST, PER_SIZE, THRESHOLDS
+from engines.training.tiny.recipes import RECIPES
+from engines.training.tiny.tokenizer import FOLDER
+
+INTRODUCTION = """# The embedded models
+
+Written by `python -m engines.training table` from the cards beside the weights. All share one tokenizer (`tokenizer/`,
+byte-level BPE, 2,048 entries; ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn),
+were trained here on the tasks of `engines/tasks` and on short stories that SmolLM2-135M-Instruct wrote, and are
+Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check: how many
+prompts were tried per task is in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points.
+Where a task has sizes that the models do not master, held-out prompts have the smaller ones (the table says which) and
+the next table shows every size. "(many)" marks tasks with many right answers: who guesses each place by itself gets
+them wrong. A folder `NAME-filter` holds the small filter of parallel decoding that was trained for NAME
+(`python -m engines.training filter NAME`); what it accepts and how often that is right is in its card. A folder
+`NAME-accept-head` holds the head that says whether the target NAME will keep what its drafter writes
+(`python -m engines.training accept-head NAME`); how well it knows is in its card.
+"""
+
+
+def write_table(models: Path) -> None:
+    """Write README.md beside the model folders, from what the cards say."""
+    found = {path.parent.name: read_card(path.parent) for path in models.glob("*/card.json")}
+    cards = [found[name] for name in RECIPES if name in found]
+    names = [card["name"] for card in cards]
+    lines = [INTRODUCTION, "## How they were made", ""]
+    head = ["model", "kind", "parameters", "started from", "steps", "tokens", "minutes", "machine", "made again by"]
+    trainings = {stage["name"]: (stage, card) for card in cards for stage in (*card["stages"], card)}
+    lines += _table(head, [_made(*training) for training in trainings.values()])
+    notes = [f"- {name}: {stage['note']}." for name, (stage, _) in trainings.items() if "note" in stage]
+    lines += (
+        ["", "A note on trainings that the command of today would not repeat exactly:", "", *notes] if notes else []
+    )
+    lines += [SECTION, "", *_table(HEAD, stored_rows(dict(sorted(found.items()))))]
+    lines += ["", "## Held-out exact match, one token per forward", ""]
+    rows: list[list[Any]] = [["prompts per task", *(c["held_out_prompts"] for c in cards)]]
+    rows += [[_asked(task), *(f"{c['held_out_exact_match'][task]:.0%}" for c in cards)] for task in TASKS]
+    lines += _table(["task", *names], rows)
+    lines += ["", f"## The same at every size, {PER_SIZE} prompts each", "", *_sizes(cards)]
+    for card in (c for c in cards if "thresholds" in c):
+        lines += ["", f"## {card['name']}: exact match / mean forwards by threshold", ""]
+        head = ["task", "one per forward", *("all at once" if t == 0 else f"p > {t}" for t in THRESHOLDS)]
+        lines += _table(head, [_sweep(card, task) for task in card["thresholds"]])
+        sure = card["calibration"]
+        counted = (
+            f"Of {sure['tokens_at_p_over_0.9']:,} tokens committed at p > 0.9 (threshold 0.9, tasks with one "
+            "right answer)"
+        )
+        lines += ["", f"{counted}, {sure['share']:.1%} were right."]
+    for card in (c for c in cards if "entropy_rule" in c):
+        lines += _before_and_after(card)
+    causal = [c for c in cards if "loss" in c]
+    if causal:
+        lines += [
+            "",
+            f"## Causal models: loss (nats per token) and the share of positions where {LARGEST} ranks the same token "
+            "first",
+            "",
+        ]
+        agreement = f"top1_agreement_with_{LARGEST}"
+        rows = [
+            [
+                c["name"],
+                *(f"{c['loss'][k]:.3f}" for k in ("tasks", "stories")),
+                *(_share(c[agreement][k]) for k in ("tasks", "stories")),
+            ]
+            for c in causal
+        ]
+        rows = [[*row[:3], "itself", "itself"] if row[0] == LARGEST else row for row in rows]
+        lines += _table(
+            ["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows
+        )
+    lines += draft_section(models)
+    (models / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _asked(task: str) -> str:
+    """The task's name with what a reader must know of its marks."""
+    low, high = TASKS[task].asked or (0, 0)
+    span = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        task
+        + (" (many)" if TASKS[task].many else "")
+        + (f", {span} of up to {TASKS[task].sizes[1]} {TASKS[task].size_meaning}" if high else "")
+    )
+
+
+def _sizes(cards: Sequence[dict[str, Any]]) -> list[str]:
+    rows = []
+    for task in (task for task in TASKS if TASKS[task].asked):
+        low, high = TASKS[task].sizes
+        rows += [
+            [
+                f"{task}, {size} {TASKS[task].size_meaning}",
+                *(f"{c['exact_match_by_size'][task][str(size)]:.0%}" for c in cards),
+            ]
+            for size in range(low, high + 1)
+        ]
+    return _table(["task and size", *(c["name"] for c in cards)], rows)
+
+
+def _made(stage: dict[str, Any], card: dict[str, Any]) -> list[Any]:
+    """A row of the first table: a training whose weights ship, or one on the way to it."""
+    size = [card["kind"], f"{card['parameters']:,}"] if stage is card else ["", "does not ship"]
+    tokens, start = f"{stage['tokens'] / 1e6:.1f} M", stage["init_from"] or "random"
+    made = [stage["minutes"], stage["machine"], f"`{stage['command']}`"]
+    return [stage["name"], *size, start, stage["steps"], tokens, *made]
+
+
+def _before_and_after(card: dict[str, Any]) -> list[str]:
+    """What a distillation changed: the entropy rule on the model that it started from and on itself, on the same
+    prompts."""
+    rule, base, block = card["entropy_rule"], card["init_from"], card["distillation"]["block_length"]
+    told = (
+        f"Means over the tasks, {rule['prompts_per_task']} held-out prompts each, blocks of {block}. Every model "
+        "under the same line, on the same prompts:"
+    )
+    share = "forwards / one per forward"
+    rows = [
+        [
+            *name.replace("base", base).replace("distilled", card["name"]).split(", "),
+            f"{r['exact']:.1%}",
+            r["forwards"],
+            f"{r['of_one_per_forward']:.1%}",
+        ]
+        for name, r in rule["runs"].items()
+    ]
+    H = {name: found["mean_entropy"] for name, found in rule["first_forwards"].items()}
+    after = (
+        f"Mean entropy of the masks at the first forward of a block: {H['base']:.3f} nats before, "
+        f"{H['distilled']:.3f} after, on the same boards."
+    )
+    table = _table(["commits H at most (nats)", "model", "exact match", "forwards", share], rows)
+    return ["", f"## {card['name']}: the entropy rule before and after", "", told, "", *table, "", after]
+
+
+def _share(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.1%}"
+
+
+def _sweep(card: dict[str, Any], task: str) -> list[str]:
+    by_threshold = card["thresholds"][task].values()
+    return [
+        task,
+        f"{card['held_out_exact_match'][task]:.0%}",
+        *(f"{m['exact']:.0%} / {m['forwards']:.1f}" for m in by_threshold),
+    ]
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> list[str]:
+    return [f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("--models", type=Path, default=FOLDER.parent, help="the folder with the model folders")
+
+
+def _run(a: Namespace) -> None:
+    write_table(a.models)
+    print(a.models / "README.md")
+
+
+def commands() -> dict[str, Command]:
+    """Writes the tables again."""
+    return {"table": Command("writes assets/models/README.md from the cards", str(__doc__), _options, _run)}

@@ -1,0 +1,313 @@
+"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | verify |
+bench | certify | sweep | study | parallelbench | template | site | runs | serve`.
+
+Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error
+that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help` answer without
+torch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import MethodInfo, UserError
+from explorer import ASSETS
+from explorer.cli import bench as cli_bench
+from explorer.cli import export as cli_export
+from explorer.cli import fork as cli_fork
+from explorer.cli import parallelbench as cli_parallelbench
+from explorer.cli import run as cli_run
+from explorer.cli import runs as cli_runs
+from explorer.cli import study as cli_study
+from explorer.cli import sweep as cli_sweep
+from explorer.cli import trace as cli_trace
+from explorer.cli.io import Parser, complain, own_methods, print_json, print_table
+from explorer.words import printable
+
+TEMPLATES = ASSETS / "templates"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character gets its escape
+    try:
+        args = parser().parse_args(argv)
+        if not getattr(args, "fetch", None):
+            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
+        load_own_methods(args)
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        return complain(str(error))
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return cli_run.INTERRUPTED
+
+
+def load_own_methods(args: argparse.Namespace) -> None:
+    """Run the method files; for a page on a public host not even that. Raises UserError."""
+    files = getattr(args, "method_file", [])
+    if files and args.command is serve_command:
+        from explorer.page.limits import Limits
+
+        Limits.from_env(args.public).check_methods(files)
+    for file in files:
+        engines.load_method_file(file)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    top = Parser(
+        prog="decoding-explorer", description="Watch a text being decoded, by the methods of many papers, run for real."
+    )
+    top.add_argument("--version", action="version", version=version())
+    commands = top.add_subparsers(metavar="COMMAND", required=True, dest="command_name")
+
+    methods = _lists(commands)
+    run = commands.add_parser("run", help="decode a prompt with one method")
+    compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
+    cli_run.add_arguments(run, compare)
+    replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
+    export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
+    cli_trace.add_arguments(replay, export)
+    fork = commands.add_parser(
+        "fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"
+    )
+    cli_fork.add_arguments(fork)
+
+    import_ = commands.add_parser(
+        "import", help="read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace"
+    )
+    cli_trace.add_import(import_)
+
+    _verify(commands)
+    bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
+    certify = commands.add_parser(
+        "certify", help="check that lossless methods give their control's text, token by token"
+    )
+    cli_bench.add_arguments(bench, certify)
+
+    sweep = commands.add_parser(
+        "sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method"
+    )
+    cli_sweep.add_arguments(sweep)
+
+    cli_study.add_arguments(
+        commands.add_parser("study", help="laws, bounds and cost models of papers: inputs in, tables and figures out")
+    )
+    parallel = commands.add_parser(
+        "parallelbench",
+        help="ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory",
+    )
+    cli_parallelbench.add_arguments(parallel)
+
+    _template(commands)
+    cli_export.add_site_arguments(
+        commands.add_parser(
+            "site", help="write gallery, lessons, methods and player as plain files, for a folder or any web server"
+        )
+    )
+
+    cli_runs.add_arguments(
+        commands.add_parser("runs", help="list, show, pin, delete and export the runs that the page has kept")
+    )
+
+    serve = _serve(commands)
+    own_methods(methods, run, compare, replay, fork, bench, certify, sweep, serve)
+    return top
+
+
+def _lists(commands: Any) -> argparse.ArgumentParser:
+    """`methods` and `models`; returns the first."""
+    methods = commands.add_parser("methods", help="list the decoding methods, or one with its parameters")
+    methods.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
+    methods.add_argument("--papers", action="store_true", help="list all papers with how far each has come")
+    methods.add_argument("--json", action="store_true", help="print JSON")
+    methods.set_defaults(command=methods_command)
+
+    models = commands.add_parser("models", help="list the models, or fetch one that is not in the repository")
+    models.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
+    models.add_argument("--json", action="store_true", help="print JSON")
+    models.set_defaults(command=models_command)
+    return methods  # type: ignore[no-any-return]
+
+
+def _verify(commands: Any) -> None:
+    verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
+    verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
+    verify.add_argument("--json", action="store_true", help="print JSON")
+    verify.set_defaults(command=verify_command)
+
+
+def _template(commands: Any) -> None:
+    template = commands.add_parser(
+        "template", help="print a method of your own to start from: `decoding-explorer template > my.py`"
+    )
+    template.add_argument(
+        "--kind",
+        choices=tuple(path.stem for path in sorted(TEMPLATES.glob("*.py"))),
+        default="masked",
+        help="kind of model (default masked)",
+    )
+    template.set_defaults(command=template_command)
+
+
+def _serve(commands: Any) -> argparse.ArgumentParser:
+    serve = commands.add_parser("serve", aliases=["page"], help="start the page")
+    serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
+    serve.add_argument(
+        "--public",
+        action="store_true",
+        help="strangers come: only listed models, no files of this machine, tighter budgets",
+    )
+    serve.set_defaults(command=serve_command)
+    return serve  # type: ignore[no-any-return]
+
+
+def version() -> str:
+    """The installed version; from a bare checkout there is none."""
+    try:
+        return f"decoding-explorer {metadata.version('decoding-explorer')}"
+    except metadata.PackageNotFoundError:
+        return "decoding-explorer (not installed)"
+
+
+def methods_command(args: argparse.Namespace) -> int:
+    """List the declarations; a method file that does not load is named with its reason."""
+    if args.papers:
+        return papers_command(args)
+    if args.slug:
+        return show_method(engines.get_method(args.slug).info, args.json)
+    infos, broken = engines.list_methods(), engines.broken_methods()
+    if args.json:
+        print_json({"methods": infos, "broken": broken})
+        return 0
+    print_table(
+        ("method", "family", "needs", "baseline", "title", "paper"),
+        [(i.slug, i.family, "+".join(i.needs.values()), i.baseline, i.title, i.paper) for i in infos],
+    )
+    for one in broken:
+        print(f"broken: {one.module}: {printable(one.reason)}")
+    return 0
+
+
+def papers_command(args: argparse.Namespace) -> int:
+    """All papers with their state, and what is missing or simplified as JSON."""
+    from explorer import papers
+
+    if args.slug:
+        raise UserError(f"'{args.slug}' and --papers do not go together; leave one of them out.")
+    found = papers.read().papers
+    if args.json:
+        print_json([{**msgspec.to_builtins(paper), "simplified": papers.simplified(paper)} for paper in found])
+        return 0
+    print_table(
+        ("state", "family", "paper", "arXiv", "here as"),
+        [
+            (p.state, p.family, p.name, p.arxiv, ", ".join([*p.methods, *p.tools]) or f"missing: {p.missing}")
+            for p in found
+        ],
+    )
+    n = papers.counts()
+    for name, fault in papers.faults().items():
+        print(f"broken: papers/{name}: {printable(fault)}")
+    print(f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned")
+    return 0
+
+
+def show_method(info: MethodInfo, as_json: bool) -> int:
+    """One method: what it is and what can be set."""
+    if as_json:
+        print_json(info)
+        return 0
+    print(f"{info.title} ({info.slug}), {info.paper}\n{info.summary}")
+    print(f"needs: {', '.join(f'{role} ({kind})' for role, kind in info.needs.items())}")
+    print(
+        f"baseline: {info.baseline or 'none'}{', lossless' if info.lossless else ''}\ndeparts from the paper: "
+        f"{info.departures}\n"
+    )
+    print_table(
+        ("parameter", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.sees) for p in info.params]
+    )
+    return 0
+
+
+def models_command(args: argparse.Namespace) -> int:
+    """List the models, or make one ready to run without a network."""
+    if args.fetch:
+        model = engines.load_model(args.fetch)
+        print(
+            f"{model.record.name} is ready: {model.record.kind}, {model.record.parameters:,} parameters, sha256 "
+            f"{model.record.sha256[:16] or 'unknown'}"
+        )
+        return 0
+    models = engines.list_models()
+    if args.json:
+        print_json(models)
+        return 0
+    print_table(
+        ("model", "kind", "parameters", "weights", "about"),
+        [
+            (m.name, m.kind, f"{m.parameters / 1e6:.3g}M", m.where, f"{m.title}. {m.note}".removesuffix(" "))
+            for m in models
+        ],
+    )
+    return 0
+
+
+def verify_command(args: argparse.Namespace) -> int:
+    """A line per file of golden cases and a total; exit 1 if any case fails."""
+    from explorer.figures import golden  # noqa: F401 - registers its checker
+
+    reports = engines.verify(args.folder)
+    failed = sum(r.state == "failed" for r in reports)
+    if args.json:
+        print_json(reports)
+        return int(failed > 0)
+    print_table(("file", "state", "cases", "run"), [(r.file, r.state, r.cases, r.covered) for r in reports])
+    for r in reports:
+        if r.mismatch:
+            print(f"{printable(r.file)}: {printable(r.mismatch)}")
+        if r.left_out:
+            print(f"{printable(r.file)}: not run, {printable(r.left_out)}")
+    passed, open_ = sum(r.state == "passed" for r in reports), sum(r.state == "not covered" for r in reports)
+    print(
+        f"{passed} passed, {failed} failed, {open_} not covered; {sum(r.covered for r in reports)} of "
+        f"{sum(r.cases for r in reports)} cases were run"
+    )
+    return int(failed > 0)
+
+
+def template_command(args: argparse.Namespace) -> int:
+    """Print a method file that runs as it stands."""
+    print((TEMPLATES / f"{args.kind}.py").read_text("utf-8"), end="")
+    return 0
+
+
+def serve_command(args: argparse.Namespace) -> int:
+    """Start the page and stay until Ctrl-C."""
+    from explorer.page.server import serve
+
+    options = {"server_name": args.host, "server_port": args.port, "public": args.public or None}
+    try:
+        serve(**{name: value for name, value in options.items() if value is not None})
+    except OSError as error:
+        raise UserError(
+            f"the page cannot be served at {args.host or '127.0.0.1'}, port {args.port or 'any from 7860'}: {error}"
+        ) from None
+    return 0

@@ -1,0 +1,179 @@
+"""The commands that measure: `bench` (methods against their control, as ratios) and `certify` (whether lossless methods
+keep their word)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import UserError
+from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
+from explorer.figures import compare
+
+
+def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
+    """Declare the options of both commands."""
+    for parser in (bench, certify):
+        parser.add_argument(
+            "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
+        )
+        parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+        parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
+        parser.add_argument(
+            "--param",
+            action="append",
+            default=[],
+            metavar="M:NAME=VALUE",
+            help="a parameter of one method, for example rsd:variant=C",
+        )
+        parser.add_argument(
+            "--max-new-tokens", type=positive, default=64, metavar="N", help="length of the answers (default 64)"
+        )
+        parser.add_argument(
+            "--prompts",
+            type=positive,
+            default=6,
+            metavar="N",
+            help="bundled prompts to use; with --by-class of every class (default 6)",
+        )
+    bench.add_argument(
+        "--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)"
+    )
+    bench.add_argument(
+        "--by-class",
+        action="store_true",
+        help="lossless methods by class of prompt: speed over the control, and what n rows cost here",
+    )
+    bench.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+    bench.set_defaults(command=bench_command)
+    certify.set_defaults(command=certify_command)
+
+
+def bench_command(args: argparse.Namespace) -> int:
+    """Measure and print one line per method."""
+    from explorer.bench import measure
+
+    check_target(args.json)
+    model = engines.load_model(args.model, dtype=args.dtype)
+    if args.by_class:
+        return _by_class(args, model)
+    slugs = args.method or [info.slug for info in engines.list_methods() if _fits(info, model)]
+    figures = measure.bench(
+        slugs, model, prompts=args.prompts, repeats=args.repeats, max_new_tokens=args.max_new_tokens
+    )
+    if args.json:
+        return _json(args.json, msgspec.json.encode({"model": model.record, "figures": figures}))
+    print(
+        f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; medians over {args.prompts} "
+        f"prompts of {args.repeats} alternating runs"
+    )
+    print(measure.table(figures))
+    return 0
+
+
+def _by_class(args: argparse.Namespace, model: Any) -> int:
+    from explorer.bench import classes
+
+    prompts = {group: texts[: args.prompts] for group, texts in classes.class_prompts().items()}
+    with _bar() as progress:
+        found = classes.bench_classes(
+            [(slug, params) for slug, params in _lossless(args, model)],
+            model,
+            prompts,
+            repeats=args.repeats,
+            max_new_tokens=args.max_new_tokens,
+            progress=progress,
+        )
+    if args.json:
+        _json(args.json, msgspec.json.encode(found))
+    lines = classes.rows(found)
+    costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
+    print(
+        f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; tokens per second over "
+        f"{found.control}'s, medians"
+    )
+    print(f"milliseconds of a forward by rows: {costs}")
+    print_table(list(lines[0]), [list(line.values()) for line in lines])
+    return 0
+
+
+def _json(target: str, data: bytes) -> int:
+    text = msgspec.json.format(data, indent=1).decode()
+    if target == "-":
+        print_json(msgspec.json.decode(data))
+    else:
+        write(target, text)
+    return 0
+
+
+class _bar:
+    """A progress bar on standard error whose total comes with the first call."""
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        from tqdm import tqdm
+
+        self.bar = tqdm(unit="prompt", disable=None, mininterval=1)
+        return self._show
+
+    def _show(self, done: int, total: int) -> None:
+        self.bar.total = total
+        self.bar.update(done - self.bar.n)
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+
+def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
+    UserError."""
+    asked = args.method or [
+        info.slug
+        for info in engines.list_methods()
+        if info.lossless and info.baseline and _fits(info, model) and _companions(info, model)
+    ]
+    params: dict[str, dict[str, Any]] = {slug: {} for slug in asked}
+    for key, value in key_values(args.param, "--param").items():
+        slug, colon, name = key.partition(":")
+        if not colon or slug not in params:
+            raise UserError(
+                f"--param {key} does not name one of the methods; write METHOD:NAME=VALUE with METHOD one of "
+                f"{', '.join(asked)}."
+            )
+        params[slug][name] = value
+    for slug in asked:
+        if not engines.get_method(slug).info.lossless:
+            raise UserError(
+                f"'{slug}' does not claim its control's text, so there is nothing to certify; choose a lossless method."
+            )
+    return list(params.items())
+
+
+def _fits(info: engines.MethodInfo, model: Any) -> bool:
+    return info.needs[info.role] in engines.kinds_of(model)
+
+
+def _companions(info: engines.MethodInfo, model: Any) -> bool:
+    return all(engines.companion(model.record.name, role) for role in list(info.needs)[1:])
+
+
+def certify_command(args: argparse.Namespace) -> int:
+    """Hold every lossless method against its control, prompt by prompt. Exit status 1 where a text differs."""
+    from explorer.bench.measure import prompts_for
+
+    model = engines.load_model(args.model, dtype=args.dtype)
+    diverged = 0
+    for slug, params in _lossless(args, model):
+        baseline = engines.get_method(slug).info.baseline
+        for prompt in prompts_for(model.record.name, args.prompts):
+            ours, control = (
+                engines.run(one, model, prompt, params={**given, "max_new_tokens": args.max_new_tokens}, detail="light")
+                for one, given in ((slug, params), (str(baseline), {}))
+            )
+            held = compare.certificate(ours, control, compare.near_tie(model, ours, control))
+            diverged += held.at is not None
+            print(f"{slug}: {prompt[:50]!r}: {held.sentence}")
+    return int(diverged > 0)

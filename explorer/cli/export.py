@@ -1,0 +1,141 @@
+"""Pictures from the command line: `export --svg | --png | --gif | --mp4`, and `site`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from engines import UserError
+from explorer.cli.io import check_target, read_traces
+from explorer.words import printable
+
+FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
+VIEWS = ("board", "step", "tree", "curve", "work")
+CLOCKS = ("steps", "forwards", "seconds", "work")
+SEEN = (
+    "board: all steps (default of a figure); step: the tokens after one (default of a film); tree; curve; work: "
+    "when each model computed, in seconds"
+)
+SAID = {
+    "svg": "a figure of one trace or several, fit for a paper",
+    "png": "the same as pixels",
+    "gif": "a film in measured time (see --clock and --speed)",
+    "mp4": 'the same as a video; needs  pip install "decoding-explorer[video]"',
+}
+
+
+def add_arguments(export: argparse.ArgumentParser, kind: Any) -> None:
+    """Declare the options of `export` that make pictures; `kind` is its group of targets."""
+    for name, said in SAID.items():
+        kind.add_argument(f"--{name}", metavar="FILE", help=f"{said}; - is standard output")
+    export.add_argument("--view", choices=VIEWS, help=SEEN)
+    export.add_argument(
+        "--step", type=int, metavar="N", help="of a figure with --view step or tree: the step as `replay` numbers it"
+    )
+    export.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        help="what runs from top to bottom, from left to right, or in a film (default there: seconds)",
+    )
+    export.add_argument(
+        "--speed", type=float, metavar="X", help="of a film: 0.5 is half as fast as measured (default 1)"
+    )
+    export.add_argument(
+        "--width", type=float, metavar="INCHES", help="of a figure: 3.3 is a column, 7 a page (default 7)"
+    )
+    export.add_argument("--dpi", type=int, metavar="N", help="dots per inch (default 300, in a film 144)")
+
+
+def wanted(args: argparse.Namespace) -> str | None:
+    """The kind of picture asked for; None for another kind of export. Raises UserError for an option that does not
+    belong to it."""
+    kind = next((name for name in SAID if getattr(args, name)), None)
+    foreign = {
+        "step": FIGURES,
+        "width": FIGURES,
+        "speed": FILMS,
+        "view": (*FIGURES, *FILMS),
+        "clock": (*FIGURES, *FILMS),
+        "dpi": ("png", *FILMS),
+    }
+    for option, kinds in foreign.items():
+        if getattr(args, option) is not None and kind not in kinds:
+            raise UserError(f"--{option} belongs to {', '.join(f'--{k}' for k in kinds)}; leave it out here.")
+    return kind
+
+
+def pictures_command(args: argparse.Namespace, kind: str) -> int:
+    """Draw and write."""
+    target = getattr(args, kind)
+    check_target(target)
+    traces = read_traces(args.file)
+    given = {
+        name: value
+        for name in ("view", "step", "clock", "speed", "width", "dpi")
+        if (value := getattr(args, name)) is not None
+    }
+    if kind in FIGURES:
+        from explorer.export.figures import figure
+
+        made = figure(traces, format=kind, **given)
+        _write(target, made.encode() if isinstance(made, str) else made)
+        return 0
+    from tqdm import tqdm
+
+    from explorer.export.film import animation
+
+    with tqdm(unit="picture", disable=None, mininterval=1) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        data, report = animation(traces, format=kind, progress=progress, **given)
+    _write(target, data)
+    own = ", ".join(f"{trace.header.title} {seconds:.2f} s" for trace, seconds in zip(traces, report.runs, strict=True))
+    if target != "-":
+        print(
+            f"{target}: {report.frames} pictures of {report.size[0]} x {report.size[1]}, {len(data) / 1e6:.2f} MB; "
+            f"{own}, then a pause"
+        )
+    return 0
+
+
+def add_site_arguments(site: argparse.ArgumentParser) -> None:
+    """Declare the options of `site`."""
+    site.add_argument(
+        "folder", metavar="OUT", help="an empty or new folder, or one that holds a site of ours, which is then replaced"
+    )
+    site.add_argument(
+        "--traces",
+        metavar="FOLDER",
+        help="show the traces of this folder (*.json, *.json.gz) instead of the gallery that ships",
+    )
+    site.set_defaults(command=site_command)
+
+
+def site_command(args: argparse.Namespace) -> int:
+    """Write the static site; exit 1 if a trace could not be read and was left out."""
+    from explorer.runs.gallery import Gallery
+    from explorer.site import build
+
+    folder = Path(args.traces) if args.traces else None
+    if folder and not folder.is_dir():
+        raise UserError(f"there is no folder '{folder}' with traces.")
+    made = build(Path(args.folder), Gallery(folder) if folder else None)
+    for name, reason in made.broken.items():
+        print(printable(f"left out: {name}: {reason}"), file=sys.stderr)
+    print(
+        f"{args.folder}: {made.pages} pages, {made.files} files, {made.size / 1e6:.1f} MB; open "
+        f"{Path(args.folder) / 'index.html'}"
+    )
+    return int(bool(made.broken))
+
+
+def _write(target: str, data: bytes) -> None:
+    if target == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        Path(target).write_bytes(data)

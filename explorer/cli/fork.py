@@ -1,0 +1,122 @@
+"""The command `fork`: a recorded run goes on from one of its steps with a change."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import engines
+from engines import UserError
+from explorer.cli.io import check_target, key_values, read_traces, write
+from explorer.cli.run import INTERRUPTED, budget, split_role
+from explorer.figures.compare import answer_ids, first_difference
+from explorer.forking import Word, make_edit, sentence
+from explorer.words import printable
+
+
+def add_arguments(fork: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    fork.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
+    fork.add_argument(
+        "--step", type=int, required=True, metavar="N", help="go on after N steps; 0 is before the first one"
+    )
+    fork.add_argument(
+        "--force",
+        action="append",
+        default=[],
+        metavar="POS=TEXT",
+        help="write this token at a position; POS=#ID names it by its id",
+    )
+    fork.add_argument(
+        "--forbid",
+        action="append",
+        default=[],
+        metavar="POS=TEXT",
+        help="never write this token at a position from here on; or POS=#ID",
+    )
+    fork.add_argument(
+        "--remask", action="append", type=int, default=[], metavar="POS", help="mask a position again (masked models)"
+    )
+    fork.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a new value for a parameter, or a parameter of the new method",
+    )
+    fork.add_argument("--method", default="", metavar="M", help="another method for the same kind of model takes over")
+    fork.add_argument(
+        "--model", action="append", default=[], metavar="[ROLE=]NAME", help="use this model instead of the recorded one"
+    )
+    fork.add_argument(
+        "--max-steps", type=int, default=None, metavar="N", help="stop after N steps, replayed ones included"
+    )
+    fork.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
+    fork.add_argument(
+        "--json", metavar="FILE", help="write the fork's trace here; - prints the trace instead of the text"
+    )
+    fork.add_argument(
+        "--stats", action="store_true", help="print what was changed and where the texts part on standard error"
+    )
+    fork.set_defaults(command=fork_command)
+
+
+def fork_command(args: argparse.Namespace) -> int:
+    """Replay to the step, change, go on: the text (or the trace) on standard output. Exit 1 where the replay was not
+    the recording."""
+    check_target(args.json)
+    trace = read_traces([args.file])[0]
+    info = engines.get_method(trace.header.method).info
+    given = {role or info.role: name for role, name in (split_role(one, [info]) for one in args.model)}
+    models = (
+        {role: engines.load_model(name) for role, name in given.items()} if given else engines.models_of(trace.header)
+    )
+    models = engines.assign_roles(info, models)
+    limits = budget(args)
+    places = {option: [place(one, option) for one in getattr(args, option)] for option in ("force", "forbid")}
+    edit = make_edit(models[info.role], places["force"], places["forbid"], args.remask)
+    run = engines.stream_fork(
+        trace,
+        args.step,
+        edit=edit,
+        method=args.method,
+        params=key_values(args.param, "--param"),
+        model=models,
+        **limits,
+    )
+    code = 0
+    try:
+        for _ in run:
+            pass
+    except KeyboardInterrupt:
+        run.close()
+        code = INTERRUPTED
+    made = run.trace()
+    if args.json:
+        write(args.json, made.to_json())
+    if args.json != "-":
+        print(made.text)
+    if args.stats:
+        origin, at = made.header.origin, first_difference(answer_ids(trace), answer_ids(made))
+        assert origin
+        said = sentence(origin, {piece.id: piece.text for piece in made.pieces})
+        print(
+            printable(
+                f"fork after step {args.step}: {said}; "
+                f"{'the texts are the same' if at is None else f'the texts part at token {at}'}"
+            ),
+            file=sys.stderr,
+        )
+    if made.end.message:
+        print(f"decoding-explorer: {printable(made.end.message)}", file=sys.stderr)
+    return code or int(made.header.origin is not None and made.header.origin.diverged is not None)
+
+
+def place(given: str, option: str) -> tuple[int, Word]:
+    """`7= Mia` or `7=#120` as a position and a text or an id. Raises UserError."""
+    position, equals, word = given.partition("=")
+    if not equals or not position.strip().isdecimal() or not position.isascii() or len(position) > 9:
+        raise UserError(f"--{option} {given[:60]} is not understood; write --{option} POSITION=TEXT or POSITION=#ID.")
+    if word.startswith("#") and word[1:].isascii() and word[1:].isdecimal() and len(word) < 12:
+        return int(position), int(word[1:])
+    return int(position), word

@@ -1,0 +1,152 @@
+"""What the commands share: files in and out, tables, text that is safe in a terminal, and the parser that never shows a
+usage wall."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from engines import Trace, TraceError, UserError
+from explorer.words import cell, printable
+
+MAX_FILE_BYTES = (
+    65 * 2**20
+)  # a little more than the largest trace that is read, so that the reader can say how large it is
+MAX_PROMPT_BYTES = 2**20
+BAD_INPUT = 2  # exit status
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one `UserError` instead of a usage text and an exit."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UserError."""
+        raise UserError(f"{message}; see `{self.prog} --help`.")
+
+
+def read_bytes(name: str, limit: int) -> bytes:
+    """At most `limit` + 1 bytes of a file; '-' is standard input. Raises UserError where there is nothing to read."""
+    if name == "-":
+        return sys.stdin.buffer.read(limit + 1)
+    path = Path(name)
+    if path.is_dir():
+        raise UserError(f"'{name}' is a folder; give a file.")
+    if not path.exists():
+        raise UserError(f"there is no file '{name}'.")
+    with path.open("rb") as file:
+        return file.read(limit + 1)
+
+
+def read_traces(names: Sequence[str]) -> list[Trace]:
+    """The traces in these files. Raises UserError that names the file and says what is wrong with it."""
+    return [read_trace_file(name) for name in names]
+
+
+def read_trace_file(name: str) -> Trace:
+    """One trace, plain or gzipped. Raises UserError."""
+    data = read_bytes(name, MAX_FILE_BYTES)
+    try:
+        return Trace.from_json(unpacked(data) if data[:2] == GZIP_MAGIC else data)
+    except TraceError as error:
+        raise UserError(f"'{name}' cannot be read: {error}.") from None
+    except (ValueError, RecursionError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"'{name}' is damaged and cannot be read as a trace: {error}.") from None
+
+
+def unpacked(data: bytes) -> bytes:
+    """A gzipped trace, unpacked as far as a trace may reach."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(MAX_FILE_BYTES)
+
+
+def check_target(name: str | None) -> None:
+    """Refuse a path that cannot be written before the work begins. Raises UserError."""
+    if name is None or name == "-":
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise UserError(f"'{name}' is a folder; give the name of a file to write.")
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
+
+
+def write(name: str, text: str) -> None:
+    """Text to a file, compressed where its name ends in .gz, or to standard output for '-'."""
+    whole = (text if text.endswith("\n") else text + "\n").encode()
+    if name == "-":
+        print(text)
+    else:
+        Path(name).write_bytes(gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON of structs, dataclasses and plain values; sets are sorted."""
+    print(json.dumps(msgspec.to_builtins(value, order="deterministic"), indent=2, ensure_ascii=False))
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their content; numbers to the right."""
+    rows = [[cell(value) for value in row] for row in rows]
+    kinds = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+    widths = [max(len(head), *(len(row[i]) for row in rows)) if rows else len(head) for i, head in enumerate(heads)]
+    for row in [list(heads), *rows]:
+        print(
+            "  ".join(
+                text.rjust(w) if right else text.ljust(w) for text, w, right in zip(row, widths, kinds, strict=True)
+            ).rstrip()
+        )
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
+
+
+def complain(message: str) -> int:
+    """One line on standard error, whatever the message holds. Returns the exit status of bad input."""
+    print("decoding-explorer:", printable(" ".join(message.split())), file=sys.stderr)
+    return BAD_INPUT
+
+
+def key_values(given: Sequence[str], option: str) -> dict[str, str]:
+    """`name=value` arguments as a dict. Raises UserError for one without '=' or given twice."""
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {one} is not understood; write {option} name=value.")
+        if name in found:
+            raise UserError(f"{option} {name} is given twice.")
+        found[name] = value
+    return found
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
+    return int(text)
+
+
+def own_methods(*parsers: argparse.ArgumentParser) -> None:
+    """Declare --method-file, which `cli.main` loads before the command runs."""
+    for parser in parsers:
+        parser.add_argument(
+            "--method-file",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="a Python file with a method of your own; it is run, so trust it",
+        )

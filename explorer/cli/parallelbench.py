@@ -1,0 +1,117 @@
+"""The command `parallelbench`: the benchmark's grid on masked models, its table of what no single setting reaches, and
+the file that the page shows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import engines
+from engines import UserError, parallelbench
+from explorer.cli.io import check_target, print_table, write
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--model",
+        action="append",
+        metavar="NAME",
+        help="a masked model; repeatable; default: those in the file of --json",
+    )
+    parser.add_argument(
+        "--task",
+        action="append",
+        choices=tuple(parallelbench.GRID),
+        metavar="T",
+        help="repeatable; default: all of the benchmark's",
+    )
+    parser.add_argument(
+        "--prompts",
+        type=int,
+        metavar="N",
+        help=f"held-out prompts per task (default: as many as in the file, else {parallelbench.PROMPTS})",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write every point here; models that the file has and that do not run now stay in it",
+    )
+    parser.set_defaults(command=parallelbench_command)
+
+
+def parallelbench_command(args: argparse.Namespace) -> int:
+    """Run the grid on every model, print two tables for each, and replace their parts of the file."""
+    from tqdm import tqdm
+
+    check_target(args.json)
+    if args.prompts is not None and args.prompts < 1:
+        raise UserError(f"--prompts {args.prompts} is too few; give a whole number above 0.")
+    old = (
+        {part.model.name: part for part in parallelbench.recorded(Path(args.json))}
+        if args.json and args.json != "-"
+        else {}
+    )
+    names = args.model or list(old)
+    if not names:
+        raise UserError(
+            "no model is given and the file of --json names none; give one with --model, for example --model oracle."
+        )
+    for name in dict.fromkeys(names):
+        model = engines.load_model(name)
+        prompts = args.prompts or (old[name].prompts if name in old else parallelbench.PROMPTS)
+        with tqdm(unit="task", disable=None, desc=name) as bar:
+
+            def progress(done: int, total: int, bar: tqdm = bar) -> None:  # type: ignore[type-arg]
+                bar.total = total
+                bar.update(done - bar.n)
+
+            part = parallelbench.run(model, args.task or list(parallelbench.GRID), prompts, progress)
+        old[part.model.name] = part
+        if args.json and args.json != "-":
+            write(
+                args.json, parallelbench.written(list(old.values()))
+            )  # model by model: an interrupt keeps those that are whole
+        if args.json != "-":
+            show(part)
+    if args.json == "-":
+        write("-", parallelbench.written(list(old.values())))
+    return 0
+
+
+def show(part: parallelbench.Part) -> None:
+    """Sampling in random order against what is derived, then the oracle view."""
+    print(f"{part.model.name}, {part.prompts} held-out prompts of each task")
+    random = [p for p in part.points if p.setting.sampled]
+    boards = {p.task: p.setting.per_forward or 1 for p in random}  # the last one writes the whole board
+    formulas = {
+        task: {one.per_forward: one.chance for one in parallelbench.derived(task, n)} for task, n in boards.items()
+    }
+    rows = [
+        (
+            p.task,
+            p.setting.label,
+            p.share,
+            *p.interval,
+            p.chance,
+            formulas[p.task].get(p.setting.per_forward or 0),
+            p.bound,
+        )
+        for p in random
+    ]
+    print_table(("task", "setting", "exact", "from", "to", "derived", "closed form", "C, nats"), rows)
+    views = [(s.task, s.best, s.share, s.forwards, s.chosen, s.factor, s.solved) for s in part.speedups]
+    print_table(
+        (
+            "task",
+            "best single setting",
+            "exact",
+            "forwards",
+            "chosen per prompt",
+            "times fewer",
+            "some setting is right",
+        ),
+        views,
+    )
+    for task, reason in part.refused.items():
+        print(f"{task}: not run. {reason}")

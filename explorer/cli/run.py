@@ -1,0 +1,288 @@
+"""The commands that decode: `run` (one method, its text or its trace) and `compare` (several methods on one prompt, as
+a table)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import engines
+from engines import MethodInfo, Trace, UserError
+from explorer.cli.io import MAX_PROMPT_BYTES, check_target, key_values, print_json, print_table, read_bytes, write
+from explorer.figures.calls import in_words, target_calls, target_role
+from explorer.figures.compare import answer_ids, first_difference
+
+INTERRUPTED = 130
+Models = dict[str, Any]  # name -> loaded model
+
+
+def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
+    """Declare the options of both commands."""
+    run.add_argument(
+        "--method",
+        metavar="M",
+        help="the method's slug; `decoding-explorer methods` lists them; with --method-file the one in the file",
+    )
+    compare.add_argument(
+        "--method", required=True, action="append", metavar="M", help="a method's slug; give it once per method"
+    )
+    for parser in (run, compare):
+        prompt = parser.add_mutually_exclusive_group(required=True)
+        prompt.add_argument("--prompt", metavar="TEXT", help="the prompt")
+        prompt.add_argument("--prompt-ids", metavar="IDS", help='the prompt as token ids, for example "5 17 4"')
+        prompt.add_argument(
+            "--prompt-file", metavar="FILE", help="a UTF-8 file that holds the prompt; - is standard input"
+        )
+        parser.add_argument(
+            "--model",
+            action="append",
+            default=[],
+            metavar="[ROLE=]NAME",
+            help="a model's name, hub id or folder; large=NAME sets a role",
+        )
+        parser.add_argument(
+            "--device", default=None, metavar="D", help="where the models run: cpu (default), cuda, cuda:1 ..."
+        )
+        parser.add_argument("--dtype", default=None, metavar="T", help="the weights' type: float32, bfloat16 ...")
+        parser.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="an option of the model's loader, for example mask_id=126336",
+        )
+        parser.add_argument(
+            "--param",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="a parameter of the method; `methods M` lists them",
+        )
+        parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
+        parser.add_argument("--max-steps", type=int, default=None, metavar="N", help="stop after N steps")
+        parser.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
+    run.add_argument(
+        "--detail", choices=("none", "light", "full"), default="full", help="how much a step records (default full)"
+    )
+    run.add_argument("--json", metavar="FILE", help="write the trace here; - prints the trace instead of the text")
+    run.add_argument("--stats", action="store_true", help="print counts and times on standard error")
+    run.set_defaults(command=run_command)
+    compare.add_argument("--json", action="store_true", help="print the table as JSON")
+    compare.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as <method>.json")
+    compare.set_defaults(command=compare_command)
+
+
+def run_command(args: argparse.Namespace) -> int:
+    """Decode once: text (or the trace) on standard output, the trace in a file."""
+    check_target(args.json)
+    info = find_method(args.method or only_own())
+    prompt = read_prompt(args)
+    params = key_values(args.param, "--param")
+    roles = pick_models([info], args)[info.slug]
+    trace, code = decode(info, roles, prompt, args, params, args.detail)
+    if args.json:
+        write(args.json, trace.to_json())
+    if args.json != "-":
+        print(trace.text)
+    if args.stats:
+        t = trace.totals
+        print(
+            f"{t.tokens} tokens in {in_words(trace.steps, target_role(trace))}, {t.model_seconds:.3f} s model, "
+            f"{t.method_seconds:.3f} s method",
+            file=sys.stderr,
+        )
+    if trace.end.reason == "budget":
+        print(f"decoding-explorer: {trace.end.message}", file=sys.stderr)
+    return code
+
+
+def compare_command(args: argparse.Namespace) -> int:
+    """Decode the same prompt with each method and print one line for each."""
+    infos = [find_method(slug) for slug in args.method]
+    if len({info.slug for info in infos}) != len(infos):
+        raise UserError("a method is given twice; each --method must differ.")
+    if args.traces and not Path(args.traces).is_dir():
+        raise UserError(f"there is no folder '{args.traces}'; make it first.")
+    prompt = read_prompt(args)
+    params = shared_params(infos, key_values(args.param, "--param"))
+    roles = pick_models(infos, args)
+    traces = []
+    for info in infos:
+        trace, code = decode(info, roles[info.slug], prompt, args, params[info.slug], "light")
+        if code:
+            return code
+        traces.append(trace)
+        if args.traces:
+            write(str(Path(args.traces) / f"{info.slug}.json"), trace.to_json())
+    rows = [row(trace, traces[0]) for trace in traces]
+    if args.json:
+        print_json(rows)
+    else:
+        print_table([head.replace("_", " ") for head in rows[0]], [list(r.values()) for r in rows])
+    return 0
+
+
+def budget(args: argparse.Namespace) -> dict[str, Any]:
+    """--max-steps and --max-seconds, as far as they were given. Raises UserError."""
+    found = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
+    for name, value in found.items():
+        if not value > 0:
+            raise UserError(f"--{name.replace('_', '-')} {value:g} is not allowed; give a number above 0.")
+    return found
+
+
+def decode(
+    info: MethodInfo,
+    roles: Models,
+    prompt: str | list[int],
+    args: argparse.Namespace,
+    params: Mapping[str, str],
+    detail: Any,
+) -> tuple[Trace, int]:
+    """The trace and the exit status; Ctrl-C keeps what was decoded so far."""
+    run = engines.stream(info.slug, roles, prompt, params=params, seed=args.seed, detail=detail, **budget(args))
+    try:
+        for _ in run:
+            pass
+    except KeyboardInterrupt:
+        run.close()
+        return run.trace(), INTERRUPTED
+    return run.trace(), 0
+
+
+def row(trace: Trace, first: Trace) -> dict[str, Any]:
+    """One line of the comparison: counts, measured seconds, and where the output leaves that of the first method."""
+    t, calls = trace.totals, sum(target_calls(step, target_role(trace)) for step in trace.steps)
+    return {
+        "method": trace.header.method,
+        "model": "+".join(m.name for m in trace.header.models),
+        "steps": len(trace.steps),
+        "target_calls": calls,
+        "other_calls": t.forwards - calls,
+        "work": sum(t.work_by_role.values()),
+        "tokens_fed": t.tokens_fed,
+        "tokens": t.tokens,
+        "tokens_per_call": t.tokens / calls if calls else None,
+        "seconds": t.model_seconds + t.method_seconds,
+        "first_difference": divergence(answer_ids(first), answer_ids(trace))
+        if first.header.prompt_ids == trace.header.prompt_ids
+        else "other tokens",
+        "text": trace.text,
+    }
+
+
+def divergence(a: Sequence[int], b: Sequence[int]) -> str:
+    """Where two outputs part, counted in tokens of the answer."""
+    at = first_difference(a, b)
+    return "same" if at is None else f"token {at}"
+
+
+def find_method(slug: str) -> MethodInfo:
+    """The declaration. Raises UserError with the known slugs."""
+    return engines.get_method(slug).info
+
+
+def only_own() -> str:
+    """The slug of the one method that --method-file brought. Raises UserError where there is none or a choice."""
+    own = [info.slug for info in engines.list_methods() if info.file]
+    if len(own) != 1:
+        raise UserError(
+            "no method is chosen; give --method with "
+            f"{'one of ' + ', '.join(own) if own else 'a slug of `decoding-explorer methods`'}."
+        )
+    return own[0]
+
+
+def read_prompt(args: argparse.Namespace) -> str | list[int]:
+    """Text, or ids. Raises UserError for an empty or unreadable one."""
+    if args.prompt_ids is not None:
+        words = args.prompt_ids.replace(",", " ").split()
+        if bad := [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word)]:
+            raise UserError(
+                f"--prompt-ids holds '{bad[0][:40]}', which is not a token id; give whole numbers separated by spaces."
+            )
+        return [int(word) for word in words]
+    if args.prompt is not None:
+        data = args.prompt.encode("utf-8", "surrogateescape")
+    else:
+        data = read_bytes(args.prompt_file, MAX_PROMPT_BYTES)
+        if len(data) > MAX_PROMPT_BYTES:
+            raise UserError(
+                f"'{args.prompt_file}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for a prompt."
+            )
+    try:
+        return data.decode("utf-8").removesuffix("\n") if args.prompt is None else data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"the prompt is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+
+
+def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Each method's share: `name=value` goes to every method that declares it, `method:name=value` to that one. Raises
+    UserError."""
+    shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
+    for key, value in given.items():
+        only, _, name = key.rpartition(":")
+        takers = [i for i in infos if name in {p.name for p in i.params} and only in ("", i.slug)]
+        if not takers:
+            known = sorted({p.name for i in infos for p in i.params})
+            raise UserError(f"none of these methods has the parameter '{key[:60]}'; they have {', '.join(known)}.")
+        for info in takers:
+            shares[info.slug][name] = value
+    return shares
+
+
+def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[str, Models]:
+    """Loaded models by role for each method: a named role where it has one, else the first given model of the kind that
+    it needs."""
+    wanted = [split_role(one, infos) for one in args.model]
+    options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
+    options |= {name: getattr(args, name) for name in ("device", "dtype") if getattr(args, name) is not None}
+    loaded = {name: engines.load_model(name, **options) for name in dict.fromkeys(name for _, name in wanted)}
+    chosen: dict[str, Models] = {}
+    for info in infos:
+        roles: Models = {role: loaded[name] for role, name in wanted if role in info.needs}
+        if info.role not in roles:
+            free = [name for role, name in wanted if not role]
+            fitting = [name for name in free if loaded[name].record.kind == info.kind]
+            roles[info.role] = (
+                loaded[(fitting or free)[0]] if free else engines.load_model(default_model(info), **options)
+            )
+        chosen[info.slug] = roles
+    return chosen
+
+
+def split_role(given: str, infos: Sequence[MethodInfo]) -> tuple[str, str]:
+    """`role=name` in two, or ('', name). Raises UserError for a role that none of the methods has."""
+    role, equals, name = given.partition("=")
+    if not equals or Path(given).exists():
+        return "", given
+    roles = sorted({r for info in infos for r in info.needs})
+    if role not in roles or not name:
+        raise UserError(
+            f"--model {given[:60]} names no known role; write --model NAME, or ROLE=NAME with a role of "
+            f"{', '.join(roles)}."
+        )
+    return role, name
+
+
+def default_model(info: MethodInfo) -> str:
+    """The first model of the zoo that fits. Raises UserError if there is none."""
+    name = next((m.name for m in engines.list_models() if info.needs[info.role] in m.kinds), None)
+    if name is None:
+        raise UserError(
+            f"'{info.slug}' needs a {info.needs[info.role]} model and none is built in; give one with --model."
+        )
+    return str(name)
+
+
+def option_value(text: str) -> Any:
+    """A loader option as JSON would read it (a number, true, false), else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

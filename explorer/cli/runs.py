@@ -1,0 +1,245 @@
+"""The command `runs`: the kept runs of the page ("My runs") on the command line, with `--keep` of a trace that came
+from elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+from engines import TraceError, UserError
+from explorer.cli.io import check_target, print_json, print_table, read_traces, write
+from explorer.runs.journal import recover
+from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, Kept, RunStore
+from explorer.words import printable
+
+SHOWN = 48  # characters of a prompt in the list
+ENDINGS = {"complete": "", "budget": "budget used up"}
+
+
+def add_arguments(runs: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    runs.set_defaults(command=guarded(list_command), json=False)
+    actions = runs.add_subparsers(metavar="ACTION", dest="action")
+    listing = actions.add_parser("list", help="the kept runs, newest first (what `runs` alone does)")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(command=guarded(list_command))
+    for name, command, words in (
+        ("show", show_command, "what is known of a run"),
+        ("pin", pin_command, "never clean a run up to make room"),
+        ("unpin", unpin_command, "let a run make room again"),
+        ("delete", delete_command, "put a run aside; `restore` brings it back for an hour"),
+        ("restore", restore_command, "bring a deleted run back"),
+        ("export", export_command, "write a run's trace, for `replay`, `fork` and `export`"),
+    ):
+        action = actions.add_parser(name, help=words)
+        action.add_argument("id", metavar="ID", help="a run's id, or as much of its beginning as names one run")
+        if name == "export":
+            action.add_argument("out", metavar="OUT", help="the file to write; - is standard output")
+        if name == "show":
+            action.add_argument("--json", action="store_true", help="print JSON")
+        action.set_defaults(command=guarded(command))
+    keep = actions.add_parser("keep", help="keep the trace of a file")
+    keep.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
+    keep.add_argument("--label", default="", metavar="TEXT", help="a name for the list")
+    keep.set_defaults(command=guarded(keep_command))
+    actions.add_parser("recover", help="make runs of what processes that were killed left behind").set_defaults(
+        command=guarded(recover_command)
+    )
+
+
+def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The command, whose complaint about a damaged run is one of bad input."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except TraceError as error:
+            raise UserError(str(error)) from None
+
+    return run
+
+
+def store() -> RunStore:
+    """The folder that the page keeps its runs in. Raises UserError if it cannot be used."""
+    found = RunStore.from_env()
+    assert found  # only a public page keeps nothing
+    return found
+
+
+def find(keep: RunStore, given: str) -> str:
+    """The id of one run that begins so. Raises UserError for none and for several."""
+    names = sorted(path.name.removesuffix(".json.gz") for path in keep.folder.glob("*.json.gz"))
+    found = [given] if given in names else [name for name in names if given and name.startswith(given)]
+    if not found:
+        raise UserError(
+            f"no kept run begins with '{given[:64]}'; `decoding-explorer runs` lists the {len(names)} in {keep.folder}."
+        )
+    if len(found) > 1:
+        raise UserError(
+            f"{len(found)} kept runs begin with '{given[:64]}': "
+            f"{', '.join(found[:4])}{' ...' if len(found) > 4 else ''}; give more of the id."
+        )
+    return found[0]
+
+
+def list_command(args: argparse.Namespace) -> int:
+    """One line for each run, the room that they take, and what cannot be read."""
+    keep = store()
+    cards = keep.cards()
+    if args.json:
+        print_json(
+            {
+                "folder": str(keep.folder),
+                "bytes": keep.used(),
+                "limit": keep.limit,
+                "runs": cards,
+                "broken": keep.broken,
+            }
+        )
+        return 0
+    rows = [
+        (
+            c.id,
+            when(c),
+            "yes" if c.pinned else "",
+            c.method,
+            "+".join(c.models),
+            c.tokens,
+            c.forwards,
+            c.mark or ENDINGS.get(c.reason, c.reason),
+            name(c),
+        )
+        for c in cards
+    ]
+    if rows:
+        print_table(
+            ("id", "kept", "pinned", "method", "model", "tokens", "forwards", "result", "label or prompt"), rows
+        )
+    print(
+        f"{count(len(cards))}, {keep.used() / MEGABYTE:.1f} of {keep.limit / MEGABYTE:.0f} MB in "
+        f"{printable(str(keep.folder))}"
+    )
+    for broken, why in keep.broken.items():
+        print(f"broken: {broken}: {printable(why)}")
+    return 0
+
+
+def count(n: int) -> str:
+    """A number of runs in words."""
+    return f"{n} run{'' if n == 1 else 's'}"
+
+
+def when(card: Kept) -> str:
+    """When it was kept, in local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(card.saved_at))
+
+
+def name(card: Kept) -> str:
+    """Its label, or the beginning of its prompt."""
+    text = card.label or card.prompt
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def show_command(args: argparse.Namespace) -> int:
+    """The card of a run, with its whole answer."""
+    keep = store()
+    card = keep.card(find(keep, args.id))
+    if args.json:
+        print_json(card)
+        return 0
+    cost = (
+        f"{card.tokens:,} tokens in {'unknown' if card.forwards is None else f'{card.forwards:,}'} forward passes "
+        f"and {card.steps:,} steps"
+    )
+    lines = {
+        "run": f"{card.id}, kept {when(card)}, {card.size / 1000:.0f} kB{', pinned' if card.pinned else ''}",
+        "label": card.label,
+        "method": f"{card.title} ({card.method}) on {' + '.join(card.models)}",
+        "prompt": card.prompt,
+        "answer": card.text,
+        "cost": cost if card.seconds is None else f"{cost}, {card.seconds:.3f} s",
+        "result": card.mark,
+        "ended": card.message or ENDINGS.get(card.reason, card.reason),
+        "sha256": card.sha256,
+        "link": f"/?run={card.id} behind the address of the page",
+    }
+    for head, text in lines.items():
+        if text:
+            print(f"{head + ':':8} {printable(text)}")
+    return 0
+
+
+def pin_command(args: argparse.Namespace) -> int:
+    """Protect a run."""
+    return change(args, lambda keep, found: keep.pin(found, True), "is pinned: it is never cleaned up")
+
+
+def unpin_command(args: argparse.Namespace) -> int:
+    """Protect it no more."""
+    return change(args, lambda keep, found: keep.pin(found, False), "is not pinned any more")
+
+
+def delete_command(args: argparse.Namespace) -> int:
+    """Put a run aside."""
+    return change(
+        args,
+        lambda keep, found: keep.delete(found),
+        "is deleted; `decoding-explorer runs restore` with its id brings it back for an hour",
+    )
+
+
+def change(args: argparse.Namespace, act: Callable[[RunStore, str], object], words: str) -> int:
+    """Do something to the run that is meant, and say so."""
+    keep = store()
+    found = find(keep, args.id)
+    act(keep, found)
+    print(f"run {found} {words}")
+    return 0
+
+
+def restore_command(args: argparse.Namespace) -> int:
+    """Bring a deleted run back; its id has to be whole."""
+    keep = store()
+    if not ID.fullmatch(args.id):
+        raise UserError(
+            f"'{args.id[:64]}' is not a whole id; `runs delete` said it, 16 characters or more from 0 to 9 and a to f."
+        )
+    keep.restore(args.id)
+    print(f"run {args.id} is back")
+    return 0
+
+
+def export_command(args: argparse.Namespace) -> int:
+    """Write a run's trace."""
+    check_target(args.out)
+    keep = store()
+    found = find(keep, args.id)
+    write(args.out, keep.get(found).to_json())
+    if args.out != "-":
+        print(f"run {found} is written to {printable(args.out)}")
+    return 0
+
+
+def keep_command(args: argparse.Namespace) -> int:
+    """Keep a trace; prints its id alone, so that a script can use it."""
+    trace = read_traces([args.file])[0]
+    if not trace.steps:
+        raise UserError(f"'{args.file}' holds no step, so there is nothing to keep.")
+    keep = store()
+    found = keep.save(trace, " ".join(args.label.split())[:MAX_LABEL])
+    print(found)
+    return 0
+
+
+def recover_command(args: argparse.Namespace) -> int:
+    """Make runs of journals whose processes are gone; exit 1 if one of them cannot be read."""
+    keep = store()
+    found = recover(keep)
+    broken = dict(keep.broken)
+    for one in found:
+        print(f"recovered: {one}")
+    print(f"{count(len(found))} recovered" if found else "nothing was left behind")
+    for journal, why in broken.items():
+        print(f"broken: {journal}: {printable(why)}")
+    return int(bool(broken))

@@ -1,0 +1,154 @@
+"""The command `sweep`: quality against forwards of methods and parameter values on held-out tasks, resumable, in
+several processes or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import UserError
+from engines.tasks import TASKS
+from explorer.cli.io import check_target, complain, key_values, positive, print_table, write
+
+INTERRUPTED = 130
+
+
+def add_arguments(sweep: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    sweep.add_argument(
+        "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
+    )
+    sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+    sweep.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda ...")
+    sweep.add_argument("--dtype", metavar="T", help="float32, bfloat16 ... (default: the model's own)")
+    sweep.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; one may vary",
+    )
+    sweep.add_argument(
+        "--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks"
+    )
+    sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
+    sweep.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every run (default 0)")
+    sweep.add_argument(
+        "--seconds", type=float, metavar="S", help="stop after S seconds; every method then counts on the same prompts"
+    )
+    sweep.add_argument("--runs", type=positive, metavar="N", help="stop after N new runs")
+    sweep.add_argument(
+        "--resume",
+        action="store_true",
+        help="take runs that were finished before, with the same weights, code, prompt and seed",
+    )
+    sweep.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="local processes, each with its own model (default 1)"
+    )
+    sweep.add_argument(
+        "--threads", type=positive, metavar="N", help="threads of each worker (default: an equal share of the cores)"
+    )
+    sweep.add_argument("--ray", metavar="ADDRESS", help="run the workers on a Ray cluster; local starts one here")
+    sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
+    sweep.set_defaults(command=sweep_command)
+
+
+def sweep_command(args: argparse.Namespace) -> int:
+    """Measure and print one line per point; what is finished stays when it is interrupted."""
+    from explorer.bench import cells, workers
+
+    check_target(args.json)
+    if args.seconds is not None and not args.seconds > 0:
+        raise UserError(f"--seconds {args.seconds:g} is not allowed; give a number above 0.")
+    options = {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
+    stopped = workers.until(args.seconds)
+    sweep = _asked(args, engines.load_model(args.model, **options))
+    ways = len(sweep.tasks) * args.prompts
+    print(
+        f"{len(sweep.settings)} settings on {ways} prompts of {len(sweep.tasks)} tasks: {sweep.total} runs",
+        file=sys.stderr,
+    )
+    code = 0
+    try:
+        _run(sweep, _decoder(args, options, sweep.model, stopped), cells.Folder(), args)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except UserError as error:
+        code = complain(str(error))
+    return _told(sweep, args) or code
+
+
+def _asked(args: argparse.Namespace, model: Any) -> Any:
+    """The sweep that the options describe. Raises UserError."""
+    from explorer.bench import quality
+    from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
+
+    slugs = list(dict.fromkeys(args.method or [info.slug for info in runnable(model.record.kind, model.record.name)]))
+    given = {name: values_of(parameter(slugs, name), text) for name, text in key_values(args.param, "--param").items()}
+    varied = [name for name, values in given.items() if len(values) > 1]
+    if len(varied) > 1:
+        raise UserError(
+            f"--param {varied[1]} has several values and so has {varied[0]}; one parameter is swept at a time."
+        )
+    swept = (varied[0], given[varied[0]]) if varied else None
+    fixed = {name: values[0] for name, values in given.items() if name not in varied}
+    settings = quality.plan(model.record.kind, slugs, swept, fixed)
+    return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
+
+
+def _decoder(
+    args: argparse.Namespace, options: dict[str, Any], model: Any, stopped: Callable[[], bool]
+) -> Callable[[Sequence[Any]], Generator[Any, None, None]]:
+    """Who runs the cells: this process where one worker is enough."""
+    from explorer.bench import workers
+
+    if args.workers == 1 and not args.ray:
+        if args.threads:
+            import torch
+
+            torch.set_num_threads(args.threads)
+        return partial(workers.in_turn, model, stopped=stopped)
+    about = workers.task(args.model, options, args.threads or workers.threads_each(args.workers))
+    if args.ray:
+        return partial(workers.on_ray, about, args.workers, args.ray, stopped=stopped)
+    return partial(workers.in_processes, about, args.workers, stopped=stopped)
+
+
+def _run(sweep: Any, decode: Any, kept: Any, args: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    with tqdm(total=sweep.total, unit="run", disable=None, mininterval=0.5) as bar:
+        for _ in sweep.run(decode, kept, resume=args.resume, max_runs=args.runs):
+            bar.update(len(sweep.outcomes) - bar.n)
+
+
+def _told(sweep: Any, args: argparse.Namespace) -> int:
+    """Print and write what is known. Returns 2 where a setting could not run."""
+    from explorer.bench import quality
+
+    points = list(sweep.points().values())
+    model = sweep.model.record
+    if points and args.json:
+        found = quality.Recorded(
+            model, sweep.tasks, sweep.prompts, points, sweep.seed, engines.code_version(), sweep.refused, sweep.left
+        )
+        write(args.json, msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+    if points and args.json != "-":
+        print(f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}")
+        rows = quality.rows(points)
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
+        print(quality.LEGEND)
+    print(f"{sweep.fresh} runs made, {sweep.reused} taken from before, {sweep.left} left", file=sys.stderr)
+    if sweep.left:
+        print(
+            "decoding-explorer: not everything ran; the same command with --resume goes on from here.", file=sys.stderr
+        )
+    for label, reason in sweep.refused.items():
+        complain(f"{label} did not run: {reason}")
+    return 2 if sweep.refused else 0

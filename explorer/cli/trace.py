@@ -1,0 +1,257 @@
+"""The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page,
+JSON, table; pictures: see cli_export)."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import engines
+from engines import Step, Trace, TraceError, UserError
+from explorer.cli import export as cli_export
+from explorer.cli.io import (
+    GZIP_MAGIC,
+    MAX_FILE_BYTES,
+    check_target,
+    print_json,
+    read_bytes,
+    read_traces,
+    unpacked,
+    write,
+)
+from explorer.cli.run import split_role
+from explorer.export.events import events_csv, inert
+from explorer.figures.calls import layer_rows, other_calls, target_calls, target_role
+from explorer.importers import IMPORTERS, import_trace
+from explorer.words import COSTS, heading, printable, step_fields, step_lines
+
+Fields = dict[str, Any]
+TABLE = (
+    "run,method,models,seed,step,target_calls,other_calls,work,tokens_fed,model_seconds,method_seconds,positions,tokens,"
+    "causes,text,note"
+)
+
+
+def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentParser) -> None:
+    """Declare the options of both commands."""
+    replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
+    replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
+    replay.add_argument(
+        "--rerun",
+        action="store_true",
+        help="decode again from the header and say whether the trace repeats (exit 1 if not)",
+    )
+    replay.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="[ROLE=]NAME",
+        help="with --rerun: use this model instead of the recorded one",
+    )
+    replay.add_argument("--json", action="store_true", help="print JSON")
+    replay.set_defaults(command=replay_command)
+    export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
+    kind = export.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
+    kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
+    kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
+    kind.add_argument(
+        "--events-csv", metavar="FILE", help="a table with one line per token written or drafted; - is standard output"
+    )
+    kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
+    cli_export.add_arguments(export, kind)
+    export.add_argument("--title", default="", help="the page's title")
+    export.set_defaults(command=export_command)
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `import`."""
+    parser.add_argument(
+        "file", metavar="FILE", help="a record of another program, plain or gzipped; - is standard input"
+    )
+    parser.add_argument("--format", default="auto", metavar="F", help=f"auto (default), trace, {', '.join(IMPORTERS)}")
+    parser.add_argument("--json", required=True, metavar="FILE", help="write the trace here; - is standard output")
+    parser.set_defaults(command=import_command)
+
+
+def import_command(args: argparse.Namespace) -> int:
+    """Read a record and write it as a trace; what it does not hold is said on standard error."""
+    check_target(args.json)
+    trace = read_record(args.file, args.format)
+    write(args.json, trace.to_json())
+    if trace.header.missing:
+        print(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " "), file=sys.stderr)
+    return 0
+
+
+def read_record(name: str, form: str) -> Trace:
+    """The trace in a file of another program. Raises UserError that names the file."""
+    data = read_bytes(name, MAX_FILE_BYTES)
+    try:
+        return import_trace((unpacked(data) if data[:2] == GZIP_MAGIC else data).decode("utf-8"), form)
+    except (TraceError, UnicodeDecodeError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
+        raise UserError(f"'{name}' cannot be read: {error}") from None
+
+
+def replay_command(args: argparse.Namespace) -> int:
+    """Print a trace step by step, or run it again."""
+    trace = read_traces([args.file])[0]
+    if args.rerun:
+        return rerun_command(trace, args)
+    if args.step is not None and not 0 <= args.step < len(trace.steps):
+        raise UserError(
+            f"--step {args.step} is not in the trace; it has steps 0 to {len(trace.steps) - 1}."
+            if trace.steps
+            else "the trace has no steps."
+        )
+    steps = trace.steps if args.step is None else [trace.steps[args.step]]
+    if args.json:
+        print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
+        return 0
+    if args.step is None:
+        for line in heading(trace):
+            print(line)
+    for step in steps:
+        for line in step_lines(trace, step, detailed=args.step is not None):
+            print(line)
+    if args.step is None:
+        print(f"ended: {trace.end.reason}{' - ' + printable(trace.end.message) if trace.end.message else ''}")
+        print(f"text: {printable(trace.text)}")
+    return 0
+
+
+def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
+    """Decode again from the header; exit 1 where the new run differs."""
+    again = rerun(trace, args.model)
+    difference = first_difference(trace, again)
+    if args.json:
+        print_json(
+            {
+                "repeats": difference is None,
+                "difference": difference,
+                "steps": len(again.steps),
+                "tokens": again.totals.tokens,
+            }
+        )
+    elif difference is None:
+        print(f"the trace repeats: {len(again.steps)} steps and {again.totals.tokens} tokens are equal")
+    else:
+        print(printable(f"the trace does not repeat: {difference}"))
+    return 0 if difference is None else 1
+
+
+def rerun(trace: Trace, models: list[str]) -> Trace:
+    """The same run again: method, parameters, seed and edits of the header, models by their names. Raises UserError if
+    one is not known."""
+    h = trace.header
+    if h.imported_from:
+        raise UserError(f"the trace was imported from {h.imported_from}; it cannot be run again here.")
+    info = engines.get_method(h.method).info
+    given = {role or info.role: name for role, name in (split_role(one, [info]) for one in models)}
+    known = {m.name for m in engines.list_models()}
+    roles: Fields = {}
+    for record in (m for m in h.models if m.role in info.needs):
+        name = given.get(record.role, record.name)
+        if record.role not in given and name not in known:
+            raise UserError(
+                f"the trace was made with the model '{name[:80]}', which is not built in; name it with --model "
+                f"{record.role}=NAME."
+            )
+        like = {"device": record.device, "dtype": record.dtype} if name in known else {}
+        if name == record.name or Path(name).name == record.name:  # it, and not another one in its place
+            like = record.loading
+        roles[record.role] = engines.load_model(name, **like)
+    edits = [(one.after_step, one.edit) for one in h.edits]
+    options: Fields = {} if trace.end.reason == "complete" else {"max_steps": max(1, len(trace.steps))}
+    run = engines.stream(
+        h.method, roles, h.prompt_ids, params=h.params, seed=h.seed, detail=h.detail, edits=edits, **options
+    )
+    try:
+        for _ in run:
+            pass
+    except UserError:
+        if trace.end.reason != "failed":
+            raise
+    return run.trace()
+
+
+def first_difference(a: Trace, b: Trace) -> str | None:
+    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None if they do not. Times
+    may differ."""
+    for record, other in zip(a.header.models, b.header.models, strict=False):
+        if record.sha256 and other.sha256 and record.sha256 != other.sha256:
+            return (
+                f"the weights of {record.name} are others (sha256 {record.sha256[:12]} then, {other.sha256[:12]} now)"
+            )
+    for one, two in zip(a.steps, b.steps, strict=False):
+        if one.forwards != two.forwards:
+            return f"step {one.index} took the forwards {one.forwards} then and {two.forwards} now"
+        for (x, y), now in zip(written(one), written(two), strict=False):
+            if (x, y) != now:
+                return (
+                    f"step {one.index} wrote token {y} at position {x} then and token {now[1]} at position {now[0]} now"
+                )
+        if len(written(one)) != len(written(two)):
+            return f"step {one.index} wrote {len(written(one))} tokens then and {len(written(two))} now"
+    if len(a.steps) != len(b.steps):
+        return f"{len(a.steps)} steps then and {len(b.steps)} now"
+    return None if a.output_ids == b.output_ids else "the output tokens differ"
+
+
+def written(step: Step) -> list[tuple[int, int]]:
+    """Positions and tokens of a step, in the order in which they were decided."""
+    return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
+
+
+def export_command(args: argparse.Namespace) -> int:
+    """Write traces in another form."""
+    if picture := cli_export.wanted(args):
+        return cli_export.pictures_command(args, picture)
+    target = args.html or args.json or args.csv or args.events_csv or args.python
+    check_target(target)
+    traces = read_traces(args.file)
+    if args.html:
+        from explorer.export.html import export_html
+
+        write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
+    elif args.json:
+        write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
+    elif args.python:
+        from explorer.export.python import lines
+
+        write(target, lines(traces).removesuffix("\n"))
+    elif args.events_csv:
+        write(target, events_csv(traces).removesuffix("\n"))
+    else:
+        write(target, table(traces).removesuffix("\n"))
+    return 0
+
+
+def table(traces: list[Trace]) -> str:
+    """CSV with one line per step: which run, its cost, what it wrote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(TABLE.split(","))
+    for number, trace in enumerate(traces):
+        text = {piece.id: piece.text for piece in trace.pieces}
+        models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
+        for step in trace.steps:
+            at = written(step)
+            cost = ["" if name in trace.header.missing else value for name, value in _spent(step, target)]
+            causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
+            words = ["".join(text.get(t, "") for _, t in at), step.note]
+            which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
+            ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
+            writer.writerow([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
+    return out.getvalue()
+
+
+def _spent(step: Step, target: str) -> list[tuple[str, Any]]:
+    """(field that it needs, value) of a step's costs, in the order of the table's columns."""
+    calls = [("forwards", target_calls(step, target)), ("forwards", other_calls(step, target))]
+    return [*calls, ("work", layer_rows(step)), *((name, getattr(step, name)) for name in COSTS[2:])]

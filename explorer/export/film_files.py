@@ -1,0 +1,111 @@
+"""Pictures of a film written as a GIF by Pillow, or as an MP4 by ffmpeg."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from engines import UserError
+from explorer.export import look
+from explorer.export.film_plan import CLEAR, Caps, Progress, Shot
+
+
+def write_gif(
+    pictures: Iterator[Any], shots: Sequence[Shot], size: tuple[int, int], caps: Caps, progress: Progress
+) -> bytes:
+    """A GIF that begins again after its pause. Stands are hundredths of a second; rounding does not add up over the
+    film."""
+    from PIL import Image
+
+    frames, palette = [], _palette()
+    for number, picture in enumerate(pictures):
+        frames.append(picture.quantize(palette=palette, dither=Image.Dither.NONE))
+        progress(number + 1, len(shots))
+    at = [round(100 * shot.begin) for shot in shots] + [round(100 * (shots[-1].begin + shots[-1].stand))]
+    stands = [10 * (b - a) for a, b in pairwise(at)]
+    out = io.BytesIO()
+    # What does not change is written as transparent, which makes the file a fraction as large.
+    frames[0].save(
+        out,
+        "GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=stands,
+        loop=0,
+        optimize=True,
+        disposal=1,
+        transparency=CLEAR,
+    )
+    return out.getvalue()
+
+
+def _palette() -> Any:
+    """One palette for all pictures: every colour that the theme can bring, and shades between the letters and what they
+    stand on."""
+    from PIL import Image
+
+    states = [look.state(name, part) for name in look.theme()["states"] for part in ("fill", "text", "line")]
+    plain = [
+        *states,
+        *(look.surface(name) for name in ("text", "muted", "line", "raised", "accent", "panel")),
+        *(look.span(kind) for kind in look.SERIES),
+    ]
+    plain += [look.heat(i / (look.LEVELS - 1))[0] for i in range(look.LEVELS)] + ["#000000", "#ffffff"]
+    plain += [
+        look.mix(look.state("old", "fill"), look.state("old", "line"), 0.45),
+        look.mix(look.state("eos", "fill"), look.state("masked", "line"), 0.4),
+    ]
+    shades = [
+        look.mix(look.state(name, "fill"), look.state(name, "text"), part)
+        for name in look.theme()["states"]
+        for part in (0.35, 0.65)
+    ]
+    shades += [
+        look.mix("#ffffff", look.surface(ink), part) for ink in ("text", "muted") for part in (0.2, 0.4, 0.6, 0.8)
+    ]
+    colours: list[str] = []
+    for colour in ("#ffffff", *plain, *shades):  # two that are nearly alike would only be confused
+        if len(colours) < CLEAR and all(look.distance(colour, other) > 14 for other in colours):
+            colours.append(colour)
+    flat = [int(colour[i : i + 2], 16) for colour in colours for i in (1, 3, 5)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(flat)
+    return palette
+
+
+def write_mp4(
+    pictures: Iterator[Any], shots: Sequence[Shot], size: tuple[int, int], caps: Caps, progress: Progress
+) -> bytes:
+    """An MP4 (H.264) with a fixed rate of pictures. Raises UserError where the extra `video` is not installed."""
+    import tempfile
+
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise UserError(
+            'an MP4 needs the extra "video"; install it with  pip install "decoding-explorer[video]"  or make a GIF.'
+        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.mp4"
+        options = {
+            "fps": caps.rate,
+            "codec": "libx264",
+            "pix_fmt_in": "rgb24",
+            "pix_fmt_out": "yuv420p",
+            "macro_block_size": 2,
+            "quality": 8,
+        }
+        writer = imageio_ffmpeg.write_frames(
+            str(path), size, **options, output_params=["-movflags", "+faststart", "-fflags", "+bitexact"]
+        )
+        writer.send(None)
+        for number, (shot, picture) in enumerate(zip(shots, pictures, strict=True)):
+            data = picture.tobytes()
+            for _ in range(round((shot.begin + shot.stand) * caps.rate) - round(shot.begin * caps.rate)):
+                writer.send(data)
+            progress(number + 1, len(shots))
+        writer.close()
+        return path.read_bytes()

@@ -1,0 +1,123 @@
+"""A study's tables as CSV and its figures as SVG, the latter by the same writer as the figures of traces."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from explorer.export import look
+from explorer.export.drawing import Drawing, svg
+from explorer.export.plot import Axes, Frame, Series, draw_series, plot, plot_legend
+
+WIDTH, HEIGHT = 504.0, 270.0
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a text that begins so
+
+
+def table_csv(table: Any) -> str:
+    """A table of a study; the heads say unit and provenance, no value is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_inert(column.head) for column in table.columns])
+    writer.writerows([[_inert(cell) for cell in row] for row in table.rows])
+    return out.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    if cell is None:
+        return ""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def figure_svg(figure: Any, width: float = WIDTH) -> str:
+    """A figure of a study as one SVG text."""
+    return svg(figure_drawing(figure, width))
+
+
+def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
+    """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis shows exponents."""
+    scale = math.log10 if figure.y.log else float
+    axes = _axes(figure, scale)
+    d = Drawing(
+        width, 0, figure.title, figure.note or f"{figure.title}: {', '.join(one.name for one in figure.series)}"
+    )
+    frame = plot(d, axes, [], 4, 4, width - 8, HEIGHT)
+    named = list[Series]()
+    for i, one in enumerate(figure.series):
+        if one.style == "bars":
+            _bars(d, frame, one, i, scale)
+    for i, one in enumerate(figure.series):
+        pieces = [_drawn(one, i, scale, piece) for piece in _pieces(one)]
+        named += pieces[:1]
+        for piece in pieces if one.style != "bars" else ():
+            draw_series(d, frame, piece)
+    d.height = HEIGHT + 6 + (plot_legend(d, named, 34, HEIGHT + 4, width - 40) if named else 0) + 4
+    return d
+
+
+def _axes(figure: Any, scale: Callable[[float], float]) -> Axes:
+    """Ends that hold all points, intervals and bases; from 0 where no axis is logarithmic."""
+    xs = [x for one in figure.series for x, y in zip(one.x, one.y, strict=True) if y is not None]
+    ys = [y for one in figure.series for y in (*one.y, *one.low, *one.high, *one.base) if y is not None]
+    ys = [scale(y) for y in ys if y > 0 or not figure.y.log] + ([] if figure.y.log else [0.0])
+    title = f"log10 of {figure.y.head.removesuffix(' (logarithmic)')}" if figure.y.log else figure.y.head
+    low, high = (math.floor(min(ys)), max(ys)) if figure.y.log and ys else (min(ys, default=0.0), max(ys, default=1.0))
+    left, right, ticks = _across(xs, figure)
+    names = tuple(figure.x.labels[int(tick)] for tick in ticks) if figure.x.labels else ()
+    return Axes(
+        figure.x.head,
+        title,
+        right,
+        high + 0.04 * ((high - low) or 1),
+        left,
+        low,
+        figure.x.log,
+        tuple(ticks),
+        names=names,
+    )
+
+
+def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]]:
+    """(left end, right end, ticks): a logarithmic axis gets the places that stand there, if they are few; a named one
+    its names; bars get room."""
+    if figure.x.labels:
+        return -0.5, len(figure.x.labels) - 0.5, [float(i) for i in range(len(figure.x.labels))]
+    if not xs:
+        return 0.0, 1.0, []
+    if not figure.x.log:
+        room = 0.5 if any(one.style == "bars" for one in figure.series) else 0.0
+        return min(0.0, *xs) - room, (max(xs) or 1.0) + room, []
+    own = sorted(set(xs))
+    ticks = own if len(own) <= 8 else [own[round(i * (len(own) - 1) / 7)] for i in range(8)]
+    return own[0] / 1.05, own[-1] * 1.05, ticks
+
+
+def _pieces(one: Any) -> list[list[int]]:
+    """The points between gaps."""
+    pieces: list[list[int]] = [[]]
+    for k, y in enumerate(one.y):
+        if y is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(k)
+    return [piece for piece in pieces if piece]
+
+
+def _drawn(one: Any, i: int, scale: Callable[[float], float], at: Sequence[int]) -> Series:
+    bars = tuple((scale(one.low[k]), scale(one.high[k])) for k in at) if one.low else ()
+    joined = {"line": "line", "steps": "steps"}.get(one.style, "")
+    points = tuple((one.x[k], scale(one.y[k])) for k in at)
+    return Series(f"{one.name} ({one.provenance})", points, i, joined, bars, one.style == "points" or len(one.x) <= 24)
+
+
+def _bars(d: Drawing, frame: Frame, one: Any, i: int, scale: Callable[[float], float]) -> None:
+    (left, _), (right, _) = frame.at((0, 0)), frame.at((1, 0))
+    wide = min(0.7 * abs(right - left), frame.w / 3)
+    for k, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
+        if y is None:
+            continue
+        across, top = frame.at((x, scale(y)))
+        bottom = frame.at((x, scale(one.base[k]) if one.base else frame.axes.bottom))[1]
+        d.box(across - wide / 2, min(top, bottom), wide, abs(bottom - top), look.series(i)[0])

@@ -1,0 +1,160 @@
+"""What became of drafts: figures of a run that verifies draft trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engines import Trace, Tree
+from explorer.figures.calls import other_calls, target_role
+from explorer.figures.metric import Metric, derived, ratio
+
+MAX_POSITIONS = 8  # draft positions that get a number of their own
+ABOUT = "over the steps that verified a draft tree; the root row is no drafted node"
+
+
+def tree_metrics(trace: Trace) -> list[Metric]:
+    """Acceptance figures of a run that verifies draft trees; empty for any other."""
+    trees = [step.tree for step in trace.steps if step.tree]
+    if not trees:
+        return []
+    accepted = [tree.why.count("accepted") for tree in trees]
+    nodes = [len(tree.parents) - 1 for tree in trees]
+    return [*_rates(accepted, nodes), *_by_position(trees), *_bound(trace, accepted)]
+
+
+def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
+    n, taken, drafted = len(accepted), sum(accepted), sum(nodes)
+    rows: list[tuple[str, str, float | None, str, str, str]] = [
+        (
+            "block_efficiency",
+            "Block efficiency τ",
+            block_efficiency(accepted),
+            "tokens",
+            "mean of (accepted + 1) over verification steps",
+            f"({taken} + {n}) ÷ {n}",
+        ),
+        (
+            "mean_accepted_excluding_bonus",
+            "Accepted per step",
+            mean_accepted(accepted),
+            "tokens",
+            "mean accepted nodes; the emitted token is not one",
+            f"{taken} ÷ {n}",
+        ),
+        (
+            "acceptance_rate_of_drafted",
+            "Acceptance rate",
+            acceptance_rate(accepted, nodes),
+            "share",
+            "Σ accepted ÷ Σ drafted nodes",
+            f"{taken} ÷ {drafted}",
+        ),
+        (
+            "wasted_nodes",
+            "Wasted nodes",
+            wasted_nodes(accepted, nodes),
+            "count",
+            "Σ drafted nodes − Σ accepted nodes",
+            f"{drafted} − {taken}",
+        ),
+        (
+            "verified_rows_per_emitted_token",
+            "Rows per token",
+            rows_per_token(accepted, nodes),
+            "ratio",
+            "Σ drafted nodes ÷ Σ (accepted + 1)",
+            f"{drafted} ÷ ({taken} + {n})",
+        ),
+    ]
+    return [
+        derived(name, label, value, unit, formula, ABOUT, terms) for name, label, value, unit, formula, terms in rows
+    ]
+
+
+def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
+    """For draft position 1, 2, ... (depth below the root): (steps that accepted a token there, steps that drafted one
+    there)."""
+    found: list[tuple[int, int]] = []
+    for tree in trees:
+        depths = [0] * len(tree.parents)
+        for row, parent in enumerate(tree.parents):
+            depths[row] = depths[parent] + 1 if parent >= 0 else 0
+        taken = {depth for depth, fate in zip(depths, tree.why, strict=True) if fate == "accepted"}
+        found += [(0, 0)] * (max(depths) - len(found))
+        for depth in range(1, max(depths) + 1):
+            yes, of = found[depth - 1]
+            found[depth - 1] = (yes + (depth in taken), of + 1)
+    return found
+
+
+def _by_position(trees: Sequence[Tree]) -> list[Metric]:
+    formula = "steps that accepted a token at this place of the draft ÷ steps that drafted one there"
+    return [
+        derived(
+            f"acceptance_at_{place}",
+            f"Acceptance, draft position {place}",
+            ratio(yes, of),
+            "share",
+            formula,
+            f"{ABOUT}; in a tree any sibling counts; a place behind a refusal counts as drafted and not accepted",
+            f"{yes} ÷ {of}",
+        )
+        for place, (yes, of) in enumerate(by_position(trees)[:MAX_POSITIONS], 1)
+    ]
+
+
+def _bound(trace: Trace, accepted: Sequence[int]) -> list[Metric]:
+    """The memory-bound speed-up of a run whose draft and target have known sizes."""
+    target, n, taken = target_role(trace), len(accepted), sum(accepted)
+    sizes = {record.role: record.parameters for record in trace.header.models}
+    share = ratio(sizes.get("draft", 0), sizes.get(target, 0))
+    if not share:
+        return []
+    drafts = [other_calls(step, target) for step in trace.steps if step.tree]
+    value = Metric(
+        name="mbsu",
+        label="Memory-bound speed-up",
+        value=memory_bound_speedup(accepted, drafts, share),
+        unit="times",
+        kind="modelled",
+        formula="τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters",
+        conditions="a model of cost, not a time: only reading the weights counts",
+        terms=f"({taken} + {n}) ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})",
+    )
+    return [value]
+
+
+def mean_accepted(accepted: Sequence[int]) -> float | None:
+    """Mean of accepted drafts per verification step, the emitted token left out."""
+    return ratio(sum(accepted), len(accepted))
+
+
+def block_efficiency(accepted: Sequence[int]) -> float | None:
+    """τ: mean of accepted + 1, the tokens per target forward; 1 is plain decoding."""
+    return ratio(sum(accepted) + len(accepted), len(accepted))
+
+
+def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | None:
+    """Σ accepted ÷ Σ drafted."""
+    return ratio(sum(accepted), sum(drafted))
+
+
+def memory_bound_speedup(accepted: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
+    """τ ÷ (1 + c · draft forwards per step) with c = draft size ÷ target size."""
+    tau = block_efficiency(accepted)
+    return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
+
+
+def forwards_per_token(accepted: Sequence[int]) -> float | None:
+    """Target forwards per emitted token, 1 ÷ τ."""
+    return ratio(len(accepted), sum(accepted) + len(accepted))
+
+
+def rows_per_token(accepted: Sequence[int], nodes: Sequence[int]) -> float | None:
+    """Verified nodes per emitted token."""
+    return ratio(sum(nodes), sum(accepted) + len(accepted))
+
+
+def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:
+    """Verified nodes that were not accepted."""
+    return sum(nodes) - sum(accepted)

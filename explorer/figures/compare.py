@@ -1,0 +1,195 @@
+"""Two runs of one prompt side by side: where their texts part, whether a lossless method kept its word, and which of
+them was faster and why.
+
+Pure functions of traces, but for `near_tie`, which asks the model for the two logits at the place where the texts part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import engines
+from engines import Trace
+
+
+def answer_ids(trace: Trace) -> list[int]:
+    """The emitted ids before the first end mark."""
+    ids = trace.output_ids
+    return ids[: next((i for i, token in enumerate(ids) if token in trace.header.eos_ids), len(ids))]
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """Index of the first token in which two outputs differ, one of them ending counts too; None where they are the
+    same."""
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+    return at if at is not None or len(a) == len(b) else min(len(a), len(b))
+
+
+def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
+    """Among some traces the run of this one's baseline on the same prompt, main model, weights and number type; None
+    where there is none.
+
+    A run that a person changed has no control, and is none.
+    """
+    if trace.header.edits:
+        return None
+    for other in traces.values():
+        same_model = _main(other) == _main(trace) and other.header.prompt_ids == trace.header.prompt_ids
+        if (
+            other is not trace
+            and not other.header.edits
+            and other.header.method == trace.header.baseline
+            and same_model
+        ):
+            return other
+    return None
+
+
+def _main(trace: Trace) -> tuple[str, str, str]:
+    model = trace.header.models[0]
+    return model.name, model.sha256, model.dtype
+
+
+@dataclass(frozen=True)
+class Tie:
+    """The logits of two tokens at the place where two texts part: the control's token first, then ours.
+
+    alone: the last row fed by itself, as plain decoding does it; together: the whole text in one forward, as a
+    verifying forward does it."""
+
+    alone: tuple[float, float]
+    together: tuple[float, float]
+
+    @property
+    def gap(self) -> float:
+        """Logits between the two tokens, where plain decoding chose."""
+        return self.alone[0] - self.alone[1]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What became of a lossless method's claim in one run: `at` is the first differing token of the answer (None: the
+    texts are the same).
+
+    tokens: of the control up to its end. ours, control: the pieces at the difference, "" behind the end of a text.
+    limited: the texts were compared only as far as both go, because they were asked for different lengths or one of the
+    runs was stopped."""
+
+    tokens: int
+    at: int | None
+    ours: str = ""
+    control: str = ""
+    dtype: str = ""
+    tie: Tie | None = None
+    limited: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The certificate in one sentence."""
+        if self.at is None:
+            return f"Same {self.tokens} tokens{' as far as both go' if self.limited else ''} ({self.dtype})."
+        diverged = (
+            f"Parts at token {self.at + 1}: “{self.ours or 'end'}” here, “{self.control or 'end'}” in the "
+            f"control ({self.dtype})."
+        )
+        if self.tie is None:
+            return diverged
+        (a, b), (c, d) = self.tie.alone, self.tie.together
+        shown = (
+            f"Logits there: {b:.3f} against {a:.3f} one row at a time (gap {a - b:.3f}), {d:.3f} against {c:.3f} "
+            f"in one forward (gap {c - d:.3f})."
+        )
+        return f"{diverged} {shown}"
+
+
+def certificate(trace: Trace, control: Trace, tie: Tie | None = None) -> Certificate:
+    """Hold a run against the plain run that it claims to equal. Runs of different lengths, or stopped ones, are
+    compared as far as both go."""
+    ours, plain, limited = _comparable(trace, control)
+    at = first_difference(ours, plain)
+    dtype = trace.header.models[0].dtype
+    if at is None:
+        return Certificate(len(plain), None, dtype=dtype, limited=limited)
+    return Certificate(len(plain), at, _piece(trace, ours, at), _piece(control, plain, at), dtype, tie, limited)
+
+
+def _comparable(trace: Trace, control: Trace) -> tuple[list[int], list[int], bool]:
+    """Both answers, cut to the length that both runs reached where they did not both come to their own end, and whether
+    they had to be."""
+    ours, plain = answer_ids(trace), answer_ids(control)
+    runs, asked = (trace, control), {t.header.params.get("max_new_tokens") for t in (trace, control)}
+    by_themselves = all(set(t.output_ids) & set(t.header.eos_ids) for t in runs)
+    if by_themselves or (len(asked) == 1 and all(t.end.reason == "complete" for t in runs)):
+        return ours, plain, False
+    shorter = min(len(trace.output_ids), len(control.output_ids))
+    return ours[:shorter], plain[:shorter], True
+
+
+def _piece(trace: Trace, ids: Sequence[int], at: int) -> str:
+    return next(piece.text for piece in trace.pieces if piece.id == ids[at]) if at < len(ids) else ""
+
+
+def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
+    """The logits of both tokens at the first difference, by one more look at the model; None where the texts are the
+    same or one of them ends there."""
+    ours, plain, _ = _comparable(trace, control)
+    at = first_difference(ours, plain)
+    if at is None or at >= min(len(ours), len(plain)):
+        return None
+    found = engines.next_logits(model, [*control.header.prompt_ids, *plain[:at]], [plain[at], ours[at]])
+    return Tie((found["alone"][0], found["alone"][1]), (found["together"][0], found["together"][1]))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds per token of a run that verifies drafts against its plain control, both measured, the reading of the
+    prompt left out.
+
+    round_seconds: median of one round (all model calls and the method's own work); plain_seconds: of one token of the
+    control; gained: mean tokens per round; rows: mean rows of a verifying forward; forward_seconds: share of the round
+    spent in models."""
+
+    round_seconds: float
+    plain_seconds: float
+    gained: float
+    rows: float
+
+    @property
+    def break_even(self) -> float:
+        """Tokens that a round has to gain to cost no more than plain decoding."""
+        return self.round_seconds / self.plain_seconds
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second over the control's; above 1 is faster."""
+        return self.gained / self.break_even
+
+    @property
+    def sentence(self) -> str:
+        """Which is faster and why, in one sentence."""
+        cost = (
+            f"a round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token takes "
+            f"{1000 * self.plain_seconds:.1f} ms"
+        )
+        verdict = "Faster" if self.speed > 1.02 else "Slower" if self.speed < 0.98 else "As fast"
+        return (
+            f"{verdict}, {self.speed:.2f}×: {cost}, so it pays from {self.break_even:.2f} tokens per round on and "
+            f"gained {self.gained:.2f}."
+        )
+
+
+def pace(trace: Trace, control: Trace) -> Pace | None:
+    """How a run that verifies drafts stands against its control; None where it drafts nothing or either run has fewer
+    than two rounds behind the prompt."""
+    rounds = [step for step in trace.steps[1:] if step.tree and step.commits]
+    plain = [step for step in control.steps[1:] if step.commits]
+    if len(rounds) < 2 or len(plain) < 2:
+        return None
+    seconds = [step.model_seconds + step.method_seconds for step in rounds]
+    alone = [(step.model_seconds + step.method_seconds) / len(step.commits.positions) for step in plain if step.commits]
+    gained = sum(len(step.commits.positions) for step in rounds if step.commits) / len(rounds)
+    rows = sum(len(step.tree.parents) for step in rounds if step.tree) / len(rounds)
+    return Pace(median(seconds), median(alone), gained, rows) if median(alone) > 0 else None

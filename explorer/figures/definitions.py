@@ -1,0 +1,294 @@
+"""What the numbers of every run are called, how they are obtained and what they count: said once, for the tables and
+for the player.
+
+    python -m explorer.figures.definitions     writes assets/player/definitions.js, which a test compares with this file
+
+`terms` is the formula with the numbers of one run to be put in: the names are those of
+`explorer.figures.receipts.numbers`."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from explorer import ASSETS
+
+Kind = Literal["measured", "derived", "modelled", "published"]
+
+KINDS: dict[Kind, str] = {
+    "measured": "counted or clocked while the model ran",
+    "derived": "computed from measured numbers by the formula shown beside it",
+    "modelled": "computed under an assumption that is stated",
+    "published": "taken from a paper, never mixed with ours",
+}
+
+COUNTED: dict[str, list[tuple[str, str, bool]]] = {
+    "tokens": [
+        ("prompt tokens", "prompt", False),
+        ("end marks", "end_tokens", False),
+        ("padding behind the end mark", "padding", False),
+        ("positions still masked", "masks", False),
+        ("bonus tokens", "bonus", True),
+    ],
+    "calls": [
+        ("calls of the model that was picked", "target_calls", True),
+        ("calls of a draft or another model", "draft_calls", False),
+        ("the warm-up call", "", False),
+    ],
+    "fed": [
+        ("positions of the prompt, whenever they are computed", "prompt", True),
+        ("positions read from a cache", "", False),
+    ],
+    "time": [
+        ("warm-up", "warmup_seconds", False),
+        ("recording the steps", "record_seconds", False),
+        ("sending and drawing", "", False),
+    ],
+}
+"""Group -> what is counted or not: in words, the name of its number in `receipts.numbers` ("": none), and whether it
+is counted."""
+
+
+class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One number: `counts` names groups of COUNTED, `note` says under which condition it holds."""
+
+    label: str
+    unit: str
+    kind: Kind
+    formula: str
+    terms: str = ""
+    counts: list[str] = []
+    note: str = ""
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "steps": Definition("Steps", "count", "measured", "turns of the decoding loop"),
+    "target_calls": Definition(
+        "Target calls",
+        "count",
+        "measured",
+        "calls of the model that was picked; a batch of alternatives in one call is one call",
+        "of {roles}",
+        ["calls"],
+    ),
+    "draft_calls": Definition(
+        "Draft calls",
+        "count",
+        "measured",
+        "calls of all other models of the run: a draft, a small model, an encoder",
+        "{roles}, without the target's",
+    ),
+    "work": Definition(
+        "Work",
+        "layer-rows",
+        "measured",
+        "rows × transformer layers that were really computed, all models together",
+        "{work_roles}",
+        note="an early exit, a skipped layer or a short draft pays only for the layers that it ran",
+    ),
+    "tokens_fed": Definition(
+        "Tokens fed",
+        "count",
+        "measured",
+        "rows × positions of all model calls, cached positions not counted",
+        "summed over the calls of {roles}",
+        ["fed"],
+    ),
+    "tokens": Definition(
+        "Tokens",
+        "count",
+        "measured",
+        "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
+        "{ids} places behind the prompt − {end_tokens} end marks − {padding} padding − {masks} masks",
+        ["tokens"],
+    ),
+    "end_tokens": Definition(
+        "End marks and padding", "count", "measured", "ids from the first end mark on", "{end_tokens} + {padding}"
+    ),
+    "masks_left": Definition("Masks left", "count", "measured", "positions that the run left open"),
+    "tokens_per_call": Definition(
+        "Tokens per target call",
+        "ratio",
+        "derived",
+        "tokens ÷ calls of the target",
+        "{tokens} ÷ {target_calls}",
+        ["tokens", "calls"],
+        "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of a draft "
+        "are beside it",
+    ),
+    "model_seconds": Definition(
+        "Model time",
+        "seconds",
+        "measured",
+        "time in which a model call ran; warm-up excluded",
+        "summed over the calls of {roles}",
+        ["time"],
+    ),
+    "method_seconds": Definition(
+        "Method time",
+        "seconds",
+        "measured",
+        "the method's own work between model calls; recording and drawing excluded",
+        "summed over {steps} steps",
+        ["time"],
+    ),
+    "busy_seconds": Definition(
+        "Seconds", "seconds", "derived", "model time + method time", "{model_seconds} + {method_seconds}", ["time"]
+    ),
+    "tokens_per_second": Definition(
+        "Tokens per second",
+        "per second",
+        "derived",
+        "tokens ÷ (model time + method time)",
+        "{tokens} ÷ ({model_seconds} + {method_seconds})",
+        ["tokens", "time"],
+    ),
+    "record_seconds": Definition(
+        "Recording time",
+        "seconds",
+        "measured",
+        "time spent on writing down the steps, not part of model or method time",
+    ),
+    "recording_overhead": Definition(
+        "Recording overhead",
+        "share",
+        "derived",
+        "recording time ÷ (model time + method time)",
+        "{record_seconds} ÷ ({model_seconds} + {method_seconds})",
+    ),
+    "warmup_seconds": Definition(
+        "Warm-up", "seconds", "measured", "one untimed forward when a model runs for the first time"
+    ),
+    "wall_seconds": Definition(
+        "Wall time", "seconds", "measured", "from the first step's start to the end; recording and sending included"
+    ),
+    "revised": Definition(
+        "Revised later",
+        "count",
+        "derived",
+        "tokens that stand here and are taken away by a later write, each counted once, by the first one",
+        "{remasked} re-masked + {changed} changed + {cut} cut off",
+        ["tokens"],
+        "read off the trace; it ends where the trace ends. Tokens behind an end mark that came later are not counted "
+        "here",
+    ),
+    "missing": Definition(
+        "Still missing",
+        "count",
+        "derived",
+        "tokens of the run's output that do not stand at their place yet",
+        "{final} of the output − {kept} in their place",
+        ["tokens"],
+        "the output is that of this run as it ended",
+    ),
+}
+
+_BUSY = ("model_seconds", "method_seconds")
+NEEDS: dict[str, tuple[str, ...]] = {
+    "end_tokens": ("end_marks",),
+    "target_calls": ("forwards",),
+    "draft_calls": ("forwards",),
+    "tokens_per_call": ("tokens", "forwards"),
+    "tokens_per_second": ("tokens", *_BUSY),
+    "recording_overhead": ("record_seconds", *_BUSY),
+    "busy_seconds": _BUSY,
+    "revised": ("tokens", "steps"),
+    "missing": ("tokens", "steps"),
+    "mbsu": ("forwards",),
+    "weighted_cost": ("forwards",),
+    "commit_delay_mean": ("forwards",),
+    "commit_delay_max": ("forwards",),
+    "forwards_enough": ("forwards",),
+}
+"""What a number is computed from, where that is not the field of its own name."""
+
+LOST: dict[str, tuple[str, ...]] = {
+    "end_marks": ("end_tokens", "padding"),
+    "forwards": ("target_calls", "draft_calls", "roles"),
+    "work": ("work", "work_roles"),
+    "prompt_ids": ("prompt",),
+}
+"""The names in `receipts.numbers` that a field which was not recorded takes away, where that is not its own name
+alone."""
+
+PLAYED = (
+    "steps",
+    "tokens",
+    "target_calls",
+    "draft_calls",
+    "tokens_per_call",
+    "tokens_per_second",
+    "model_seconds",
+    "method_seconds",
+    "tokens_fed",
+    "work",
+    "busy_seconds",
+    "revised",
+    "missing",
+)
+"""The numbers that the player shows."""
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """The recorded fields that a number is computed from."""
+    return NEEDS.get(name, (name,))
+
+
+def shown(name: str, value: float | str | None) -> str:
+    """A number as a receipt writes it: seconds with six digits behind the point, counts with thousands set apart."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:.6f} s" if name.endswith("_seconds") else f"{value:,}"
+
+
+def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
+    """The formula with the numbers put in. Raises KeyError for a name that is no number."""
+    return re.sub(r"\{(\w+)\}", lambda found: shown(found[1], numbers[found[1]]), terms)
+
+
+def module() -> str:
+    """The text of the player's module, in lines of at most 120 columns."""
+    facts = {
+        name: msgspec.to_builtins(DEFINITIONS[name]) | ({} if needs(name) == (name,) else {"needs": needs(name)})
+        for name in PLAYED
+    }
+    for one in facts.values():
+        del one["unit"]  # the player writes each number in its own way
+        if one["kind"] == "measured":
+            del one["kind"]
+    made = "// Made by `python -m explorer.figures.definitions` from the words in that file. Do not edit."
+    named = {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS}
+    parts = [f"export const {name} = {_literal(value, 0)};" for name, value in named.items()]
+    return "\n".join([made, "", *parts, ""])
+
+
+def _literal(value: Any, depth: int) -> str:
+    """A value as JavaScript. An object's fields and a list's lists stand in lines of their own, a long text is broken
+    at a space."""
+    inner = "  " * (depth + 1)
+    if isinstance(value, Mapping):
+        lines = [f"{inner}{name}: {_literal(one, depth + 1)}," for name, one in value.items()]
+    elif isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value):
+        lines = [f"{inner}{_literal(one, depth + 1)}," for one in value]
+    elif isinstance(value, str):
+        return f" +\n{inner}".join(json.dumps(part, ensure_ascii=False) for part in _broken(value))
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    opening, closing = "{}" if isinstance(value, Mapping) else "[]"
+    return "\n".join([opening, *lines, "  " * depth + closing])
+
+
+def _broken(text: str, room: int = 100) -> list[str]:
+    """The parts of a text, cut behind spaces so that none is longer than `room` characters."""
+    return textwrap.wrap(text, room, drop_whitespace=False, replace_whitespace=False, break_on_hyphens=False)
+
+
+if __name__ == "__main__":
+    (ASSETS / "player" / "definitions.js").write_text(module(), encoding="utf-8")

@@ -1,0 +1,29 @@
+"""Golden cases of the figures that are derived here and not in the engines: importing this registers their checker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import engines
+from explorer.figures import acceptance
+
+
+@engines.checks("metrics")
+def speculative_metrics(case: Mapping[str, Any], data: Mapping[str, Any], folder: Path) -> str | None:
+    """The metric names of speculative decoding, from counts per step."""
+    given = case["input"]
+    accepted, drafted, nodes = given["accepted_per_step"], given["drafted_per_step"], given["verified_nodes_per_step"]
+    ratio = float(Fraction(given["draft_to_target_size_ratio"]))
+    got = {
+        "mean_accepted_excluding_bonus": acceptance.mean_accepted(accepted),
+        "block_efficiency": acceptance.block_efficiency(accepted),
+        "acceptance_rate_of_drafted": acceptance.acceptance_rate(accepted, drafted),
+        "mbsu": acceptance.memory_bound_speedup(accepted, given["draft_forwards_per_step"], ratio),
+        "target_forwards_per_token": acceptance.forwards_per_token(accepted),
+        "verified_rows_per_emitted_token": acceptance.rows_per_token(accepted, nodes),
+        "wasted_nodes": acceptance.wasted_nodes(accepted, nodes),
+    }
+    return engines.differ("", got, case["expect"])

@@ -1,0 +1,189 @@
+"""Decodable since, committed at: for each position of a finished run, since when its final token had been the model's
+top guess.
+
+    lens = hindsight(trace)
+    print(summary(lens))
+
+Definitions, over the steps 0, 1, ... of one trace:
+
+* The *final token* of a position is what its last commit wrote. A position may be written several times (re-masked,
+  forced, rewritten): only the last commit counts, and only what was guessed after the write before it. Where that
+  earlier write hid the position, its own step is looked at
+  too, because an edit hides a position before the forward of the step that records it.
+* The *top guess* for a position at a step is the first of its recorded candidates. A step without candidates for it
+  says nothing and ends the
+  look back: what may have been guessed before is not assumed.
+* A position is *decodable since* step s if its final token was the top guess at every step from s to the one that
+  committed it. A guess that was
+  right, then wrong, then right again counts from the last time it became right.
+* The *delay* is the number of forwards (all roles) made after step s up to and including the step of the commit.
+* *Enough* is the smallest number of forwards, counted from the start, after which every committed position either had
+  been written for good or
+  was decodable. A position whose start is not known counts from its commit, so nothing is claimed for it.
+
+All this is an observation about this one run. It is no promise: a selector that had written earlier would have changed
+every later guess."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Literal
+
+import msgspec
+
+from engines import Step, Trace
+from explorer.figures.board import boards
+from explorer.figures.calls import target_calls, target_role
+
+CAVEAT = "in hindsight of this run, not a promise: writing earlier would have changed the later guesses"
+NOTHING = "nothing to show: no candidates were recorded for a position before the step that wrote it"
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """One committed position; steps are indices into `trace.steps`."""
+
+    position: int
+    token: int
+    committed: int
+    known: Literal[
+        "since", "other", "unknown"
+    ]  # other: not the top guess when committed; unknown: no candidates at that step
+    since: int | None = None
+    delay: int | None = None  # forwards
+    earlier: bool = False  # the step before `since` has no candidates for it, so it may have been decodable already
+
+
+class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
+    """What the lens shows. `looked_ahead`: some position had candidates before the step that wrote it; without that
+    there is nothing to show."""
+
+    positions: list[Position]
+    never_committed: int
+    forwards: int
+    enough: int | None
+    looked_ahead: bool
+
+    @property
+    def delays(self) -> list[int]:
+        """Delays of the positions whose start is known."""
+        return [one.delay for one in self.positions if one.delay is not None]
+
+    @property
+    def mean_delay(self) -> float | None:
+        """In forwards; None where no start is known."""
+        return sum(self.delays) / len(self.delays) if self.delays else None
+
+    @property
+    def max_delay(self) -> int | None:
+        """In forwards; None where no start is known."""
+        return max(self.delays, default=None)
+
+
+def hindsight(trace: Trace) -> Hindsight:
+    """Look back over a trace. `assets/player/hindsight.js` draws by the same rules; a test compares the two."""
+    tops = [top_guesses(step) for step in trace.steps]
+    target = target_role(trace)
+    used = list(accumulate(target_calls(step, target) for step in trace.steps))  # up to and including a step
+    found, looked_ahead = [], False
+    for position, writes in sorted(written(trace).items()):
+        committed, token = writes[-1]
+        if hidden(trace, token):
+            continue
+        start = first_step(trace, writes)
+        since = committed + 1
+        while since > start and tops[since - 1].get(position) == token:
+            since -= 1
+        looked_ahead |= any(position in top for top in tops[start:committed])
+        if since > committed:
+            known: Literal["other", "unknown"] = "other" if position in tops[committed] else "unknown"
+            found.append(Position(position=position, token=token, committed=committed, known=known))
+        else:
+            earlier = since > start and position not in tops[since - 1]
+            delay = used[committed] - used[since]
+            found.append(
+                Position(
+                    position=position,
+                    token=token,
+                    committed=committed,
+                    known="since",
+                    since=since,
+                    delay=delay,
+                    earlier=earlier,
+                )
+            )
+    header, at = trace.header, {one.position for one in found}
+    *_, board = boards(trace)
+    return Hindsight(
+        positions=found,
+        never_committed=sum(p not in at for p in range(len(header.prompt_ids), len(board)))
+        if header.canvas is not None
+        else 0,
+        forwards=used[-1] if used else 0,
+        enough=max((used[one.committed if one.since is None else one.since] for one in found), default=None)
+        if looked_ahead
+        else None,
+        looked_ahead=looked_ahead,
+    )
+
+
+def top_guesses(step: Step) -> dict[int, int]:
+    """Position -> first recorded candidate. Where a position is named twice, its first row counts."""
+    group = step.candidates
+    if group is None or 0 in group.tokens.shape:
+        return {}
+    tokens = group.tokens.array().reshape(len(group.positions), -1)[:, 0].tolist()
+    return dict(zip(reversed(group.positions), reversed(tokens), strict=True))
+
+
+def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
+    """Position -> its writes (step, token) in order. A negative token takes away all positions from there on."""
+    writes: dict[int, list[tuple[int, int]]] = {}
+    end = trace.header.canvas or len(trace.header.prompt_ids)
+    for number, step in enumerate(trace.steps):
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            gone = token < 0
+            for at in range(position, end) if gone else (position,):
+                writes.setdefault(at, []).append((number, token))
+            end = min(end, position) if gone else max(end, position + 1)
+    return writes
+
+
+def hidden(trace: Trace, token: int) -> bool:
+    """Whether a position that holds this token is open: masked again or withdrawn."""
+    return token < 0 or token == trace.header.mask_id
+
+
+def first_step(trace: Trace, writes: list[tuple[int, int]]) -> int:
+    """The first step at which a guess for the last commit of these writes may count."""
+    if len(writes) < 2:
+        return 0
+    (before, token), (committed, _) = writes[-2:]
+    return before if hidden(trace, token) else min(before + 1, committed)
+
+
+def summary(lens: Hindsight) -> str:
+    """One sentence for the terminal."""
+    if lens.enough is None:
+        return NOTHING
+    told = (
+        f"{lens.enough} of {lens.forwards} forwards until every final token was written, or was the top guess and "
+        "stayed it"
+    )
+    if lens.mean_delay is not None:
+        told += f"; committed {lens.mean_delay:.1f} forwards later on average, {lens.max_delay} at most"
+    return f"{told} ({coverage(lens)}; {CAVEAT})"
+
+
+def coverage(lens: Hindsight) -> str:
+    """Over which positions the figures hold, and what was left out."""
+    count = {kind: sum(one.known == kind for one in lens.positions) for kind in ("since", "other", "unknown")}
+    parts = [f"start known for {count['since']} of {len(lens.positions)} committed positions"]
+    if n := sum(one.earlier for one in lens.positions):
+        parts.append(f"for {n} of them perhaps earlier, no candidates before")
+    if n := count["other"]:
+        parts.append(f"{n} not the top guess when committed")
+    if n := count["unknown"]:
+        parts.append(f"{n} without candidates when committed")
+    if n := lens.never_committed:
+        parts.append(f"{n} never committed and left out")
+    return ", ".join(parts)

@@ -1,0 +1,189 @@
+"""Every displayed number: a pure function of a trace with its unit, its formula and how it was obtained. A step records
+facts; this is the only place where they become figures.
+
+    for metric in measure(trace):
+        print(metric.label, metric.shown, metric.kind, metric.formula)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engines import Trace
+from explorer.figures.acceptance import tree_metrics
+from explorer.figures.calls import other_calls, target_calls, target_role
+from explorer.figures.deciding import choice_metrics
+from explorer.figures.definitions import LOST, needs
+from explorer.figures.hindsight import CAVEAT, coverage, hindsight
+from explorer.figures.metric import Metric, counted, defined, derived, ratio
+from explorer.figures.work import work
+
+
+def measure(trace: Trace) -> list[Metric]:
+    """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
+    found = [
+        *counts(trace),
+        *times(trace),
+        *work_metrics(trace),
+        *tree_metrics(trace),
+        *choice_metrics(trace),
+        *hindsight_metrics(trace),
+    ]
+    return [without(metric, trace) for metric in found]
+
+
+def without(metric: Metric, trace: Trace) -> Metric:
+    """The metric, said to be absent where the trace does not hold what it is computed from."""
+    lost = [name for name in needs(metric.name) if name in trace.header.missing]
+    if not lost:
+        return metric
+    source = trace.header.imported_from or "what is left of this run"
+    return msgspec.structs.replace(
+        metric,
+        value=None,
+        absent=True,
+        terms="",
+        conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}",
+    )
+
+
+def numbers(trace: Trace) -> dict[str, float | str | None]:
+    """What the definitions' formulas are filled with: counts, seconds, and the calls by role in words. The player has
+    the same at any step."""
+    sums, target = trace.totals, target_role(trace)
+    found: dict[str, float | str | None] = {
+        "steps": len(trace.steps),
+        "target_calls": sum(target_calls(step, target) for step in trace.steps),
+        "draft_calls": sum(other_calls(step, target) for step in trace.steps),
+        "roles": _by_role(sums.forwards_by_role),
+        "work": sum(sums.work_by_role.values()),
+        "work_roles": _by_role(sums.work_by_role),
+        "tokens_fed": sums.tokens_fed,
+        "tokens": sums.tokens,
+        "ids": len(trace.output_ids),
+        "prompt": len(trace.header.prompt_ids),
+        "end_tokens": sums.end_tokens,
+        "padding": sums.padding,
+        "masks": sums.masks_left,
+        "bonus": sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits),
+        "model_seconds": sums.model_seconds,
+        "method_seconds": sums.method_seconds,
+        "record_seconds": trace.end.record_seconds,
+        "warmup_seconds": trace.header.warmup_seconds,
+    }
+    lost = {name for field in trace.header.missing for name in LOST.get(field, (field,))}
+    return {name: None if name in lost else value for name, value in found.items()}
+
+
+def _by_role(counts: Mapping[str, int]) -> str:
+    return " + ".join(f"{n:,} {role}" for role, n in counts.items()) or "0"
+
+
+def counts(trace: Trace) -> list[Metric]:
+    """Steps, calls of the target and beside them those of other models, work, tokens and their ratios."""
+    sums, known = trace.totals, numbers(trace)
+    target, roles = target_role(trace), sums.forwards_by_role
+    calls, alone = sum(target_calls(step, target) for step in trace.steps), set(roles) <= {target}
+    beside = [
+        counted(f"calls_{role}", f"Calls, {role}", n, f"calls of the model in the role '{role}'")
+        for role, n in roles.items()
+        if target and role != target
+    ]
+    return [
+        defined("steps", len(trace.steps), known),
+        defined("target_calls", calls, known, label="Model calls" if alone else ""),
+        *beside,
+        defined("tokens_per_call", ratio(sums.tokens, calls), known, label="Tokens per model call" if alone else ""),
+        defined("work", sum(sums.work_by_role.values()), known),
+        defined("tokens_fed", sums.tokens_fed, known),
+        defined("tokens", sums.tokens, known),
+        defined("end_tokens", sums.end_tokens + sums.padding, known),
+        defined("masks_left", sums.masks_left, known),
+    ]
+
+
+def times(trace: Trace) -> list[Metric]:
+    """Seconds of the model, of the method, of recording, and what follows from them."""
+    sums, end, known = trace.totals, trace.end, numbers(trace)
+    busy, where = sums.model_seconds + sums.method_seconds, conditions(trace)
+    return [
+        defined("model_seconds", sums.model_seconds, known, where),
+        defined("method_seconds", sums.method_seconds, known, where),
+        defined("tokens_per_second", ratio(sums.tokens, busy), known, where),
+        defined("record_seconds", end.record_seconds, known, where),
+        defined("recording_overhead", ratio(end.record_seconds, busy), known, where),
+        defined("warmup_seconds", trace.header.warmup_seconds, known, where),
+        defined("wall_seconds", end.wall_seconds, known, where),
+    ]
+
+
+def work_metrics(trace: Trace) -> list[Metric]:
+    """How long each model computed and how long two of them did at once; empty for a run of one model."""
+    done, where = work(trace), conditions(trace)
+    if len(done.rows) < 2:
+        return []
+    busy = {lane: done.busy(lane) for lane in done.rows}
+    said = [
+        (f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran")
+        for lane, seconds in busy.items()
+    ]
+    return [
+        *(
+            Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
+            for n, label, v, f in said
+        ),
+        derived(
+            "shared_seconds",
+            "Computing at once",
+            done.shared,
+            "seconds",
+            "time in which calls of two models ran",
+            where,
+        ),
+        derived(
+            "shared_share",
+            "Share at once",
+            ratio(done.shared, done.any),
+            "share",
+            "computing at once ÷ time in which any model computed",
+            where,
+            f"{done.shared:.6f} s ÷ {done.any:.6f} s",
+        ),
+    ]
+
+
+def hindsight_metrics(trace: Trace) -> list[Metric]:
+    """How long final tokens had been the top guess before they were committed; empty where no candidates show it."""
+    lens = hindsight(trace)
+    if lens.enough is None:
+        return []
+    about = f"{CAVEAT}; {coverage(lens)}"
+    since = "forwards from the step since which the final token stayed the top guess to the step that committed it"
+    formula = (
+        "forwards until every final token was written, or was the top guess and stayed it ÷ all forwards of the run"
+    )
+    return [
+        derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "forwards", f"mean of {since}", about),
+        derived(
+            "commit_delay_max", "Commit delay, longest", lens.max_delay, "count", f"largest number of {since}", about
+        ),
+        derived(
+            "forwards_enough",
+            "Forwards that were enough",
+            ratio(lens.enough, lens.forwards),
+            "share",
+            formula,
+            about,
+            f"{lens.enough} ÷ {lens.forwards}",
+        ),
+    ]
+
+
+def conditions(trace: Trace) -> str:
+    """The machine and the models behind a time."""
+    if trace.header.imported_from:
+        return f"as {trace.header.imported_from} has it; machine not recorded"
+    models = "; ".join(f"{m.name} {m.dtype} on {m.device}, {m.threads} threads" for m in trace.header.models)
+    return f"{trace.header.machine}; {models}; batch 1, recorded at detail '{trace.header.detail}'"

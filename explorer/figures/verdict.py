@@ -1,0 +1,79 @@
+"""The mark of a run on a checked task, and where it first went wrong: the word, its token on the board, and the step
+that wrote it. Pure functions."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from engines import Trace
+from engines.tasks import TASKS, check, recognise
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Right or wrong by the task's exact check. expected: the answer, or one of several right ones (`many`).
+
+    word: index of the first wrong word; a missing one counts at its place. first, last: the board positions [first,
+    last] of that word's tokens, from the first token that differs on; of the end mark where the word is missing. step:
+    the index of the step that wrote the token at `first`. None where the trace does not tell."""
+
+    right: bool
+    expected: str
+    many: bool = False
+    word: int | None = None
+    first: int | None = None
+    last: int | None = None
+    step: int | None = None
+
+
+def judge(trace: Trace) -> Mark | None:
+    """The mark of the text as it stands; None where the prompt is none of the tasks."""
+    example = recognise(trace.header.prompt)
+    if example is None:
+        return None
+    found, many = check(example, trace.text), TASKS[example.task].many
+    if found.correct or found.first_wrong is None:
+        return Mark(found.correct, found.expected, many)
+    words = found.expected.split()
+    wanted = "" if many or found.first_wrong >= len(words) else words[found.first_wrong]
+    places = positions(trace, found.first_wrong, wanted)
+    if places is None:
+        return Mark(False, found.expected, many, found.first_wrong)
+    return Mark(False, found.expected, many, found.first_wrong, *places, written_in(trace, places[0]))
+
+
+def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | None:
+    """The board positions of the first and last token of the answer's word `word`, from the first that differs from
+    `wanted` on; None if unknown."""
+    pieces, start = {piece.id: piece for piece in trace.pieces}, len(trace.header.prompt_ids)
+    text, owner, end = "", [], None  # owner: character -> board position
+    for at, token in enumerate(trace.output_ids, start):
+        if token in trace.header.eos_ids:
+            end = at
+            break
+        piece = pieces.get(token)
+        if piece is None or piece.kind == "special":
+            continue
+        shown = piece.text if piece.kind == "text" else "?"
+        text += shown
+        owner += [at] * len(shown)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    if len(spans) != len(trace.text.split()):
+        return None  # joined pieces are not the text, which a tokenizer may do
+    if word >= len(spans):
+        return None if end is None else (end, end)
+    low, high = spans[word]
+    same = next(
+        (i for i, (a, b) in enumerate(zip(text[low:high], wanted, strict=False)) if a != b),
+        min(len(wanted), high - low - 1),
+    )
+    return owner[low + same], owner[high - 1]
+
+
+def written_in(trace: Trace, position: int) -> int | None:
+    """The step that wrote what stands at a board position in the end; None where commits were not recorded."""
+    for step in reversed(trace.steps):
+        if step.commits and position in step.commits.positions:
+            return step.index
+    return None

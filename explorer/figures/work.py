@@ -1,0 +1,79 @@
+"""When the models of a run computed, on the run's own clock: rows for one picture of several runs, and how much of it
+went on at the same time.
+
+    done = work(trace)
+    print(done.busy("draft"), done.busy("target"), done.shared)
+
+The calls of a step stand where the step lies on the clock of model and method seconds, the first one at its beginning:
+what passes between two steps is recording and sending, which no second of a run counts. Only measured calls are taken.
+`assets/player/race.js` does the same, and a test compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from engines import Trace
+
+Spell = tuple[float, float]
+
+
+class Work:
+    """Spells [from, to) in seconds by lane; `seconds`: where the run ends on the same clock."""
+
+    def __init__(self, rows: dict[str, list[Spell]], seconds: float) -> None:
+        self.rows, self.seconds = rows, seconds
+
+    def busy(self, lane: str) -> float:
+        """Seconds in which this lane computed."""
+        return _sum(self.rows[lane])
+
+    @property
+    def any(self) -> float:
+        """Seconds in which one lane or more computed."""
+        return _sum(lasting(self._all(), 1))
+
+    @property
+    def shared(self) -> float:
+        """Seconds in which two lanes or more computed."""
+        return _sum(self.at_once)
+
+    @cached_property
+    def at_once(self) -> list[Spell]:
+        """When two lanes or more computed."""
+        return lasting(self._all(), 2)
+
+    def _all(self) -> list[Spell]:
+        return [spell for row in self.rows.values() for spell in row]
+
+
+def work(trace: Trace) -> Work:
+    """The measured calls of a run; no rows where it has none or where its seconds were not recorded."""
+    rows: dict[str, list[Spell]] = {}
+    at, timed = 0.0, not {"model_seconds", "method_seconds"} & set(trace.header.missing)
+    for step in trace.steps:
+        calls = [call for call in step.lanes if call.measured and call.unit == "seconds"] if timed else []
+        for call in calls:
+            shift = at - min(one.start for one in calls)
+            rows.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
+        at += step.model_seconds + step.method_seconds
+    return Work({lane: lasting(row, 1) for lane, row in rows.items()}, at)
+
+
+def lasting(spells: Iterable[Spell], least: int) -> list[Spell]:
+    """When at least so many of the spells last: spells that do not touch, from early to late."""
+    found: list[Spell] = []
+    running = 0
+    for at, change in sorted(
+        (edge for start, end in spells for edge in ((start, 1), (end, -1))), key=lambda edge: (edge[0], -edge[1])
+    ):
+        if running >= least:
+            found[-1] = (found[-1][0], at)
+        running += change
+        if change > 0 and running == least:
+            found.append((at, at))
+    return [spell for spell in found if spell[1] > spell[0]]
+
+
+def _sum(spells: Iterable[Spell]) -> float:
+    return sum(end - start for start, end in spells)

@@ -1,0 +1,176 @@
+"""What the page offers: methods, models, and a slot's form checked and turned into a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+import engines
+from engines import MethodInfo, Param, Trace, UserError
+from explorer.page.form import Form
+from explorer.page.limits import NEW_TOKENS, SLOTS
+
+LENGTH = "max_new_tokens"  # the one parameter that every method has
+TOLD = ("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one slot runs."""
+
+    method: str
+    model: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Methods and models that this page offers."""
+
+    methods: dict[str, MethodInfo]
+    models: tuple[Any, ...]
+    open: bool  # whether a model that is not listed may be named (hub id or folder), and a file as a parameter
+
+    @classmethod
+    def read(cls, public: bool, allowed: Sequence[str] = (), new_tokens: int = NEW_TOKENS) -> Catalogue:
+        """Ask `engines`; loads neither torch nor a model. allowed: names of models, all if empty. new_tokens: the
+        longest answer.
+
+        Raises UserError where a name of `allowed` is not listed."""
+        models = tuple(engines.list_models())
+        if unknown := sorted(set(allowed) - {model.name for model in models}):
+            raise UserError(
+                f"EXPLORER_MODELS names '{unknown[0]}', which is not listed; choose from "
+                f"{', '.join(model.name for model in models)}."
+            )
+        methods = {info.slug: _narrowed(info, new_tokens, files=not public) for info in engines.list_methods()}
+        return cls(
+            methods, tuple(model for model in models if not allowed or model.name in allowed), not (public or allowed)
+        )
+
+    def offered(self) -> str:
+        """The catalogue for the forms of the page, as JSON: what `assets/page/slot.js` says of it."""
+        notes = {"download": " (downloaded at its first run)"}
+        models = [{"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, "")} for m in self.models]
+        methods = [_told(info) for info in self.methods.values()]
+        return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
+
+    def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
+        """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline)
+        first, then the rest."""
+        plans = [plan for trace in opening if (plan := self.repeat(trace))]
+        used = {plan.method for plan in plans}
+        rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
+        plans += [Plan(info.slug, self.first_model(info), {}) for info in rest if info.slug not in used]
+        return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
+
+    def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Plan | None:
+        """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what
+        loads it."""
+        header = trace.header
+        model = named.get(header.models[0].name, header.models[0].name) if header.models else ""
+        known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
+        return Plan(header.method, model, header.params) if header.method in self.methods and model in known else None
+
+    def form(self, plan: Plan) -> Form:
+        """The form that shows a plan: a value for each declared parameter, none longer than what may run here."""
+        info = self.methods[plan.method]
+        return Form(
+            plan.method, plan.model, {p.name: _within(p, plan.params.get(p.name, p.default)) for p in info.params}
+        )
+
+    def fitting(self, info: MethodInfo) -> list[str]:
+        """The names of the models that the method can run on."""
+        return [model.name for model in self.models if model.kind == info.kind]
+
+    def first_model(self, info: MethodInfo) -> str:
+        """The name of the first model that fits, or nothing."""
+        return next(iter(self.fitting(info)), "")
+
+    def read_form(self, form: Form) -> Plan:
+        """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
+        info, model = self.known(form.method), form.model.strip()
+        if not model:
+            raise UserError(
+                f"no model is chosen; '{info.slug}' needs a {info.kind} model: "
+                f"{', '.join(self.fitting(info)) or 'none is installed here'}."
+            )
+        kind = next((one.kind for one in self.models if one.name == model), info.kind)
+        if kind != info.kind:
+            raise UserError(
+                f"'{info.slug}' needs a {info.kind} model, {model} is {kind}; choose one of "
+                f"{', '.join(self.fitting(info))}."
+            )
+        plan, declared = self.plan(info.slug, model, form.params), {p.name: p for p in info.params}
+        for name, value in form.params.items():
+            if name not in declared:
+                raise UserError(f"unknown parameter '{name[:60]}'; '{info.slug}' has {', '.join(declared)}.")
+            declared[name].check(value)
+        return plan
+
+    def known(self, slug: object) -> MethodInfo:
+        """The declaration of a method. Raises UserError for anything that is no slug of one."""
+        if not isinstance(slug, str) or slug not in self.methods:
+            raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
+        return self.methods[slug]
+
+    def plan(self, slug: str, model: str, params: Mapping[str, Any]) -> Plan:
+        """What may run here: a listed model where strangers come, no file of this machine, and an answer of a bounded
+        length. Raises UserError; all else is checked by `engines`."""
+        if not self.open and model not in {m.name for m in self.models}:
+            raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.models)}.")
+        info = self.known(slug)
+        length = {param.name: params.get(param.name, param.default) for param in info.params if param.name == LENGTH}
+        given = {**params, **length}
+        self.check_params(info, given)
+        return Plan(slug, model, given)
+
+    def check_params(self, info: MethodInfo, params: Mapping[str, Any]) -> None:
+        """Also of a recorded run that is to go on here. Raises UserError for a file of this machine where strangers
+        come, and for too long an answer."""
+        if not self.open:
+            for one in engines.list_methods():
+                if named := next((param.name for param in one.params if param.file and params.get(param.name)), None):
+                    raise UserError(
+                        f"{named} names a file of the machine that serves this page, which is not read for visitors; "
+                        "leave it out."
+                    )
+        for param in info.params:
+            if param.name == LENGTH and LENGTH in params:
+                param.check(params[LENGTH])
+
+
+def _narrowed(info: MethodInfo, new_tokens: int, files: bool) -> MethodInfo:
+    """The declaration as it is offered here: a shorter answer, and no parameter that names a file where strangers
+    come."""
+    params = [
+        replace(p, high=min(p.high or new_tokens, new_tokens), default=min(p.default, new_tokens))
+        if p.name == LENGTH
+        else p
+        for p in info.params
+        if files or not p.file
+    ]
+    return replace(info, params=tuple(params))
+
+
+def _within(param: Param, value: Any) -> Any:
+    """A recorded value as the form shows it: a recorded run may be longer than what may run here."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return min(value, param.high) if number and param.high is not None else value
+
+
+def _told(info: MethodInfo) -> dict[str, Any]:
+    params = [
+        {
+            name: getattr(p, name)
+            for name in TOLD
+            if getattr(p, name) not in (None, ()) and (name == "default" or getattr(p, name) != "")
+        }
+        for p in info.params
+    ]
+    names = ("slug", "title", "family", "kind", "summary", "baseline")
+    return {name: getattr(info, name) for name in names if getattr(info, name)} | {"params": params}

@@ -1,0 +1,58 @@
+"""The Docs tab: the texts of `assets/docs`, one at a time. Nothing of them is sent before the tab is opened, or a link
+that names one (`?doc=NAME`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import gradio as gr
+
+from explorer.papers.documents import document, documents
+
+FENCE = re.compile(r"^```\w+$", re.MULTILINE)  # with a language Gradio colours code, in tones too light to read
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def text(name: object) -> str:
+    """A text as the page shows it: links to other texts stay on the page, those to files of the repository and to
+    headings are words. A name that is none of them gives a sentence that says so."""
+    try:
+        found = document(str(name))
+    except KeyError:
+        return f"There is no text '{str(name)[:60]}' here; choose one from the list."
+    return LINK.sub(_link, FENCE.sub("```", found))
+
+
+def _link(found: re.Match[str]) -> str:
+    words, target = found.groups()
+    file = target.partition("#")[0]
+    if target.startswith("https://"):
+        return found[0]
+    return f"[{words}](?doc={file[:-3]})" if file.removesuffix(".md") in documents() else words
+
+
+def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, **light: Any) -> None:
+    """Build the tab; asked: `parts.doc_links`, outside of all tabs; `light`: options of a handler that touches no
+    model."""
+    titles = documents()
+    first = next(iter(titles), None)
+    with gr.Row():
+        with gr.Column(scale=1, min_width=240):
+            choices = [(title, name) for name, title in titles.items()]
+            choice = gr.Radio(choices, value=first, label="Texts", elem_id="docs-list")
+        with gr.Column(scale=4, min_width=320):
+            shown = gr.Markdown("" if titles else "No text is installed here.", elem_id="docs-text")
+    tab.select(_first, [choice, shown, asked], shown, **light)
+    choice.input(text, choice, shown, **light)
+    asked.submit(_follow, asked, [tabs, choice, shown], **light)
+
+
+def _first(name: object, before: str, asked: str) -> Any:
+    """What the tab shows when it is opened first, unless a link opened it, whose text is on its way."""
+    return gr.skip() if before or asked else text(name)
+
+
+def _follow(name: object) -> tuple[Any, Any, str]:
+    known = name in documents()
+    return gr.Tabs(selected="docs"), gr.update(value=name) if known else gr.skip(), text(name)

@@ -1,0 +1,61 @@
+"""A slot's form: one component whose value is the JSON of {method, model, params}. It is drawn in the browser from the
+catalogue that the page is sent once, and asks the server nothing while a person fills it in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+import msgspec
+
+from engines import UserError
+from explorer.page.parts import module
+
+LARGEST = 200_000  # characters of a form
+CALL = "page.mountForm(element, props, watch)"
+SHOW = '(count) => { document.getElementById("controls").dataset.slots = count; }'  # how many slots are in sight
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one slot holds: the slug of a method, the name of a model, and values of declared parameters by name."""
+
+    method: str
+    model: str
+    params: dict[str, Any] = {}
+
+    def text(self) -> str:
+        """As the component's value."""
+        return json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
+
+
+def read(value: object) -> Form:
+    """A form from its JSON text, or from the object that the text holds. Raises UserError for anything else: it may
+    come from anyone. What it names is not looked at here."""
+    try:
+        return msgspec.convert(json.loads(value) if isinstance(value, str) and len(value) <= LARGEST else value, Form)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("`", "'")[:200].encode("utf-8", "replace").decode()
+    except (ValueError, RecursionError):
+        reason = "it is not JSON"
+    raise UserError(
+        f"the form could not be read: {reason}; reload the page, or give an object with method, model and params, such "
+        'as {"method": NAME, "model": NAME, "params": {"max_new_tokens": 32}}.'
+    )
+
+
+def catalogue(offered: str) -> gr.HTML:
+    """Hidden; brings the catalogue, once for all forms."""
+    return module(
+        "page/form.js",
+        "page.catalogue(props)",
+        value=offered,
+        visible="hidden",
+        elem_id="catalogue",
+        themed=False,
+    )
+
+
+def slot(number: int, form: Form) -> gr.HTML:
+    """The form of a slot, which opens with that value."""
+    return module("page/form.js", CALL, value=form.text(), number=number, elem_id=f"slot-{number}", themed=False)

@@ -1,0 +1,57 @@
+"""A study's figure as a plotly figure: lines, steps, points and bars with their intervals, and where each series'
+numbers come from. plotly is imported at first use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.page.curves import DASHES, LINES, SYMBOLS, drawn
+
+
+def study_figure(figure: Any) -> Any:
+    """Draw the data of a figure of a study; nothing in it is read as markup."""
+    import plotly.graph_objects as go
+
+    made = go.Figure()
+    for i, one in enumerate(figure.series):
+        look = {"name": f"{inert(one.name)} ({one.provenance})", "x": one.x, **_interval(one)}
+        if one.text:
+            look |= {"text": [inert(text) for text in one.text], "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}"}
+        if one.style == "bars":
+            bases = one.base or [0.0] * len(one.x)
+            tall = [None if y is None else y - base for y, base in zip(one.y, bases, strict=True)]
+            made.add_bar(y=tall, base=bases, marker={"color": LINES[i % 4]}, **look)
+            continue
+        made.add_scatter(
+            y=one.y,
+            mode="markers" if one.style == "points" else "lines+markers" if len(one.x) <= 24 else "lines",
+            line={"color": LINES[i % 4], "dash": DASHES[i % 4], "shape": "hv" if one.style == "steps" else "linear"},
+            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i % 4], "size": 8},
+            **look,
+        )
+    finished = drawn(made, inert(figure.title), inert(figure.x.head), inert(figure.y.head))
+    for axis, update in ((figure.x, finished.update_xaxes), (figure.y, finished.update_yaxes)):
+        if axis.log:
+            update(type="log", rangemode="normal")
+        if axis.labels:
+            update(tickvals=list(range(len(axis.labels))), ticktext=[inert(name) for name in axis.labels])
+    return finished.update_layout(height=420, barmode="overlay")
+
+
+def inert(text: str) -> str:
+    """Plotly reads a little HTML in its texts; this has none."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _interval(one: Any) -> dict[str, Any]:
+    if not one.low:
+        return {}
+    ends = [(y or 0.0, low, high) for y, low, high in zip(one.y, one.low, one.high, strict=True)]
+    return {
+        "error_y": {
+            "array": [high - y for y, _, high in ends],
+            "arrayminus": [y - low for y, low, _ in ends],
+            "thickness": 1,
+            "width": 2,
+        }
+    }

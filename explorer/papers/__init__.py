@@ -1,0 +1,170 @@
+"""The papers that this project sets out to show, with how far each has come: the files of `assets/papers`, joined with
+the registered methods. A file that cannot be read is named with its fault and hides no other one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+import engines
+from engines import MethodInfo, UserError
+from explorer import ASSETS
+from explorer.papers.schema import FAMILIES, STATES, Paper, Recording, State, parse
+
+__all__ = [
+    "FAMILIES",
+    "STATES",
+    "Paper",
+    "Papers",
+    "Recording",
+    "State",
+    "chosen",
+    "counts",
+    "faults",
+    "folders",
+    "published",
+    "read",
+    "sentence",
+]
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass
+class Papers:
+    """All papers and bases in the order of every list; `broken`: file -> why it is left out."""
+
+    papers: list[Paper] = field(default_factory=list)
+    bases: list[Paper] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    homes: dict[str, Path] = field(default_factory=dict)  # id of a recording -> the folder of its trace
+
+    def all(self) -> Iterator[Paper]:
+        """Bases first, then papers."""
+        yield from self.bases
+        yield from self.papers
+
+    def recordings(self) -> list[Recording]:
+        """What the gallery records, by id."""
+        return sorted((one for paper in self.all() for one in paper.gallery), key=lambda one: one.id)
+
+
+def folders() -> tuple[Path, ...]:
+    """`assets`, and the extra folder if there is one: each with `papers` and `traces`. Raises UserError."""
+    extra = engines.extra_folder()
+    return (ASSETS, extra) if extra else (ASSETS,)
+
+
+def read() -> Papers:
+    """All papers: those that work first, then by family and id. Raises UserError for an extra folder that is not
+    there."""
+    return _read(folders())
+
+
+@lru_cache(maxsize=4)
+def _read(places: tuple[Path, ...]) -> Papers:
+    found = Papers()
+    taken: dict[str, str] = {}
+    for path in (path for place in places for path in sorted((place / "papers").glob("*.json"))):
+        try:
+            paper = parse(path.stem, path.read_bytes())
+            _claim(paper, path, taken)
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            found.broken[path.name] = str(error)
+            continue
+        (found.bases if paper.base else found.papers).append(paper)
+        found.homes |= {one.id: path.parents[1] / "traces" for one in paper.gallery}
+    for papers in (found.papers, found.bases):
+        papers.sort(key=lambda one: (STATES.index(one.state), FAMILIES.index(one.family), one.id))
+    return found
+
+
+def _claim(paper: Paper, path: Path, taken: dict[str, str]) -> None:
+    """Remember what belongs to this file. Raises ValueError for what another one has."""
+    wanted = [f"the paper '{paper.id}'", *(f"the method '{slug}'" for slug in paper.methods)]
+    wanted += [f"the recording '{one.id}'" for one in paper.gallery]
+    for what in wanted:
+        if what in taken:
+            raise ValueError(f"{what} is in {taken[what]} already")
+    taken |= dict.fromkeys(wanted, str(path.name))
+
+
+def faults() -> dict[str, str]:
+    """File -> fault, for the page and the command line: files that cannot be read, and methods that no file names."""
+    found = read()
+    known = {slug for paper in found.all() for slug in paper.methods}
+    alone = [info.slug for info in engines.list_methods() if info.slug not in known and not info.file]
+    return found.broken | {f"{slug}.json": f"no file of assets/papers names the method '{slug}'" for slug in alone}
+
+
+def methods_of(paper: Paper) -> list[MethodInfo]:
+    """The registered methods that belong to it."""
+    return [info for info in engines.list_methods() if info.slug in paper.methods]
+
+
+def simplified(paper: Paper) -> str:
+    """What is simplified here: what the registered methods declare, or what the file says of a tool."""
+    declared = [info.departures for info in methods_of(paper)]
+    return " ".join([*dict.fromkeys(declared), *([paper.departures] if paper.departures else [])])
+
+
+def published(paper: Paper) -> str:
+    """What its authors published, each figure with where it is written."""
+    said = "; ".join(f"{one.figure} {one.what} ({one.where})" for one in paper.published)
+    return f"Published, not measured here: {said}." if said else ""
+
+
+def counts() -> dict[str, int]:
+    """How many papers are in which state."""
+    found = Counter(paper.state for paper in read().papers)
+    return {str(state): found[state] for state in STATES}
+
+
+def chosen(states: list[str], families: list[str], text: str = "") -> list[Paper]:
+    """The papers in one of these states and families (all where the list is empty) that hold the text. Raises UserError
+    for a family that is not there."""
+    every = {paper.family for paper in read().papers}
+    for name in families:
+        if name not in every:
+            raise UserError(f"there is no family '{name[:40]}'; choose one of {', '.join(sorted(every))}.")
+    wanted = text.lower().split()
+    return [
+        paper
+        for paper in read().papers
+        if (not states or paper.state in states)
+        and (not families or paper.family in families)
+        and all(
+            word in " ".join([paper.name, paper.title, paper.arxiv, paper.idea, *paper.methods]).lower()
+            for word in wanted
+        )
+    ]
+
+
+def sentence() -> str:
+    """How far all of them have come, in words for the README."""
+    papers, n = read().papers, counts()
+    works = ", ".join(paper.name for paper in papers if paper.state == "works")
+    partly = "; ".join(f"{paper.name} ({_lower(paper.missing)})" for paper in papers if paper.state == "partly")
+    more = (
+        f" {_words(n['partly']).capitalize()} more {'is' if n['partly'] == 1 else 'are'} in partly: "
+        f"{partly.rstrip('.)')})."
+        if partly
+        else ""
+    )
+    return (
+        f"Of the {len(papers)} papers {_words(n['works'])} work: {works}.{more} "
+        f"{_words(n['planned']).capitalize()} are planned and not in yet."
+    )
+
+
+def _lower(text: str) -> str:
+    return (text[:1].lower() + text[1:]).rstrip(".")
+
+
+def _words(n: int) -> str:
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)

@@ -1,0 +1,197 @@
+"""README.md and the texts of `assets/docs`: reading them, and the parts of them that are generated from data. `python
+-m explorer.papers.documents` writes those parts (with --check it only compares; names of files limit it to these).
+
+A part is between `<!-- name: generated ... -->` and `<!-- /name -->`. Edit the data and run the command again; a test
+holds that they agree."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from explorer import ASSETS, papers
+from explorer.figures.definitions import KINDS
+
+WIDTH = 120
+FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
+MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
+COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+ORDER = (
+    "using", "papers", "models", "numbers", "measured", "sweeps", "studies", "own-method", "python", "command-line",
+    "figures", "my-runs", "hosting", "training", "features", "accessibility", "design",
+)  # fmt: skip
+
+
+class Feature(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Something that people ask of such a tool, whether it is here, where, and the test that proves it."""
+
+    group: str
+    feature: str
+    state: Literal["yes", "partly", "no"]
+    where: str = ""
+    test: str = ""
+
+
+def features() -> list[Feature]:
+    """All features, in the order of the file. Raises msgspec.ValidationError with the place of the fault."""
+    return msgspec.json.decode(FILE.read_bytes(), type=list[Feature])
+
+
+# --- reading
+
+
+def documents() -> dict[str, str]:
+    """Name -> title of every text of `assets/docs`, in the order of reading; a new one comes last."""
+    found = sorted(DOCS.glob("*.md"), key=lambda path: (path.stem not in ORDER, [*ORDER, path.stem].index(path.stem)))
+    return {path.stem: _title(path) for path in found}
+
+
+def _title(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("# ").strip()
+
+
+def document(name: str) -> str:
+    """The Markdown of one of them, its generated parts as the data are now, without comments. Raises KeyError for a
+    name that is none of them."""
+    if name not in documents():
+        raise KeyError(name)
+    return COMMENT.sub("", filled((DOCS / f"{name}.md").read_text(encoding="utf-8")))
+
+
+def section(name: str, head: str) -> str:
+    """The part of a document under a heading, with the heading as one of third level. Where it is not installed, one
+    sentence that says so: a page without a text is better than no page."""
+    try:
+        text = document(name)
+    except (KeyError, OSError, UnicodeError):
+        return f"### {head}\nThe text assets/docs/{name}.md is not installed.\n"
+    found = re.search(rf"^## {re.escape(head)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return f"### {head}\n{found[1].strip() if found else f'assets/docs/{name}.md has no such part.'}\n"
+
+
+# --- generated parts
+
+
+def feature_table() -> str:
+    """The features as a table, a line for each group in front of its own."""
+    found = features()
+    lines = ["| feature | state | where |", "|---|---|---|"]
+    for group, held in groupby(found, key=lambda one: one.group):
+        lines.append(f"| **{group}** | | |")
+        lines += [f"| {one.feature} | {MARKS[one.state]} | {one.where or '–'} |" for one in held]
+    n = {state: sum(one.state == state for one in found) for state in MARKS}
+    head = (
+        f"{len(found)} things that people ask of such a tool: {n['yes']} are here, {n['partly']} partly, {n['no']} not."
+    )
+    return (
+        wrapped(f"{head} The test that proves each stands beside it in `assets/features.json`.")
+        + "\n\n"
+        + "\n".join(lines)
+    )
+
+
+def method_table() -> str:
+    """Everything that runs: papers and bases with their methods, the models they need, and what one watches."""
+    lines = ["| method | paper | models | what you watch |", "|---|---|---|---|"]
+    order = papers.FAMILIES
+    for paper in sorted(papers.read().all(), key=lambda one: (order.index(one.family), not one.base, one.id)):
+        held = papers.methods_of(paper)
+        if not held and not paper.tools:
+            continue
+        names = ", ".join(f"`{one}`" for one in (*(info.slug for info in held), *paper.tools))
+        needs = " / ".join(dict.fromkeys(" + ".join(info.needs.values()) for info in held)) or "–"
+        lines.append(f"| {names} {paper.name} | {_cite(paper)} | {needs} | {paper.watch or paper.idea} |")
+    return "\n".join(lines)
+
+
+def planned_table() -> str:
+    """The papers that are not in yet."""
+    lines = ["| paper | family | missing |", "|---|---|---|"]
+    found = [paper for paper in papers.read().papers if paper.state == "planned"]
+    lines += [f"| {one.name} ({_cite(one)}) | {one.family} | {one.missing} |" for one in found]
+    return "\n".join(lines)
+
+
+def published_table() -> str:
+    """What the authors published, with where it is written."""
+    lines = ["| paper | published | of what | where |", "|---|---|---|---|"]
+    for paper in papers.read().all():
+        lines += [f"| {paper.name} | {one.figure} | {one.what} | {one.where} |" for one in paper.published]
+    return "\n".join(lines)
+
+
+def _cite(paper: papers.Paper) -> str:
+    return f"[{paper.arxiv}]({paper.address})" if paper.arxiv else "–"
+
+
+def kinds() -> str:
+    """The four kinds of numbers."""
+    return "\n".join(f"- **{kind}**: {text}" for kind, text in KINDS.items())
+
+
+def index() -> str:
+    """A link to every document, for the README."""
+    return "\n".join(f"- [{title}](assets/docs/{name}.md)" for name, title in documents().items())
+
+
+def wrapped(text: str) -> str:
+    """A paragraph at the width of the documents."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "papers": lambda: wrapped(papers.sentence()),
+    "methods": method_table,
+    "planned": planned_table,
+    "published": published_table,
+    "features": feature_table,
+    "kinds": kinds,
+    "docs": index,
+}
+
+
+def filled(text: str) -> str:
+    """The document with each of its generated parts written anew. Raises ValueError for a part that is unknown, has no
+    end or is there twice."""
+    opened = re.findall(r"^<!-- (\w+): generated", text, re.MULTILINE)
+    for name in opened:
+        place = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if name not in PARTS or len(place.findall(text)) != 1 or opened.count(name) > 1:
+            raise ValueError(
+                f"'{name}' is no generated part with one end '<!-- /{name} -->'; there is {', '.join(PARTS)}."
+            )
+        body = PARTS[name]()
+        text = place.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def main(argv: list[str]) -> int:
+    """Write the parts into the named files, all documents if none is named; with --check say whether they are up to
+    date (exit status 1 if one is not)."""
+    check, names = "--check" in argv, [name for name in argv if name != "--check"]
+    root = ASSETS.parent
+    paths = [Path(name) for name in names] or [root / "README.md", *sorted(DOCS.glob("*.md"))]
+    stale = 0
+    for path in paths:
+        old = path.read_text(encoding="utf-8")
+        new = filled(old)
+        stale += new != old
+        if not check:
+            path.write_text(new, encoding="utf-8")
+        elif new != old:
+            print(f"{path} is not what the data say; run this command without --check")
+    if check and not stale:
+        print(f"{'they are' if len(paths) > 1 else f'{paths[0]} is'} up to date")
+    return int(bool(check and stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

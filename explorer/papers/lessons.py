@@ -1,0 +1,129 @@
+"""Lessons: one per method, told on a recorded run. Every claim of a lesson about its run is checked here, so none can
+talk about what is not there.
+
+They are in the files of their papers (`assets/papers`); the words that they use are in `assets/glossary.json`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from engines import Step, Trace
+from explorer import ASSETS, papers
+from explorer.figures.board import boards, gained
+from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop, Term
+
+__all__ = ["Check", "ChoiceClaim", "LaneClaim", "Lesson", "Stop", "Term", "faults", "glossary", "lessons"]
+
+GLOSSARY = ASSETS / "glossary.json"
+CLOSE = 0.01  # a fact of a lesson is written with two decimals
+ROUNDED = 0.005  # of a lane, which is recorded in 255 grades
+
+
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons, by their order."""
+    told = [lesson for paper in papers.read().all() for lesson in paper.lessons]
+    return tuple(sorted(told, key=lambda one: (one.order, one.method)))
+
+
+@lru_cache(maxsize=1)
+def glossary(path: Path = GLOSSARY) -> tuple[Term, ...]:
+    """All terms, sorted."""
+    return tuple(msgspec.json.decode(path.read_bytes(), type=list[Term]))
+
+
+def faults(trace: Trace, stop: Stop) -> list[str]:
+    """What a stop claims and its trace does not show, one sentence each; empty where everything holds."""
+    if not 1 <= stop.step <= len(trace.steps):
+        return [f"there is no step {stop.step}; the run has {len(trace.steps)}"]
+    return [
+        f"{what}: claimed {claimed!r}, found {found!r}"
+        for what, claimed, found in _claims(trace, stop)
+        if not _holds(claimed, found)
+    ]
+
+
+def _holds(claimed: Any, found: Any) -> bool:
+    if isinstance(claimed, float) and isinstance(found, (int, float)):
+        return abs(claimed - found) <= CLOSE
+    return bool(claimed == found)
+
+
+def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
+    """(what, claimed, found) for everything that the stop's check names."""
+    check, step, offset = stop.check, trace.steps[stop.step - 1], len(trace.header.prompt_ids)
+    pieces = {piece.id: piece.text for piece in trace.pieces}
+    board = next(islice(boards(trace), stop.step, None))[offset:]
+    commits = step.commits
+    yield from _counts(trace, stop, step, gained(trace, board))
+    if check.causes:
+        yield "causes", check.causes, dict(Counter(commits.causes)) if commits else {}
+    for place, piece in check.wrote.items():
+        written = dict(zip(commits.positions, commits.tokens, strict=True)) if commits else {}
+        yield f"written at {place}", piece, pieces.get(written.get(offset + int(place), -1))
+    for empty in check.masked:
+        yield f"place {empty} is empty", None, board[empty] if empty < len(board) else None
+    if check.text:
+        said = "".join(pieces.get(token, "") if token is not None else "\0" for token in board)
+        yield f"text holds {check.text!r}", True, check.text in said
+    for kind, edges in check.spans.items():
+        found = next(([span.start - offset, span.end - offset] for span in step.spans if span.kind == kind), None)
+        yield f"span {kind}", edges, found
+    for name, value in check.facts.items():
+        yield f"fact {name}", float(value), step.facts.get(name)
+    if check.note:
+        yield f"note holds {check.note!r}", True, check.note in step.note
+    for claim in check.lanes:
+        yield from _lane(trace, claim, stop.step)
+    if check.choice:
+        yield from _choice(step, check.choice)
+
+
+def _counts(trace: Trace, stop: Stop, step: Step, tokens: int) -> Iterator[tuple[str, Any, Any]]:
+    check, tree, done = stop.check, step.tree, trace.steps[: stop.step]
+    found: dict[str, Any] = {
+        "commits": sum(token >= 0 for token in step.commits.tokens) if step.commits else 0,
+        "drafted": len(tree.parents) - 1 if tree else None,
+        "accepted": sum(tree.accepted) - 1 if tree else None,
+        "tokens": tokens,
+        "fed": step.tokens_fed,
+        "forwards": sum(sum(one.forwards.values()) for one in done),
+        "steps": len(trace.steps),
+    }
+    yield from (
+        (name, getattr(check, name), value) for name, value in found.items() if getattr(check, name) is not None
+    )
+    for fate, n in check.why.items():
+        yield f"rows {fate}", n, tree.why.count(fate) if tree else None
+
+
+def _lane(trace: Trace, claim: LaneClaim, here: int) -> Iterator[tuple[str, Any, Any]]:
+    step, offset = trace.steps[(claim.step or here) - 1], len(trace.header.prompt_ids)
+    lane = next((lane for lane in step.scores if lane.name == claim.lane), None)
+    values = lane.values.array() if lane else np.array([])
+    index = offset + claim.at - lane.start if lane else -1
+    value = float(values[index]) if 0 <= index < len(values) else float("nan")
+    if claim.above is not None:
+        yield f"{claim.lane} at {claim.at} of {value:.3f} above {claim.above}", True, value > claim.above - ROUNDED
+    if claim.below is not None:
+        yield f"{claim.lane} at {claim.at} of {value:.3f} below {claim.below}", True, value < claim.below + ROUNDED
+
+
+def _choice(step: Step, claim: ChoiceClaim) -> Iterator[tuple[str, Any, Any]]:
+    made = step.choice
+    for name in ("chosen", "threshold", "switched"):
+        if getattr(claim, name) is not None:
+            yield f"choice {name}", getattr(claim, name), getattr(made, name, None)
+    value = made.value if made and made.value is not None else float("nan")
+    if claim.above is not None:
+        yield f"deciding value of {value:.3f} above {claim.above}", True, value > claim.above
+    if claim.below is not None:
+        yield f"deciding value of {value:.3f} below {claim.below}", True, value < claim.below

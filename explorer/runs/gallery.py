@@ -1,0 +1,193 @@
+"""Recorded traces on disk: the gallery that ships with the program, and reading a trace that a person brings."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from engines import Trace, TraceError, read_trace
+from explorer import ASSETS, papers
+from explorer.papers.schema import Recording
+
+GALLERY = ASSETS / "traces"
+MAX_TRACE_CHARACTERS = 8_000_000  # of a trace that a visitor brings
+
+
+class _StepCost(msgspec.Struct):
+    forwards: dict[str, int]
+
+
+class _Model(msgspec.Struct):
+    name: str
+
+
+class _Head(msgspec.Struct):
+    method: str
+    title: str
+    family: str
+    models: list[_Model]
+    prompt: str
+    eos_ids: list[int]
+    mask_id: int | None = None
+
+
+class _Tail(msgspec.Struct):
+    output_ids: list[int]
+    text: str
+
+
+class _Probe(msgspec.Struct):
+    header: _Head
+    steps: list[_StepCost]
+    end: _Tail
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the gallery shows of a recorded trace without reading it whole."""
+
+    id: str
+    method: str
+    title: str
+    family: str
+    models: tuple[str, ...]
+    prompt: str
+    text: str
+    steps: int
+    forwards: int
+    tokens: int
+    caption: str = ""
+    watch: str = ""
+
+
+class Gallery:
+    """The traces of folders: `*.json` and `*.json.gz`. A file that cannot be read is left out and named in `broken`.
+
+    `said`: what is said of each by its name; without it a file `gallery.json` beside the folder may say it."""
+
+    def __init__(self, *folders: Path, said: Mapping[str, Recording] | None = None) -> None:
+        places = folders or (GALLERY,)
+        told = _captions(places[0].parent / "gallery.json") if said is None else said
+        self.broken: dict[str, str] = {}
+        self._paths: dict[str, Path] = {}
+        self.cards: list[Card] = []
+        found = [path for place in places for path in (*place.glob("*.json"), *place.glob("*.json.gz"))]
+        for path in sorted(found, key=lambda path: (path.name, path)):
+            name = path.name.removesuffix(".gz").removesuffix(".json")
+            try:
+                self.cards.append(_card(name, read_bytes(path), told.get(name)))
+                self._paths[name] = path
+            except (TraceError, msgspec.DecodeError) as error:
+                self.broken[name] = str(error)
+        self._read: dict[str, Trace] = {}
+        self._lock = threading.Lock()
+
+    def path(self, name: str) -> Path:
+        """The file of a card. Raises TraceError if there is none of that name."""
+        if name not in self._paths:
+            raise TraceError(f"there is no recorded trace '{str(name)[:60]}'.")
+        return self._paths[name]
+
+    def get(self, name: str) -> Trace:
+        """The validated trace of a card. Raises TraceError if there is none of that name."""
+        path = self.path(name)
+        with self._lock:
+            if name not in self._read:
+                self._read[name] = read_trace(read_bytes(path))
+            return self._read[name]
+
+    def opening(self) -> dict[str, Trace]:
+        """The traces a page opens with, by name: the first two cards on one prompt (by different methods), else the
+        first card, else none."""
+        for i, first in enumerate(self.cards):
+            second = next(
+                (c for c in self.cards[i + 1 :] if c.prompt == first.prompt and c.method != first.method), None
+            )
+            if second:
+                return {one.id: self.get(one.id) for one in (first, second)}
+        return {card.id: self.get(card.id) for card in self.cards[:1]}
+
+
+class _Caption(msgspec.Struct):
+    id: str
+    title: str = ""
+    watch: str = ""
+
+
+def _captions(path: Path) -> dict[str, _Caption]:
+    """What a `gallery.json` beside a folder of one's own says of its traces."""
+    found = msgspec.json.decode(path.read_bytes(), type=list[_Caption]) if path.is_file() else []
+    return {one.id: one for one in found}
+
+
+def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
+    probe = msgspec.json.decode(text, type=_Probe)
+    ids, ends = probe.end.output_ids, set(probe.header.eos_ids)
+    cut = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    return Card(
+        id=name,
+        method=probe.header.method,
+        title=probe.header.title,
+        family=probe.header.family,
+        models=tuple(m.name for m in probe.header.models),
+        prompt=probe.header.prompt,
+        text=probe.end.text,
+        steps=len(probe.steps),
+        forwards=sum(n for step in probe.steps for n in step.forwards.values()),
+        tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
+        caption=said.title if said else "",
+        watch=said.watch if said else "",
+    )
+
+
+def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
+    """The bytes of a file, unpacked if gzipped. Raises TraceError if it is damaged or unpacks to more than `limit`."""
+    try:
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            text = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path.name} cannot be unpacked: {error}") from None
+    if len(text) > limit:
+        raise TraceError(f"{path.name} unpacks to more than {limit // 2**20} MB.")
+    return text
+
+
+def read_pasted(text: str, limit: int | None = None) -> Trace:
+    """A trace, or a record of another program, of at most `limit` characters, that a visitor pasted or picked. Raises
+    TraceError with a sentence that says what is wrong."""
+    from explorer.importers import import_trace
+
+    if not isinstance(text, str) or not text.strip():
+        raise TraceError("there is nothing to read; choose a trace file or paste its JSON.")
+    limit = limit or MAX_TRACE_CHARACTERS
+    if len(text) > limit:
+        raise TraceError(f"the trace has {len(text):,} characters; at most {limit:,} are taken here.")
+    try:
+        return import_trace(text)
+    except TraceError:
+        raise
+    except UnicodeError:
+        raise TraceError("the file holds half of a character (a lone surrogate), which no trace can hold.") from None
+    except (RecursionError, OverflowError, MemoryError):
+        raise TraceError("the file is nested too deeply or holds numbers that are too large to be a trace.") from None
+
+
+@lru_cache(maxsize=1)
+def gallery() -> Gallery:
+    """The gallery that ships with the program, and that of the extra folder. A recorded run that a paper promises and
+    no folder holds is named in `broken`."""
+    said = {one.id: one for one in papers.read().recordings()}
+    made = Gallery(*(place / "traces" for place in papers.folders()), said=said)
+    there = {card.id for card in made.cards} | set(made.broken)
+    why = "it is not recorded; `python -m explorer.papers.record` does it"
+    made.broken |= dict.fromkeys(sorted(said.keys() - there), why)
+    return made

@@ -1,0 +1,347 @@
+"""Runs kept on disk: one gzipped trace and one small card per run, named by the hash of what they hold.
+
+A run is written into a temporary file, synced and renamed, so that a reader sees all of it or nothing. Several
+processes may share a folder. The oldest runs that nobody pinned make room for new ones. What cannot be read is named,
+never fatal."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engines import Trace, TraceError, UserError, read_trace, tasks
+from explorer.runs.gallery import read_bytes
+
+if sys.platform != "win32":
+    import fcntl
+
+ID = re.compile(r"[0-9a-f]{16,64}")
+LENGTHS = (16, 24, 32, 64)  # of an id; the next one only where two different runs begin alike
+MEGABYTE = 1_000_000
+DEFAULT_MB = 512.0
+FORGET_SECONDS = 3600.0  # after which a deleted run cannot be brought back, and a half-written file is swept away
+MAX_LABEL = 120
+_CLIP = 400  # characters of a prompt or an output on a card
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The card of a kept run: what a list shows without reading the trace. `saved_at` is Unix time, `size` bytes of the
+    packed trace."""
+
+    id: str
+    sha256: str
+    saved_at: float
+    size: int
+    method: str
+    title: str
+    models: list[str]
+    prompt: str
+    text: str
+    steps: int
+    forwards: int | None  # None: not recorded, in a trace from elsewhere
+    tokens: int
+    seconds: float | None
+    reason: str
+    message: str = ""
+    mark: str = ""  # right or wrong, where the prompt is one of the checkable tasks
+    pinned: bool = False
+    label: str = ""
+
+
+class RunStore:
+    """The runs of a folder. Every method may be called from several threads and processes. Raises OSError if the folder
+    cannot be made."""
+
+    def __init__(self, folder: Path, limit_mb: float = DEFAULT_MB) -> None:
+        self.folder, self.limit = folder, int(limit_mb * MEGABYTE)
+        self.trash, self.live = folder / "trash", folder / "live"
+        for one in (folder, self.trash, self.live):
+            one.mkdir(parents=True, exist_ok=True)
+        self.broken: dict[str, str] = {}
+        self._cards: dict[str, tuple[tuple[int, int], Kept]] = {}
+        self._thread_lock = threading.RLock()
+
+    @classmethod
+    def from_env(cls, public: bool = False) -> RunStore | None:
+        """The store of EXPLORER_STORE, or of the user's data folder, with EXPLORER_STORE_MB. A public host keeps
+        nothing unless EXPLORER_STORE names a folder. Raises UserError if the folder cannot be used."""
+        named = os.environ.get("EXPLORER_STORE", "").strip()
+        if public and not named:
+            return None
+        folder = Path(named).expanduser() if named else data_folder() / "runs"
+        try:
+            return cls(folder, _limit())
+        except OSError as error:
+            raise UserError(
+                f"runs cannot be kept in '{folder}': {error.strerror}. Set EXPLORER_STORE to a folder that can be "
+                "written."
+            ) from None
+
+    def save(self, trace: Trace, label: str = "") -> str:
+        """Keep a trace and return its id; one that is kept already only gets its id back. Raises UserError where there
+        is no room for it."""
+        text = canonical(trace)
+        digest = hashlib.sha256(text).hexdigest()
+        packed = gzip.compress(text, compresslevel=6, mtime=0)
+        with self._alone():
+            name = self._free_name(digest)
+            if self._path(name).exists():
+                return name
+            card = card_of(trace, name, digest, len(packed), time.time(), label)
+            self._make_room(len(packed) + 2 * len(msgspec.json.encode(card)))
+            write_whole(self._path(name), packed)
+            write_whole(self._card_path(name), msgspec.json.encode(card))
+        return name
+
+    def get(self, name: str) -> Trace:
+        """The trace of an id. Raises TraceError if there is none, or if its file is damaged."""
+        self._check(name)
+        try:
+            text = read_bytes(self._path(name))
+        except TraceError:
+            self._check(name)  # another process may have deleted it meanwhile
+            raise
+        if not hashlib.sha256(text).hexdigest().startswith(name):
+            raise TraceError(
+                f"the file of run {name} is not what was kept; delete it, and open the trace from another copy if "
+                "there is one."
+            )
+        return read_trace(text)
+
+    def card(self, name: str) -> Kept:
+        """The card of an id. Raises TraceError if there is none."""
+        self._check(name)
+        found = self._read_card(name)
+        if found is None:
+            raise TraceError(self.broken.get(name, f"there is no run {name} here."))
+        return found
+
+    def cards(self) -> list[Kept]:
+        """All cards, newest first. A run that cannot be read is left out and named in `broken`."""
+        self.broken = {}
+        found = [self._read_card(path.name.removesuffix(".json.gz")) for path in sorted(self.folder.glob("*.json.gz"))]
+        return sorted((card for card in found if card), key=lambda card: (-card.saved_at, card.id))
+
+    def pin(self, name: str, pinned: bool) -> Kept:
+        """Protect a run from being cleaned up, or not any more."""
+        return self._change(name, pinned=pinned)
+
+    def rename(self, name: str, label: str) -> Kept:
+        """Give a run a label of at most 120 characters; an empty one takes it away."""
+        return self._change(name, label=" ".join(label.split())[:MAX_LABEL])
+
+    def delete(self, name: str) -> None:
+        """Put a run aside; `restore` brings it back for an hour, as long as the room is not needed."""
+        with self._alone():
+            self._check(name)
+            for path in (self._path(name), self._card_path(name)):
+                with contextlib.suppress(FileNotFoundError):
+                    path.replace(self.trash / path.name)
+                    os.utime(self.trash / path.name)
+
+    def restore(self, name: str) -> None:
+        """Bring a deleted run back. Raises TraceError if it is gone for good."""
+        with self._alone():
+            if not ID.fullmatch(name) or not (self.trash / self._path(name).name).exists():
+                raise TraceError(f"run {str(name)[:64]} is gone for good.")
+            for path in (self._card_path(name), self._path(name)):
+                with contextlib.suppress(FileNotFoundError):
+                    (self.trash / path.name).replace(path)
+
+    def used(self) -> int:
+        """Bytes that runs and their cards take, deleted ones included."""
+        return sum(_size(path) for folder in (self.folder, self.trash) for path in folder.glob("*.json*"))
+
+    def sweep(self) -> None:
+        """Remove what is left of deletions and of processes that were ended while they wrote."""
+        for path in [*self.folder.glob(".tmp-*"), *self.live.glob(".tmp-*"), *self.trash.glob("*")]:
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > FORGET_SECONDS:
+                    path.unlink()
+
+    def _check(self, name: str) -> None:
+        if not isinstance(name, str) or not ID.fullmatch(name) or not self._path(name).exists():
+            raise TraceError(
+                f"there is no run {str(name)[:64]} here; it may have been deleted, or made on another machine."
+            )
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json.gz"
+
+    def _card_path(self, name: str) -> Path:
+        return self.folder / f"{name}.card.json"
+
+    def _free_name(self, digest: str) -> str:
+        for length in LENGTHS:
+            name = digest[:length]
+            known = self._read_card(name) if self._path(name).exists() else None
+            if known is None or known.sha256 == digest:
+                return name
+        return digest
+
+    def _read_card(self, name: str) -> Kept | None:
+        """The card of a file that is there, made anew from the trace where it is missing or does not belong to it."""
+        try:
+            size = _size(self._path(name))
+            stamp = (self._card_path(name).stat().st_mtime_ns, size) if self._card_path(name).exists() else (0, size)
+            if name in self._cards and self._cards[name][0] == stamp:
+                return self._cards[name][1]
+            card = self._written_card(name)
+            if card is None or card.size != size:
+                text = read_bytes(self._path(name))
+                digest = hashlib.sha256(text).hexdigest()
+                if not digest.startswith(name):
+                    raise TraceError("its content is not what was kept")
+                card = card_of(read_trace(text), name, digest, size, self._path(name).stat().st_mtime)
+                write_whole(self._card_path(name), msgspec.json.encode(card))
+                if not self._path(name).exists():  # another process deleted the run meanwhile
+                    self._card_path(name).unlink(missing_ok=True)
+                    return None
+        except (TraceError, OSError) as error:
+            if self._path(name).exists():
+                self.broken[name] = str(error)
+            return None
+        self._cards[name] = (stamp, card)
+        return card
+
+    def _written_card(self, name: str) -> Kept | None:
+        try:
+            card = msgspec.json.decode(self._card_path(name).read_bytes(), type=Kept)
+            return card if card.id == name and card.sha256.startswith(name) else None
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _change(self, name: str, **changes: Any) -> Kept:
+        with self._alone():
+            card = msgspec.structs.replace(self.card(name), **changes)
+            write_whole(self._card_path(name), msgspec.json.encode(card))
+        self._cards.pop(name, None)
+        return card
+
+    def _make_room(self, needed: int) -> None:
+        """Remove deleted runs, then the oldest that are not pinned, until `needed` bytes fit. Raises UserError, with
+        nothing removed, if they cannot."""
+        cards = self.cards()
+        fixed = sum(_size(self._path(card.id)) + _size(self._card_path(card.id)) for card in cards if card.pinned)
+        fixed += sum(_size(self._path(name)) for name in self.broken)  # never removed unseen
+        if fixed + needed > self.limit:
+            raise UserError(
+                f"the run needs {needed / MEGABYTE:.1f} MB and {fixed / MEGABYTE:.1f} MB of "
+                f"{self.limit / MEGABYTE:.0f} MB are pinned; "
+                "unpin or delete runs, or set EXPLORER_STORE_MB higher."
+            )
+        over = self.used() + needed - self.limit
+        deleted = list(self.trash.glob("*"))
+        for paths in (
+            deleted,
+            *([self._path(card.id), self._card_path(card.id)] for card in reversed(cards) if not card.pinned),
+        ):
+            if over <= 0:
+                return
+            for path in paths:
+                over -= _size(path)
+                path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One writer at a time, also among processes; where the system has no such lock, among threads (every change is
+        still one rename)."""
+        with self._thread_lock, (self.folder / ".lock").open("ab") as file:
+            if sys.platform != "win32":
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def card_of(trace: Trace, name: str, digest: str, size: int, saved_at: float, label: str = "") -> Kept:
+    """The card of a trace."""
+    example, sums = tasks.recognise(trace.header.prompt), trace.totals
+    missing = set(trace.header.missing)
+    return Kept(
+        id=name,
+        sha256=digest,
+        saved_at=saved_at,
+        size=size,
+        method=trace.header.method,
+        title=trace.header.title,
+        models=[model.name for model in trace.header.models],
+        prompt=trace.header.prompt[:_CLIP],
+        text=trace.text[:_CLIP],
+        steps=len(trace.steps),
+        forwards=None if "forwards" in missing else sums.forwards,
+        tokens=sums.tokens,
+        seconds=None if "model_seconds" in missing else sums.model_seconds + sums.method_seconds,
+        reason=trace.end.reason,
+        message=trace.end.message[:_CLIP],
+        mark="" if example is None else "right" if tasks.check(example, trace.text).correct else "wrong",
+        label=label,
+    )
+
+
+def canonical(trace: Trace) -> bytes:
+    """The JSON of a trace with the keys of every object in order: equal traces give equal bytes."""
+    return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(trace)), order="deterministic")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that nobody ever sees half of it, also after a power cut. Raises OSError."""
+    handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if sys.platform != "win32":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def data_folder() -> Path:
+    """Where this user's programs keep their data."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "decoding-explorer"
+
+
+def _limit() -> float:
+    text = os.environ.get("EXPLORER_STORE_MB", "").strip()
+    try:
+        value = float(text) if text else DEFAULT_MB
+    except ValueError:
+        value = 0.0
+    if not value > 0 or value == float("inf"):
+        raise UserError(
+            f"EXPLORER_STORE_MB={text[:40]} is not a size; leave it unset or give megabytes above 0, such as "
+            f"{DEFAULT_MB:g}."
+        )
+    return value
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,45 @@
+"""The texts of `assets/docs` as pages of the site."""
+
+from __future__ import annotations
+
+from explorer.papers.documents import document, documents
+from explorer.site.markdown import markdown
+from explorer.site.markup import Html, h, join, link, page
+
+
+def pages() -> dict[str, str]:
+    """Path -> page: the list, and one page for each text."""
+    texts = {name: document(name) for name in documents()}
+    made = {f"docs/{name}.html": _page(name, title, texts[name]) for name, title in documents().items()}
+    cards = [
+        h(
+            "li",
+            {"class": "card"},
+            h("h3", {}, link(f"docs/{name}.html", title)),
+            markdown(_lead(texts[name]), resolve=lambda target: ""),
+        )
+        for name, title in documents().items()
+    ]
+    lead = "How to use it from the page, the command line and Python, what runs, and what was measured."
+    main = join(h("h1", {}, "Docs"), h("p", {"class": "lead"}, lead), h("ul", {"class": "cards"}, cards))
+    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made}
+
+
+def _lead(text: str) -> str:
+    """The paragraph under the title."""
+    return text.split("\n\n")[1]
+
+
+def _page(name: str, title: str, text: str) -> str:
+    crumbs = h("p", {"class": "crumbs"}, link("../docs.html", "Docs"), " / ", title)
+    main: Html = join(crumbs, h("div", {"class": "doc"}, markdown(text, places=True, resolve=_resolve)))
+    return page(title, " ".join(_lead(text).split())[:200], main, here=f"docs/{name}.html")
+
+
+def _resolve(target: str) -> str:
+    """Links between texts lead to their pages; files of the repository are not on the site."""
+    file, place, head = target.partition("#")
+    if target.startswith(("https://", "#")):
+        return target
+    known = file.removesuffix(".md") in documents()
+    return f"{file.removesuffix('.md')}.html{place}{head}" if known else ""

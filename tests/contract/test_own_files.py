@@ -1,0 +1,250 @@
+"""A method is its own files only. A copy of the program without one method works and does not know it; with an extra
+folder that holds just the method's own files, every place has it again. And no file of others names its slug."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+MOVED, FAMILY = "creditdecoding", "diffusion"
+PAPER = ROOT / "assets" / "papers" / f"{MOVED}.json"
+TRACES = [f"{one['id']}.json.gz" for one in json.loads(PAPER.read_text())["gallery"]]
+OWN = [
+    Path("engines/methods") / FAMILY / f"{MOVED}.py",
+    Path("tests/engines/methods") / FAMILY / f"test_{MOVED}.py",
+    PAPER.relative_to(ROOT),
+    *(Path("assets/traces") / name for name in TRACES),
+]
+MEASURED = ("assets/sweeps/", "assets/bench/", "assets/studies/")  # records of what ran say what ran
+PROSE = ("assets/docs/", "assets/models/")  # texts and cards may tell of any method
+GOLDEN = "engines/golden/"  # a checker per topic of the golden files runs the methods that the topic is about
+
+LOOK = """
+import json, sys
+import engines
+from explorer.papers import documents, faults, read
+from explorer.papers.lessons import lessons
+from explorer.runs.gallery import gallery
+from explorer.page.catalogue import Catalogue
+from explorer.page.learn import folders, payload
+from explorer.page.tables import all_papers
+from explorer.site import compose
+
+slug = sys.argv[1]
+shown = gallery()
+found = {
+    "methods": [info.slug for info in engines.list_methods()],
+    "slots": list(Catalogue.read(public=False).methods),
+    "tab": any(paper.name in all_papers() for paper in read().all() if slug in paper.methods),
+    "lessons": [one["method"] for one in payload()["lessons"]],
+    "lesson files": [one["file"] for one in payload()["lessons"] if one["method"] == slug],
+    "gallery": [card.id for card in shown.cards],
+    "table": f"`{slug}`" in documents.method_table() and f"`{slug}`" in documents.document("papers"),
+    "readme": documents.PARTS["papers"](),
+    "broken": [*faults(), *shown.broken, *(one.module for one in engines.broken_methods())],
+}
+if len(sys.argv) > 2:
+    files = compose(shown)
+    found["site"] = sorted(name for name, text in files.items() if slug in name or slug in text)
+print(json.dumps(found))
+"""
+
+
+def look(tree: Path, slug: str, extra: Path | None, *more: str) -> dict:
+    return json.loads(python(tree, extra, "-c", LOOK, slug, *more))
+
+
+def python(tree: Path, extra: Path | None, *arguments: str, code: int = 0) -> str:
+    """What a program of that tree prints, with or without an extra folder."""
+    env = {**os.environ, "PYTHONPATH": str(tree), "GRADIO_ANALYTICS_ENABLED": "False"}
+    env.pop("DECODING_EXPLORER_EXTRA", None)
+    if extra:
+        env["DECODING_EXPLORER_EXTRA"] = str(extra)
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=tree, env=env, timeout=240, check=False
+    )
+    assert done.returncode == code, done.stderr[-3000:]
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program without the method: its own files are left out, everything else is as it is here."""
+    tree = tmp_path_factory.mktemp("tree")
+    leave = shutil.ignore_patterns("__pycache__", f"{MOVED}.*", *TRACES)
+    for part in ("engines", "explorer"):
+        shutil.copytree(ROOT / part, tree / part, ignore=leave)
+    (tree / "assets").mkdir()
+    for path in (ROOT / "assets").iterdir():
+        if path.name in ("papers", "traces"):
+            shutil.copytree(path, tree / "assets" / path.name, ignore=leave)
+        else:
+            (tree / "assets" / path.name).symlink_to(path)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The method's own files, in a folder of their own."""
+    extra = tmp_path_factory.mktemp("extra")
+    (extra / "methods" / FAMILY).mkdir(parents=True)
+    shutil.copy(ROOT / OWN[0], extra / "methods" / FAMILY)
+    for folder, files in (("papers", [PAPER]), ("traces", [ROOT / "assets" / "traces" / name for name in TRACES])):
+        (extra / folder).mkdir()
+        for path in files:
+            shutil.copy(path, extra / folder)
+    return extra
+
+
+def test_no_file_of_others_names_the_method():
+    assert all((ROOT / path).is_file() for path in OWN)
+    own = {path.as_posix() for path in OWN}
+    wrong = []
+    for part in ("engines", "explorer", "assets"):
+        for path in sorted((ROOT / part).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix not in (".py", ".js", ".css", ".json", ".md", ".txt") or "__pycache__" in path.parts:
+                continue
+            if name in own or name.startswith((*MEASURED, *PROSE, GOLDEN)):
+                continue
+            if re.search(rf"\b{MOVED}\b", path.read_text(encoding="utf-8")):
+                wrong.append(name)
+    assert not wrong, f"{MOVED} is named in {', '.join(wrong)}"
+
+
+def test_without_its_files_nothing_misses_it(without: Path):
+    found = look(without, MOVED, None)
+    assert MOVED not in found["methods"] and len(found["methods"]) > 20
+    assert MOVED not in found["lessons"] and not found["tab"] and not found["table"]
+    assert found["broken"] == []
+
+
+def test_with_its_files_every_place_has_it(without: Path, moved: Path):
+    found = look(without, MOVED, moved, "site")
+    for place in ("methods", "slots", "lessons"):
+        assert MOVED in found[place], place
+    assert found["tab"] and found["table"] and "CreditDecoding" in found["readme"]
+    assert {name.removesuffix(".json.gz") for name in TRACES} <= set(found["gallery"])
+    assert found["gallery"] == sorted(found["gallery"]), "among the others, by id"
+    told = os.path.normpath(without / "assets" / "learn" / found["lesson files"][0])
+    assert Path(told).parent == moved / "traces" and Path(told).name in TRACES, "as the page's module asks for it"
+    assert f"lessons/{MOVED}.html" in found["site"] and "docs/papers.html" in found["site"]
+    assert found["broken"] == []
+
+
+NEW = """
+from engines.core.kinds import MaskedLM
+from engines.core.masks import mask_positions
+from engines.core.method import method
+from engines.core.params import max_new_tokens
+from engines.core.sampling import token_probability
+
+
+@method("left-first", title="Left first", family="diffusion", paper="arXiv:2601.00001", summary="The first mask.",
+        needs="masked", params=[max_new_tokens()], emits={"commits"}, departures="It is a test.")
+def decode(model, prompt, p, run):
+    x = run.canvas(p.max_new_tokens, model.record.device)
+    while len(masks := mask_positions(x, model.mask_id)):
+        z = model(x)[masks[:1]]
+        best = z.argmax(-1)
+        x[masks[:1]] = best
+        edit = yield run.step(commits=(masks[:1], best, "left", token_probability(z, best)))
+        x = run.apply_edit(edit, x)
+"""
+ENTRY = {
+    "name": "Left first",
+    "title": "From the left",
+    "arxiv": "2601.00001",
+    "year": 2026,
+    "family": "diffusion",
+    "state": "works",
+    "idea": "Write the first mask, whatever the model is surest of: a method that is here to be added.",
+    "watch": "one place after the other",
+    "methods": ["left-first"],
+    "runs": "tiny-dlm",
+    "lessons": [
+        {
+            "order": 9000,
+            "method": "left-first",
+            "trace": "99-left-copy",
+            "problem": "What comes first?",
+            "idea": "The first mask.",
+            "formula": "i = min masked",
+            "watch": "The board.",
+            "stops": [{"step": 1, "say": "The first place is written.", "check": {"commits": 1}}],
+            "question": "Why?",
+            "answer": "To be found everywhere.",
+            "caveat": "Nothing.",
+            "terms": ["mask"],
+        }
+    ],
+    "gallery": [
+        {
+            "id": "99-left-copy",
+            "method": "left-first",
+            "model": "tiny-dlm",
+            "prompt": "copy: Mia",
+            "params": {"max_new_tokens": 8},
+            "title": "From the left",
+            "watch": "One place after the other.",
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A method that is new: a file, its paper, and its run, recorded by the command that records all."""
+    extra = tmp_path_factory.mktemp("new")
+    (extra / "methods" / "diffusion").mkdir(parents=True)
+    (extra / "papers").mkdir()
+    (extra / "methods" / "diffusion" / "left_first.py").write_text(NEW)
+    (extra / "papers" / "left-first.json").write_text(json.dumps(ENTRY))
+    python(ROOT, extra, "-m", "explorer.papers.record", "99-left-copy")
+    return extra
+
+
+def test_a_new_method_is_found_everywhere(new: Path):
+    assert [path.name for path in (new / "traces").iterdir()] == ["99-left-copy.json.gz"]
+    found = look(ROOT, "left-first", new, "site")
+    for place in ("methods", "slots", "lessons"):
+        assert "left-first" in found[place], place
+    assert found["lessons"][-1] == "left-first" and found["gallery"][-1] == "99-left-copy"
+    assert found["tab"] and found["table"] and "Left first" in found["readme"] and "57 papers" in found["readme"]
+    assert {"lessons/left-first.html", "methods.html", "docs/papers.html"} <= set(found["site"])
+    assert found["broken"] == []
+    listed = python(ROOT, new, "-m", "explorer.cli", "methods")
+    assert re.search(r"^left-first +diffusion", listed, re.MULTILINE)
+
+
+def test_a_new_method_runs_and_its_recording_replays(new: Path, tmp_path: Path):
+    out = tmp_path / "out.json"
+    given = ("--model", "tiny-dlm", "--prompt", "copy: Leo", "--param", "max_new_tokens=8", "--json", str(out))
+    python(ROOT, new, "-m", "explorer.cli", "run", "--method", "left-first", *given)
+    assert json.loads(out.read_text())["header"]["method"] == "left-first"
+    again = ("replay", str(new / "traces" / "99-left-copy.json.gz"), "--rerun")
+    assert "99-left" not in python(ROOT, new, "-m", "explorer.cli", *again)
+
+
+def test_a_broken_file_of_the_folder_is_named_and_a_public_host_runs_none(new: Path, tmp_path: Path):
+    extra = tmp_path / "extra"
+    (extra / "methods" / "diffusion").mkdir(parents=True)
+    (extra / "methods" / "diffusion" / "bad.py").write_text("1 / 0")
+    listed = python(ROOT, extra, "-m", "explorer.cli", "methods")
+    assert re.search(r"broken: .*bad\.py.*ZeroDivisionError.*line 1", listed)
+    assert "prophet" in listed
+    mark = tmp_path / "was-run"
+    (extra / "methods" / "diffusion" / "bad.py").write_text(f"open({str(mark)!r}, 'w')")
+    said = python(ROOT, extra, "-m", "explorer.cli", "page", "--public", code=2)
+    assert "is a method of your own" in said and "DECODING_EXPLORER_EXTRA" in said
+    assert not mark.exists(), "nothing of it was run"

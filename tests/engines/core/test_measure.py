@@ -1,0 +1,38 @@
+"""The two measurements of a model by itself."""
+
+import pytest
+import torch
+
+import engines
+from tests.engines.fakes import TableCausal, TableMasked
+
+
+def test_logits_behind_a_text_are_the_models_own():
+    model = TableCausal(memory=None)
+    found = engines.next_logits(model, [1, 2, 3], [0, 5])
+    wanted = model.logits([1, 2, 3])[0][[0, 5]].tolist()
+    assert found == {"alone": pytest.approx(wanted), "together": pytest.approx(wanted)}
+    assert [len(fed) for _, fed in model.calls] == [2, 1, 3]  # a row by itself behind the text, then all at once
+
+
+def test_on_a_network_both_ways_agree_in_float32():
+    model = engines.load_model("tiny-ar-s", dtype="float32")
+    found = engines.next_logits(model, model.tokenizer.encode_prompt("sort: Mia, Leo"), list(range(20)))
+    torch.testing.assert_close(torch.tensor(found["alone"]), torch.tensor(found["together"]), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("ids", "tokens"), [([], [1]), ([1, 99], [1]), ([1], [-1])])
+def test_what_is_no_text_is_refused(ids, tokens):
+    with pytest.raises(engines.UserError, match="ids from 0 to 7"):
+        engines.next_logits(TableCausal(), ids, tokens)
+
+
+def test_row_costs_are_of_the_rows_asked_for():
+    model = TableCausal(memory=1)
+    found = engines.row_costs(model, rows=(1, 4), repeats=3, past=10)
+    assert list(found) == [1, 4] and all(seconds > 0 for seconds in found.values())
+    assert [(len(cached), len(fed)) for cached, fed in model.calls] == [(0, 10)] + [
+        (10, n) for _ in range(4) for n in (1, 4)
+    ]
+    with pytest.raises(engines.UserError, match="masked; this measurement needs a causal model"):
+        engines.row_costs(TableMasked())

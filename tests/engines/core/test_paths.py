@@ -1,0 +1,328 @@
+"""Several continuations in one cache: each sees its own text only, what is shared is fed once, and an edit cuts all."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+import torch
+
+import engines
+from engines.core.paths import Paths, shared
+from engines.core.sampling import distribution, draw
+from engines.core.trace import Edit
+from tests.engines.fakes import TableCausal
+
+TEXT = [1, 2, 3]
+
+
+def paths_of(model=None, text=TEXT, rows=64, n=0, seed=0):
+    paths = Paths(model or TableCausal(memory=None), text, rows, torch.Generator().manual_seed(seed))
+    return paths, [paths.add() for _ in range(n)]
+
+
+def alone(model, text):
+    """Logits [V] behind a text, from a cache of its own."""
+    return model.extend(text, model.new_cache(len(text)), last_only=True).logits[0]
+
+
+def rows_fed(model):
+    return [len(tokens) for _, tokens in model.calls]
+
+
+def tree(tokens, parents):
+    return SimpleNamespace(tokens=tokens, parents=parents)
+
+
+# --- equal to runs of their own
+
+
+def separately(model, text, n, length, temperature, seed):
+    """Tokens and logits of n samples, each decoded with a cache of its own."""
+    found = []
+    _, made = paths_of(model, text, seed=seed, n=n)  # for their generators only
+    for path in made:
+        ids, cache, rows = list(text), model.new_cache(len(text) + length), []
+        for _ in range(length):
+            z = model.extend(ids[cache.length :], cache, last_only=True).logits[0]
+            ids.append(draw(distribution(z, temperature), path.rng))
+            rows.append(z)
+        found.append((ids, torch.stack(rows)))
+    return found
+
+
+def together(model, text, n, length, temperature, seed):
+    paths, made = paths_of(model, text, rows=n * length, seed=seed, n=n)
+    rows = [[] for _ in made]
+    for _ in range(length):
+        paths.feed()
+        for path in made:
+            rows[path.id].append(path.logits)
+            paths.write(path, [draw(distribution(path.logits, temperature), path.rng)])
+    return [(paths.read(path), torch.stack(rows[path.id])) for path in made]
+
+
+def same_runs(model, prompt, n, length, temperature=0.8):
+    text = model.tokenizer.encode_prompt(prompt)
+    ours, theirs = together(model, text, n, length, temperature, 5), separately(model, text, n, length, temperature, 5)
+    for (ids, z), (other, expected) in zip(ours, theirs, strict=True):
+        assert ids == other
+        torch.testing.assert_close(z, expected, atol=1e-4, rtol=1e-4)
+    assert len({tuple(ids) for ids, _ in ours}) > 1
+
+
+def test_paths_are_equal_to_separate_runs_on_the_tiny_model():
+    same_runs(engines.load_model("tiny-ar-m", dtype="float32"), "sort: Zoe, Mia, Leo, Ada, Kim", 5, 24, 1.5)
+
+
+@pytest.mark.smollm2
+def test_paths_are_equal_to_separate_runs_on_smollm2():
+    same_runs(engines.load_model("smollm2", dtype="float32"), "Name three fruits.", 4, 16)
+
+
+@pytest.mark.parametrize("name", ["tiny-ar-m", pytest.param("smollm2", marks=pytest.mark.smollm2)])
+def test_forks_drops_and_drafts_leave_the_logits_as_they_are(name):
+    """Logits of whatever is alive, against a cache of its own, after everything that moves rows."""
+    model = engines.load_model(name, dtype="float32")
+    paths, (a, b) = paths_of(model, model.tokenizer.encode_prompt("copy: Ada, Tom"), n=2)
+    paths.feed()
+    paths.write(a, [20, 21, 22])
+    paths.write(b, [23])
+    paths.feed()
+    c, d = paths.fork(a), paths.fork(a, a.length - 1)
+    for path, tokens in ((a, [24]), (c, [25, 26]), (d, [27]), (b, [28, 29])):
+        paths.write(path, tokens)
+    paths.feed()
+    paths.drop(a)
+    last = paths.read(c)[-1]
+    found = paths.feed({c.id: tree([last, 30, 31, 32], [-1, 0, 0, 2])})[c.id]
+    for row, below in enumerate(([], [30], [31], [31, 32])):
+        torch.testing.assert_close(found.z[row], alone(model, paths.read(c) + below), atol=1e-4, rtol=1e-4)
+    assert paths.accept(c, [2, 3], [33]) == [31, 32, 33]
+    e = paths.fork(b, b.length - 2)
+    paths.feed()
+    for path in (b, c, d, e):
+        torch.testing.assert_close(path.logits, alone(model, paths.read(path)), atol=1e-4, rtol=1e-4)
+
+
+def test_a_single_path_draws_what_plain_sampling_draws_and_no_path_depends_on_their_number():
+    model = TableCausal(memory=2, vocab_size=20)
+    few, many = (together(model, TEXT, n, 12, 1.0, 3) for n in (2, 6))
+    assert [ids for ids, _ in many[:2]] == [ids for ids, _ in few]
+    rng, ids = torch.Generator().manual_seed(3), list(TEXT)
+    for _ in range(12):
+        ids.append(draw(distribution(model.logits(ids)[0], 1.0), rng))
+    assert few[0][0] == ids and few[1][0] != ids
+
+
+# --- rows
+
+
+def test_what_is_shared_is_fed_once():
+    model = TableCausal(memory=None)
+    paths, made = paths_of(model, n=3)
+    paths.feed()
+    assert rows_fed(model) == [3] and all(path.logits is made[0].logits for path in made)
+    for path in made:
+        paths.write(path, [path.id])
+    paths.feed()
+    twin = paths.fork(made[0])
+    paths.feed()
+    assert rows_fed(model) == [3, 3] and torch.equal(twin.logits, made[0].logits)  # a fork of what was read costs none
+    paths.write(twin, [4])
+    paths.write(made[0], [5, 6])
+    paths.feed()
+    assert model.calls[-1][1] == [5, 6, 4] and rows_fed(model) == [3, 3, 3]
+    for path in paths.living:
+        assert torch.equal(path.logits, alone(model, paths.read(path)))
+
+
+def test_dropping_a_path_frees_its_rows_and_keeps_what_others_share():
+    model = TableCausal(memory=None)
+    paths, (a,) = paths_of(model, n=1)
+    paths.write(a, [4, 5])
+    b = paths.fork(a)
+    paths.write(a, [6])
+    paths.write(b, [7])
+    paths.feed()
+    paths.drop(a)
+    paths.write(b, [1])
+    paths.feed()
+    assert model.calls[-1] == ([1, 2, 3, 4, 5, 7], [1]) and paths.read(a) == [1, 2, 3, 4, 5, 6]
+    assert paths.living == [b]
+    paths.resume(a)
+    paths.feed()
+    assert model.calls[-1] == ([1, 2, 3, 4, 5, 7, 1], [6]) and torch.equal(a.logits, alone(model, paths.read(a)))
+
+
+def test_a_fork_at_an_earlier_token_is_read_from_there():
+    model = TableCausal(memory=None)
+    paths, (a,) = paths_of(model, n=1)
+    paths.write(a, [4, 5, 6])
+    paths.feed()
+    b = paths.fork(a, 4)
+    with pytest.raises(ValueError, match=r"path 1 has grown since it was fed"):
+        _ = b.logits
+    paths.feed()
+    assert paths.read(b) == [1, 2, 3, 4] and torch.equal(b.logits, alone(model, [1, 2, 3, 4]))
+    with pytest.raises(ValueError, match="cannot be cut to 2"):
+        paths.fork(a, 2)
+    with pytest.raises(ValueError, match="cannot be cut to 9"):
+        paths.fork(a, 9)
+
+
+def test_a_probe_leaves_the_other_paths_untouched():
+    model = TableCausal(memory=None)
+    paths, (a, b) = paths_of(model, n=2)
+    paths.feed()
+    state, z = a.rng.get_state(), a.logits
+    probe = paths.fork(a)
+    paths.write(probe, [6, 6])
+    paths.feed()
+    assert torch.equal(probe.logits, alone(model, [1, 2, 3, 6, 6]))
+    paths.drop(probe)
+    paths.write(a, [2])
+    paths.feed()
+    assert model.calls[-1] == ([1, 2, 3], [2]) and torch.equal(a.rng.get_state(), state) and torch.equal(b.logits, z)
+
+
+def test_a_draft_below_a_path_that_was_read_already():
+    model = TableCausal(memory=None)
+    paths, (a, b) = paths_of(model, n=2)
+    paths.feed()
+    found = paths.feed({a.id: tree([3, 4, 5], [-1, 0, 1]), b.id: tree([3, 4], [-1, 0])})
+    assert model.calls[-1] == ([1, 2, 3], [4, 5, 4])
+    for row, text in enumerate(([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5])):
+        assert torch.equal(found[a.id].z[row], alone(model, text))
+    assert paths.accept(a, [1, 2]) == [4, 5] and paths.accept(b, [], [7]) == [7]
+    paths.feed()
+    for path in (a, b):
+        assert torch.equal(path.logits, alone(model, paths.read(path)))
+
+
+def test_the_text_before_the_tip_is_read_where_drafts_are_fed():
+    model = TableCausal(memory=None)
+    paths, (a, b) = paths_of(model, n=2)
+    found = paths.feed({a.id: tree([3, 4], [-1, 0])})
+    assert found[a.id].before == [1, 2] and torch.equal(found[a.id].z_before[1], alone(model, [1, 2]))
+    assert found[b.id].before == [] and len(found[b.id].z_before) == 0
+    paths.write(b, [5, 6])
+    found = paths.feed({b.id: tree([6], [-1])})
+    assert found[b.id].before == [5] and torch.equal(found[b.id].z_before[0], alone(model, [1, 2, 3, 5]))
+
+
+# --- limits
+
+
+def test_too_little_room_is_refused_in_a_sentence():
+    paths, made = paths_of(rows=3, n=4)
+    paths.feed()
+    for path in made:
+        paths.write(path, [1])
+    with pytest.raises(engines.UserError, match=r"4 paths need 7 rows of a cache that was made for 6; take fewer"):
+        paths.feed()
+    paths.drop(made[0])
+    paths.feed()  # now it fits
+
+
+def test_positions_that_the_model_lacks_are_refused_in_a_sentence():
+    paths, (a, b) = paths_of(TableCausal(max_positions=5), rows=40, n=2)
+    paths.write(a, [1, 1])
+    paths.feed()
+    paths.write(b, [1, 1, 1])
+    with pytest.raises(engines.UserError, match=r"reaches position 5 and the model has 5; use a shorter prompt"):
+        paths.feed()
+
+
+# --- the record and edits
+
+
+class FakeRun:
+    """Remembers what the board is told."""
+
+    def __init__(self):
+        self.seen = []
+
+    def apply_edit(self, edit, ids, *caches):
+        self.seen.append((edit, ids))
+        return ids
+
+
+def edited(paths, path, **edit):
+    run = FakeRun()
+    before = paths.read(path)
+    paths.apply_edit(run, Edit(**edit), path)
+    assert run.seen == [(Edit(**edit), before)]
+
+
+def test_a_forced_token_cuts_every_path_at_its_place():
+    model = TableCausal(memory=None)
+    paths, (a, b, d, e) = paths_of(model, n=4)
+    for path, tokens in ((a, [4, 5, 6, 7]), (b, [1, 2, 3]), (d, [6]), (e, [0, 0, 0])):
+        paths.write(path, tokens)
+    c = paths.fork(a, 5)
+    paths.write(c, [5])
+    paths.feed()
+    paths.drop(c, "finished")
+    paths.drop(e)
+    edited(paths, a, force={5: 7})
+    assert [paths.read(p)[3:] for p in (a, b, c, d, e)] == [[4, 5, 7], [1, 2, 7], [4, 5, 7], [6], [0, 0, 0]]
+    assert [p.fate for p in (a, b, c, d, e)] == ["alive"] * 4 + ["pruned"]
+    paths.feed()
+    assert model.calls[-1][1] == [7, 7]  # a and c are the same now, and fed once
+    for path in paths.living:
+        assert torch.equal(path.logits, alone(model, paths.read(path)))
+    assert paths.write(d, [1, 2, 3]) == [1, 7]  # it gets there later; what would have followed is not written
+    assert paths.write(d, [2]) == [2]
+
+
+def test_a_forced_token_ends_what_is_accepted_there():
+    paths, (a, b) = paths_of(n=2)
+    paths.write(a, [4, 4, 4])
+    edited(paths, a, force={5: 7})
+    paths.feed({b.id: tree([3, 1, 2, 5, 6], [-1, 0, 1, 2, 3])})
+    assert paths.accept(b, [1, 2, 3, 4], [0]) == [1, 2, 7] and paths.read(b) == [1, 2, 3, 1, 2, 7]
+    edited(paths, a, force={4: 6})  # an earlier cut takes the later one back
+    assert paths.write(b, [1]) == [1] and [paths.read(p)[3:] for p in (a, b)] == [[4, 6], [1, 6, 1]]
+
+
+def test_an_edit_within_the_shared_text():
+    """Where a method took over from a text, a person may change that text too."""
+    model = TableCausal(memory=None)
+    paths, (a, b) = paths_of(model, [1, 2, 3, 4], n=2)
+    paths.write(a, [5])
+    paths.write(b, [6])
+    paths.feed()
+    edited(paths, a, force={2: 7, 3: 7})
+    assert [paths.read(p) for p in (a, b)] == [[1, 2, 7, 7]] * 2
+    paths.feed()
+    assert model.calls[-1][1] == [2, 7, 7] and torch.equal(b.logits, alone(model, [1, 2, 7, 7]))
+
+
+def test_a_token_forbidden_after_it_was_read():
+    paths, (a, b) = paths_of(n=2)
+    paths.write(b, [1])
+    paths.feed()
+    edited(paths, a, forbid={3: [2, 5]})
+    assert a.logits[[2, 5]].tolist() == [-torch.inf] * 2 and torch.isfinite(b.logits).all()
+
+
+def test_the_record_of_branches_and_of_the_board():
+    paths, (a,) = paths_of(n=1)
+    paths.write(a, [4, 5])
+    b = paths.fork(a, 4)
+    paths.write(b, [6])
+    a.scores["f"] = 0.5
+    first = [msgspec.structs.astuple(branch) for branch in paths.branches()]
+    assert first == [(0, -1, [4, 5], 2, {"f": 0.5}, "alive"), (1, 0, [6], 2, {}, "alive")]
+    paths.write(a, [7])
+    paths.drop(b)
+    assert [(x.id, x.tokens, x.fate) for x in paths.branches()] == [(0, [7], "alive"), (1, [], "pruned")]
+    paths.cut(a, 4)
+    assert [(x.id, x.tokens, x.length) for x in paths.branches()] == [(0, [], 1)]
+    paths.write(a, [5, 7])
+    paths.branches()
+    assert [(x.id, x.tokens) for x in paths.branches()] == [(0, [])]
+    board = [1, 2, 3]
+    assert paths.commits(board, a) == ([3, 4, 5], [4, 5, 7], ["sampled"] * 3)
+    assert paths.commits(paths.read(a), b, "beam") == ([4, 4], [-1, 6], ["withdrawn", "beam"])
+    assert paths.commits(paths.read(b), b) == ([], [], []) and shared([1, 2], [1, 2, 3]) == 2

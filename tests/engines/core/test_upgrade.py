@@ -1,0 +1,144 @@
+"""Traces of version 1: every recording of the gallery is one, and stays one as the test of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.core.trace import SCHEMA_VERSION, Trace, TraceError, authors
+
+ASSETS = Path(__file__).resolve().parents[3] / "assets"
+RECORDED = sorted((ASSETS / "traces").glob("*.json.gz"))
+
+
+def old(path: Path) -> dict[str, Any]:
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+FIRST = [path for path in RECORDED if old(path)["header"]["schema"] == 1]
+
+
+def minimal(**changes: Any) -> dict[str, Any]:
+    """A trace of version 1 with one step; `changes` go into the step."""
+    step = {"index": 0, "forwards": {"target": 1}, "tokens_fed": 3, "model_seconds": 0.1, "method_seconds": 0.0}
+    header = {
+        "schema": 1, "method": "m", "title": "M", "family": "f", "paper": "", "params": {}, "prompt": "p", "seed": 0,
+        "detail": "full", "prompt_ids": [1], "baseline": None, "lossless": False, "emits": [], "departures": "none",
+        "models": [{"role": "target", "name": "m", "kind": "causal"}], "versions": {}, "machine": "m",
+        "started_at": "now", "eos_ids": [9],
+    }  # fmt: skip
+    end = {"reason": "complete", "output_ids": [3], "text": "", "wall_seconds": 2.0, "record_seconds": 0.1}
+    pieces = [{"id": i, "text": str(i)} for i in range(10)]
+    return {"header": header, "steps": [step | changes], "pieces": pieces, "end": end}
+
+
+def read(trace: dict[str, Any]) -> Trace:
+    return Trace.from_json(json.dumps(trace))
+
+
+def test_the_recordings_of_version_1_are_kept_as_the_test_of_it():
+    assert len(FIRST) >= 39
+
+
+@pytest.mark.parametrize("path", FIRST, ids=lambda path: path.name.split(".")[0])
+def test_a_recording_of_version_1_opens_with_everything_that_it_held(path: Path):
+    before, now = old(path), Trace.from_json(gzip.decompress(path.read_bytes()))
+    assert now.header.schema == SCHEMA_VERSION and "work" in now.header.missing
+    assert (now.output_ids, now.text) == (before["end"]["output_ids"], before["end"]["text"])
+    for step, was in zip(now.steps, before["steps"], strict=True):
+        assert step.forwards == was["forwards"] and step.tokens_fed == was["tokens_fed"] and step.work == {}
+        if "commits" in was:
+            assert (step.commits.positions, step.commits.tokens, step.commits.causes) == (
+                was["commits"]["positions"], was["commits"]["tokens"], was["commits"]["causes"]
+            )  # fmt: skip
+            assert len(step.commits.authors) == len(step.commits.tokens) and all(step.commits.authors)
+        for branch, earlier in zip(step.branches, was.get("branches", []), strict=True):
+            assert branch.scores == {"score": earlier["score"]} and branch.tokens == earlier["tokens"]
+            assert branch.length >= len(branch.tokens)
+    assert Trace.from_json(now.to_json()) == now
+
+
+def test_a_tokens_author_follows_from_its_cause_and_the_tree():
+    assert authors.authors_of(["forced", "boosted", "top1"], "model") == ["person", "credit", "model"]
+    tree = ["root", "accepted", "mismatch", "accepted"], ["root", "retrieval", "draft", "ngram"]
+    assert authors.accepted_sources(*tree) == ["retrieval", "ngram"]
+    found = authors.authors_of(["accepted", "accepted", "bonus"], "target", authors.accepted_sources(*tree))
+    assert found == ["retrieval", "ngram", "target"]
+    assert authors.authors_of(["accepted"], "target") == ["draft"]
+
+
+def test_where_a_step_chose_between_models_the_chosen_one_is_the_author():
+    switching = {"small", "large"}
+    path = next(path for path in FIRST if {m["role"] for m in old(path)["header"]["models"]} == switching)
+    steps = [step for step in Trace.from_json(gzip.decompress(path.read_bytes())).steps if step.commits and step.choice]
+    assert {step.choice.chosen for step in steps} == {"small", "large"}
+    assert all(set(step.commits.authors) == {step.choice.chosen} for step in steps)
+
+
+def test_branches_keep_their_score_by_name_and_get_the_length_of_their_text():
+    one = minimal(branches=[{"id": 0, "parent": -1, "tokens": [3, 4], "score": -1.5, "fate": "alive"}])
+    second = dict(one["steps"][0], index=1, branches=[{"id": 1, "parent": 0, "tokens": [5], "score": 2}])
+    one["steps"].append(second)
+    found = read(one)
+    assert [(b.length, b.scores) for step in found.steps for b in step.branches] == [
+        (2, {"score": -1.5}), (3, {"score": 2})
+    ]  # fmt: skip
+
+
+def test_routing_is_packed():
+    entries = [
+        {"kind": "expert", "position": 7, "layer": 1, "chosen": [5, 2], "weights": [0.75, 0.25]},
+        {"kind": "expert", "position": 6, "layer": 0, "chosen": [4]},
+        {"kind": "layer", "position": 6, "layer": 0, "chosen": [1]},
+    ]
+    trace = minimal(routing=entries)
+    experts, layers = read(trace).steps[0].routing
+    assert (experts.positions, experts.layers, experts.weights.array()[1, 1].tolist()) == ([6, 7], [0, 1], [0.75, 0.25])
+    assert experts.chosen.array().tolist() == [[[4, -1], [-1, -1]], [[-1, -1], [5, 2]]]
+    assert np.isnan(experts.weights.array()[0]).all()
+    assert layers.weights is None and layers.chosen.array().tolist() == [[[1]]]
+
+
+def test_a_replay_that_diverged_still_says_so():
+    trace = minimal()
+    trace["header"]["origin"] = {"trace": "0" * 64, "step": 2, "method": "m", "title": "M", "parted": 1}
+    assert read(trace).header.origin.diverged == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"routing": [{"kind": "expert", "position": "x", "layer": 0, "chosen": [1]}]}, "routing"),
+        ({"routing": [{"kind": "expert"}]}, "routing"),
+        ({"routing": [{"kind": "expert", "position": i, "layer": i, "chosen": [1]} for i in range(3000)]}, "routing"),
+        ({"routing": [{"kind": "expert", "position": 2**60, "layer": 0, "chosen": [1]}]}, "position|routing"),
+        ({"routing": [{"kind": "expert", "position": 1, "layer": 0, "chosen": [2**40]}]}, "routing"),
+        ({"branches": [{"id": 0, "parent": -1, "tokens": "abc", "score": 1}]}, "branches"),
+        ({"branches": [{"id": 0, "parent": -7, "tokens": [], "score": 1}]}, "branches"),
+        ({"commits": {"positions": [1], "tokens": [3], "causes": [1]}}, "causes"),
+        ({"commits": {"positions": [1], "tokens": [3, 4], "causes": ["greedy", "greedy"]}}, "equally many"),
+        ({"work": "much"}, "work"),
+    ],
+)
+def test_what_was_never_valid_is_refused_as_before(changes: dict[str, Any], complaint: str):
+    with pytest.raises(TraceError, match=complaint):
+        read(minimal(**changes))
+
+
+@pytest.mark.parametrize("header", [[], "text", None, {"schema": 1}, {"schema": 1, "models": 3, "missing": 4}])
+def test_a_header_that_is_none_is_refused(header: Any):
+    with pytest.raises(TraceError):
+        read(minimal() | {"header": header})
+
+
+@pytest.mark.parametrize("version", [0, -1, 3, 9, 10**30])
+def test_other_versions_are_refused_with_what_can_be_read(version: int):
+    trace = minimal()
+    trace["header"]["schema"] = version
+    with pytest.raises(TraceError, match=r"versions 1 to 2|not a valid trace"):
+        read(trace)

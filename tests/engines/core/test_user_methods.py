@@ -1,0 +1,178 @@
+"""Methods of a person's own: the templates as they are printed, and what a mistake in a file says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import engines
+from engines.core.registry import registry
+from engines.core.trace import check_consistency
+from tests.engines.fakes import board
+
+TEMPLATES = sorted((Path(__file__).resolve().parents[3] / "assets" / "templates").glob("*.py"))
+MODELS = {"masked": "tiny-dlm", "causal": "tiny-ar-m"}
+PROMPT = "sort: Mia, Leo, Ada"
+MASKED = (TEMPLATES[0].parent / "masked.py").read_text()
+
+
+pytestmark = pytest.mark.usefixtures("registry_unchanged")
+
+
+def own(path: Path) -> engines.MethodInfo:
+    (info,) = engines.load_method_file(path)
+    return info
+
+
+def written(tmp_path: Path, old: str, new: str) -> Path:
+    assert MASKED.count(old) == 1, old
+    path = tmp_path / "my.py"
+    path.write_text(MASKED.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda p: p.stem)
+def test_a_template_runs_and_shows_all_it_declares(path):
+    info = own(path)
+    assert info.kind == path.stem and info.file == str(path) and info in engines.list_methods()
+    trace = engines.run(info.slug, MODELS[info.kind], PROMPT, seed=3)
+    assert trace.text == "Ada Leo Mia" and trace.end.reason == "complete" and board(trace) == trace.output_ids
+    check_consistency(trace)
+    assert {g for s in trace.steps for g in info.emits if getattr(s, g, None)} == set(info.emits)
+    assert {lane.name for s in trace.steps for lane in s.scores} == set(info.lanes)
+    assert trace.header.versions["method file"].startswith("sha256 ")
+    assert engines.read_trace(trace.to_json()) == trace
+    again = engines.run(info.slug, MODELS[info.kind], PROMPT, seed=3)
+    assert again.output_ids == trace.output_ids
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda p: p.stem)
+def test_a_template_can_be_forked(path):
+    info = own(path)
+    run = engines.stream(info.slug, MODELS[info.kind], PROMPT, seed=3)
+    first = next(run)
+    start, model = len(run.header.prompt_ids), engines.load_model(MODELS[info.kind])
+    (token,) = model.tokenizer.encode(" Kim")[:1]
+    assert first.commits.tokens[0] != token
+    run.send(engines.Edit(force={start: token}))
+    for _ in run:
+        pass
+    assert run.trace().output_ids[0] == token and run.trace().end.reason == "complete"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values", "beside"),
+    [
+        ("masked", "max_new_tokens", (4, 40), {}),
+        ("masked", "threshold", (0.1, 0.99), {}),
+        ("causal", "max_new_tokens", (4, 40), {}),
+        ("causal", "temperature", (0.0, 2.0), {"part": 0.0}),
+        ("causal", "part", (0.0, 1.0), {"temperature": 2.0}),
+    ],
+)
+def test_every_parameter_of_a_template_has_an_effect(kind, name, values, beside):
+    info = own(TEMPLATES[0].parent / f"{kind}.py")
+    assert name in {p.name for p in info.params}
+    one, other = (
+        engines.run(info.slug, MODELS[kind], "add: 457 + 286", params={name: v, **beside}, seed=1, detail="none")
+        for v in values
+    )
+    assert (one.output_ids, one.totals.forwards) != (other.output_ids, other.totals.forwards)
+
+
+def test_a_template_is_about_twenty_lines_of_method():
+    for path in TEMPLATES:
+        body = path.read_text().split("def decode(")[1].splitlines()
+        assert 14 <= len(body) <= 25 and all(len(line) <= 130 for line in path.read_text().splitlines())
+        assert set(re.findall(r"^(?:from|import) (\S+)", path.read_text(), re.M)) == {"engines.kit"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "def decode(model, prompt, p, run):",
+            "def decode(model, prompt, p, run)",
+            r"my.py' is not Python: .*line 24: def decode",
+        ),
+        ('"my-masked",  #', '"greedy",  #', "'greedy', and that name is taken"),
+        (
+            "from engines.kit import Float,",
+            "from engines.kit import Flaot,",
+            r"cannot be loaded: ImportError: .*\(my.py, line 10: from engines",
+        ),
+        (
+            '    emits={"commits", "scores", "candidates", "note"},',
+            "",
+            r"missing 1 required keyword-only argument: 'emits'.*Name there what",
+        ),
+        ('"candidates", "note"}', '"candidates", "nots"}', r"emits unknown groups \['nots'\]"),
+        ("        edit = yield run.step(", "        edit = run.step(", "'my-masked' in .* never yields"),
+        ('@method(\n    "my-masked"', 'declared = dict(\n    slug="my-masked"', "declares no method; put @method"),
+    ],
+)
+def test_a_file_that_does_not_load_says_why(tmp_path, old, new, sentence):
+    before = list(registry().methods)
+    with pytest.raises(engines.UserError, match=sentence):
+        engines.load_method_file(written(tmp_path, old, new))
+    assert list(registry().methods) == before
+
+
+def test_what_is_no_file_says_so(tmp_path):
+    with pytest.raises(engines.UserError, match=r"there is no file .*none.py'; `decoding-explorer template > none.py`"):
+        engines.load_method_file(tmp_path / "none.py")
+    with pytest.raises(engines.UserError, match="is a folder"):
+        engines.load_method_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "ready = sure >= p.threshold ",
+            "ready = sure / 0 >= p.treshold ",
+            r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line 30: ready = ",
+        ),
+        ("edit = yield run.step(", "edit = yield dict(", "yielded dict instead of a step; write `yield run.step"),
+        (
+            'emits={"commits", "scores", "candidates", "note"}',
+            'emits={"commits", "note"}',
+            "records candidates, scores, which its declaration does not name",
+        ),
+        (
+            'lanes={"confidence": ',
+            'lanes={"sureness": ',
+            "the score lane 'confidence' is not declared; add it to lanes=",
+        ),
+        (
+            "x = run.apply_edit(edit, x)  #",
+            "x = run.apply_edit(edit, x); model(x)  #",
+            "called a model after its last step",
+        ),
+    ],
+)
+def test_a_mistake_in_decode_is_a_sentence_for_its_author(tmp_path, old, new, sentence):
+    info = own(written(tmp_path, old, new))
+    run = engines.stream(info.slug, "tiny-dlm", PROMPT)
+    with pytest.raises(engines.UserError, match=sentence):
+        list(run)
+    assert run.trace().end.reason == "failed" and re.search(sentence, run.trace().end.message)
+
+
+def test_the_same_file_again_replaces_its_method(tmp_path):
+    path = written(tmp_path, "title=", "title=")
+    first = own(path)
+    path.write_text(MASKED.replace("My masked method", "Another title"))
+    second = own(path)
+    assert (second.slug, second.title) == (first.slug, "Another title") and second.version != first.version
+    assert engines.get_method(first.slug).info.title == "Another title"
+    other = tmp_path / "other.py"
+    other.write_text(MASKED)
+    with pytest.raises(engines.UserError, match="'my-masked', and that name is taken"):
+        engines.load_method_file(other)
+
+
+def test_the_code_version_is_of_all_engines():
+    assert re.fullmatch(r"[0-9a-f]{64}", engines.code_version())

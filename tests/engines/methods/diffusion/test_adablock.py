@@ -1,0 +1,110 @@
+"""Adaptive blocks: they tile the answer, end on delimiters, and are fixed where no delimiter may close one."""
+
+import pytest
+import torch
+
+import engines
+from engines.core.params import resolve
+from engines.methods.diffusion.adablock import block_length, delimiter_test
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import TableMasked, commits
+
+PROMPTS = ([1, 9, 10, 7, 10, 17, 5], [1, 16, 16, 12, 6, 5])
+
+
+@pytest.fixture(scope="module")
+def stub():
+    return engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "b"), kind="masked", mask_id=63)
+
+
+def decode(model, prompt, slug="adablock", **params):
+    ids = {"delimiter_ids": "5"} if slug == "adablock" else {}
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 32, "block_length": 8, **ids, **params})
+
+
+def blocks(trace):
+    return sorted({(s.start, s.end) for step in trace.steps for s in step.spans if s.kind == "block"})
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"delimiter_threshold": 0.05},
+        {"block_length": 3},
+        {"block_length": 40},
+        {"max_new_tokens": 3},
+        {"max_new_tokens": 29},
+    ],
+)
+def test_blocks_tile_the_answer(stub, prompt, params):
+    trace = decode(stub, prompt, **params)
+    G, b0 = trace.header.params["max_new_tokens"], trace.header.params["block_length"]
+    found = blocks(trace)
+    assert [a for a, _ in found] == [len(prompt), *(b for _, b in found[:-1])]
+    assert sum(b - a for a, b in found) == G
+    assert all(1 <= b - a <= max(b0, G // 4) for a, b in found)
+    assert trace.totals.forwards >= len(found) and all(commits(trace)) and trace.totals.masks_left == 0
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_delimiter_block_ends_on_a_sure_delimiter(stub, prompt):
+    closed = 0
+    for step in decode(stub, prompt).steps:
+        block = next(s for s in step.spans if s.kind == "block")
+        window = next((s for s in step.spans if s.kind == "window"), None)
+        if window is None or block.label != "delimiter":
+            continue
+        closed += 1
+        seen = {s.start: float(s.label) for s in step.spans if s.kind == "delimiter"}
+        assert seen[block.end - 1] >= 0.3 - 0.005 and seen[block.end - 1] == max(seen.values())
+        assert all(window.start <= q < window.end for q in seen)
+        shown = dict(zip(step.candidates.positions, step.candidates.tokens.array().tolist(), strict=True))
+        assert shown[block.end - 1][0] == 5
+    assert closed >= 2
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("params", [{"delimiter_threshold": 1.01}, {"delimiter_ids": "60"}])
+def test_without_delimiters_it_is_the_threshold_decoder(stub, prompt, params):
+    assert commits(decode(stub, prompt, **params)) == commits(decode(stub, prompt, "threshold"))
+
+
+def test_a_line_above_one_is_one_token_per_forward(stub):
+    assert [len(c) for c in commits(decode(stub, PROMPTS[0], threshold=1.01))] == [1] * 32
+
+
+def test_the_length_is_a_function_of_the_board_and_takes_the_first_maximum():
+    p = resolve(engines.get_method("adablock").info.params, {"max_new_tokens": 32, "block_length": 8})
+    z = torch.zeros(40, 6)
+    z[:, 0] = 3.0
+    x0 = torch.zeros(40, dtype=torch.long)
+    for q in (6, 9):  # equally sure: the first one closes the block
+        z[q], x0[q] = torch.tensor([0, 0, 0, 5.0, 0, 0]), 3
+    assert [block_length(z, x0, 4, 36, p, lambda t: t == 3)[:2] for _ in range(2)] == [(3, "delimiter")] * 2
+    assert block_length(z, x0, 7, 36, p, lambda t: t == 3)[:2] == (3, "delimiter")
+    assert block_length(z, x0, 4, 36, p, lambda t: t == 4)[:2] == (8, "none")
+    assert block_length(z, x0, 31, 36, p, lambda t: t == 4)[:2] == (5, "tail")
+    p.delimiter_threshold = 1.0
+    assert block_length(z, x0, 4, 36, p, lambda t: t == 3)[:2] == (8, "low_conf")
+
+
+def test_late_tokens_stand_behind_the_block_and_above_the_line(stub):
+    for step in decode(stub, PROMPTS[0], threshold=0.5).steps:
+        block = next(s for s in step.spans if s.kind == "block")
+        late = [s.start for s in step.spans if s.kind == "late"]
+        assert step.facts["late"] == len(late) and all(q >= block.end for q in late)
+        assert step.facts["premature"] == step.commits.causes.count("top1")
+
+
+@pytest.mark.parametrize("ids", ["five", "5;6", "5,,6", "9" * 1990 + "x"])
+def test_delimiters_that_are_no_ids_are_refused_before_the_first_forward(ids):
+    with pytest.raises(engines.UserError, match="delimiter_ids"):
+        engines.stream("adablock", TableMasked(), [1], params={"delimiter_ids": ids})
+
+
+def test_delimiters_by_text_take_any_token_that_holds_one():
+    p = resolve(engines.get_method("adablock").info.params, {"delimiters": "3"})
+    test = delimiter_test(TableMasked(vocab_size=40).tokenizer, p)
+    assert [t for t in range(40) if test(t)] == [3, 13, 23, *range(30, 39)]  # 39 is the mask

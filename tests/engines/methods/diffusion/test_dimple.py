@@ -1,0 +1,363 @@
+"""Dimple: everything sure at once, else the clock of the fraction masked; pinned words are context from the start and
+stay."""
+
+import math
+
+import pytest
+import torch
+
+import engines
+import engines.golden.diffusion  # the checkers
+from engines.golden.verify import verify_file
+from engines.methods.diffusion._orders import time_grid
+from engines.methods.diffusion.dimple import clock, spell
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import TableMasked, board, commits, lane
+
+RULES = ("maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive")
+P, G = 2, 24
+PRIOR = "3:5 6|10:#0|#7|23:#4"
+PINNED = {5: 5, 6: 6, 12: 0, 13: 7, 25: 4}  # on the board
+
+
+class Watched(TableMasked):
+    """Keeps every board that it is fed."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.fed = []
+
+    def __call__(self, x):
+        self.fed.append(x.tolist())
+        return super().__call__(x)
+
+
+def decode(seed=0, rng_seed=0, table=None, edits=(), detail="full", **params):
+    params = {"max_new_tokens": G, "steps": G, "alg_p_threshold": 0.6, **params}
+    return engines.run(
+        "dimple",
+        table or TableMasked(seed=seed, eos_ids=(4,)),
+        [1, 2],
+        params=params,
+        seed=rng_seed,
+        edits=edits,
+        detail=detail,
+    )
+
+
+def modes(trace):
+    return [step.choice.chosen for step in trace.steps]
+
+
+def decided(trace):
+    """What each step wrote by itself, without what was pinned."""
+    return [
+        {q: token for q, token in written.items() if why.get(q) != "forced"}
+        for written, why in zip(commits(trace), causes(trace), strict=True)
+    ]
+
+
+def causes(trace):
+    return [dict(zip(s.commits.positions, s.commits.causes, strict=True)) if s.commits else {} for s in trace.steps]
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "diffusion" / "dimple.json", GOLDEN)
+    assert (report.state, report.covered, report.mismatch) == ("passed", report.cases, "") and report.cases == 4
+
+
+# --- the confident part and the clock
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("alg", RULES)
+@pytest.mark.parametrize("theta", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("steps", [1, 7, 24, 40])
+def test_it_ends_in_time_with_nothing_left_and_nothing_written_twice(seed, alg, theta, steps):
+    table = Watched(seed=seed)
+    if alg == "autoregressive" and theta == 0 and steps < G:
+        with pytest.raises(engines.UserError, match=f"set steps to {G}"):
+            decode(table=table, alg=alg, alg_p_threshold=theta, steps=steps)
+        return
+    trace = decode(table=table, alg=alg, alg_p_threshold=theta, steps=steps)
+    written = [q for c in commits(trace) for q in c]
+    assert (
+        sorted(written) == list(range(P, P + G)) and trace.totals.masks_left == 0 and board(trace) == trace.output_ids
+    )
+    assert (
+        trace.totals.forwards == len(table.fed) <= steps and table.mask_id in table.fed[-1]
+    )  # stops with the forward that wrote the last one
+    assert len(trace.output_ids) == G
+    if alg != "origin-ratio":
+        assert all(commits(trace))
+
+
+def test_a_draw_per_mask_may_write_nothing():
+    empty = [
+        s
+        for seed in range(6)
+        for s in decode(rng_seed=seed, alg="origin-ratio", alg_p_threshold=0.0).steps
+        if not s.commits
+    ]
+    assert empty and all(s.facts["due"] >= 1 for s in empty)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("alg", ["maskgit_plus", "topk_margin", "origin", "autoregressive"])
+def test_everything_above_the_line_is_written_together_and_nothing_else(seed, alg):
+    table = Watched(seed=seed)
+    trace = decode(table=table, alg=alg)
+    for i, (step, cells) in enumerate(zip(trace.steps, table.fed, strict=True)):
+        z = TableMasked.__call__(table, torch.tensor(cells)).softmax(-1)
+        top = z.topk(2).values
+        score = top[:, 0] - top[:, 1] if alg == "topk_margin" else top[:, 0]
+        sure = {q for q, token in enumerate(cells) if token == table.mask_id and score[q] > 0.6}
+        mode = "final" if i == G - 1 else "confident" if sure else "fallback"
+        assert step.choice.chosen == mode and step.choice.threshold == 0.6
+        assert step.choice.value == pytest.approx(
+            max(float(score[q]) for q, token in enumerate(cells) if token == table.mask_id), abs=1e-6
+        )
+        if mode == "confident":
+            assert set(step.commits.positions) == sure and set(step.commits.causes) == {"confident"}
+        if mode == "fallback":
+            assert set(step.commits.causes) == {{"origin": "random", "autoregressive": "leftmost"}.get(alg, "fallback")}
+            assert alg == "autoregressive" or len(step.commits.positions) == step.facts["due"]
+    assert {"confident", "fallback"} <= set(modes(trace))
+
+
+def test_a_score_on_the_line_is_not_above_it():
+    table = TableMasked()
+    table.table.rows[:] = -50.0
+    table.table.rows[:, :2] = 0.0  # two tokens of exactly one half each
+    assert set(modes(decode(table=table, alg_p_threshold=0.5))[:-1]) == {"fallback"}
+    assert modes(decode(table=table, alg_p_threshold=0.49)) == ["confident"]
+
+
+def test_a_line_at_one_leaves_the_fallback_and_one_at_zero_too():
+    never = decode(alg_p_threshold=1.0)
+    assert set(modes(never)[:-1]) == {"fallback"} and never.totals.forwards <= G
+    off = decode(alg_p_threshold=0.0)
+    assert all(s.choice is None and set(s.commits.causes) == {"fallback"} for s in off.steps)
+    assert [one.threshold for s in off.steps for one in s.scores] == [None] * sum(len(s.scores) for s in off.steps)
+
+
+def test_entropy_is_below_zero_so_nothing_is_ever_confident():
+    trace = decode(alg="entropy", alg_p_threshold=0.01)
+    assert set(modes(trace)[:-1]) == {"fallback"}
+    for step in trace.steps:
+        shown = lane(step, "neg_entropy")
+        assert all(v <= 0 for v in shown.values())
+        kept = set(step.commits.positions)
+        assert (
+            min(shown[q] for q in kept) >= max((v for q, v in shown.items() if q not in kept), default=-math.inf) - 0.02
+        )
+
+
+def test_the_last_step_writes_the_rest_and_says_which_were_unsure():
+    trace = decode(steps=3)
+    last = trace.steps[-1]
+    assert len(trace.steps) == 3 and modes(trace)[-1] == "final"
+    assert set(last.commits.causes) <= {"confident", "final"} and "final" in last.commits.causes
+    for p, why in zip(last.commits.probabilities, last.commits.causes, strict=True):
+        assert (why == "confident") == (p > 0.6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_by_one_from_the_left(seed):
+    trace = decode(seed, alg="autoregressive", alg_p_threshold=0.0)
+    assert [list(c) for c in commits(trace)] == [[q] for q in range(P, P + G)]
+    assert {c for s in trace.steps for c in s.commits.causes} == {"leftmost"}
+
+
+def test_a_random_fallback_is_the_seeds_and_not_the_models():
+    def orders(alg, seed, rng_seed):
+        return [sorted(c) for c in commits(decode(seed, rng_seed, alg=alg, alg_p_threshold=0.0, steps=8))]
+
+    for alg in ("origin", "origin-ratio"):
+        assert orders(alg, 0, 0) == orders(alg, 1, 0) != orders(alg, 0, 1)
+    assert orders("maskgit_plus", 0, 0) == orders("maskgit_plus", 0, 1)
+
+
+@pytest.mark.parametrize("S", [1, 2, 12, 40])
+@pytest.mark.parametrize("M0", [1, 7, 24])
+def test_the_clock_is_the_fraction_masked(S, M0):
+    """Against the card, read word for word in exact arithmetic; where rounding decides, one token more or less."""
+    t, grid = time_grid(S), [1 - i * 0.999 / S for i in range(S + 1)]
+    for m in range(1, M0 + 1):
+        for i in range(S):
+            s, k, share = clock(m, M0, i, t)
+            r = m / M0
+            start = max(next(j for j in range(S + 1) if grid[j] < r - 1e-7), i + 1)
+            due = next(
+                (
+                    (grid[j], int(m * (1 - grid[j] / r) + 1e-5))
+                    for j in range(start, S)
+                    if int(m * (1 - grid[j] / r) + 1e-5) >= 1
+                ),
+                (grid[S], m),
+            )
+            assert (s, k) == (pytest.approx(due[0], abs=1e-6), due[1]) or abs(
+                m * (1 - s / r) - round(m * (1 - s / r))
+            ) < 1e-4
+            assert 1 <= k <= m and 0 < share <= 1
+
+
+def test_after_a_burst_the_clock_does_not_rush_and_late_it_catches_up():
+    t = time_grid(24)
+    assert clock(24, 24, 0, t)[1] == clock(12, 24, 1, t)[1] == clock(12, 24, 11, t)[1] == 1
+    assert clock(12, 24, 17, t)[1] == 5  # a quarter should be left: 12 - 24 / 4, cut to whole ones
+    assert clock(5, 24, 23, t)[1] == 5
+    assert clock(1, 1024, 3, t) == (pytest.approx(1e-3), 1, 1.0)  # under 0.1 % masked, where the official loop raises
+
+
+def test_the_clock_starts_with_what_is_not_pinned():
+    pinned = decode(alg_p_threshold=0.0, steps=6, structure_prior="0:" + "5 " * 12)
+    free = decode(alg_p_threshold=0.0, steps=6, max_new_tokens=12)
+    assert [len(c) for c in decided(pinned)] == [len(c) for c in commits(free)] == [1, 2, 2, 2, 2, 3]
+    assert [s.facts for s in pinned.steps] == [s.facts for s in free.steps]
+
+
+def test_the_series_are_the_fraction_masked_and_the_grid():
+    trace = decode(table=(table := Watched(seed=1)), structure_prior="4:3")
+    for i, (step, cells) in enumerate(zip(trace.steps, table.fed, strict=True)):
+        assert step.facts["ratio_masked"] == cells.count(table.mask_id) / (G - 1)
+        assert step.facts["grid_time"] == pytest.approx(1 - i * 0.999 / G, abs=1e-6)
+        assert ("target_time" in step.facts) == (step.choice.chosen == "fallback")
+
+
+# --- which distribution the score is taken of
+
+
+def test_the_score_is_of_the_models_own_distribution_unless_that_is_switched_off():
+    for original, name in ((True, "confidence"), (False, "filtered")):
+        table = Watched(seed=2)
+        trace = decode(table=table, temperature=0.5, top_p=0.9, use_original_confidence=original, alg_p_threshold=0.8)
+        for step, cells in zip(trace.steps[:-1], table.fed, strict=False):
+            z = TableMasked.__call__(table, torch.tensor(cells)).double()
+            own, sharp = z.softmax(-1), (z / 0.5).softmax(-1)
+            assert [one.name for one in step.scores if one.threshold is not None] == [name]
+            for q, token in zip(step.commits.positions, step.commits.tokens, strict=True):
+                ranked = sharp[q].sort(descending=True).values
+                mass = float(ranked[: int((ranked.cumsum(-1) <= 0.9).sum()) + 1].sum())
+                assert lane(step, "confidence")[q] == pytest.approx(float(own[q, token]), abs=1 / 250)
+                assert lane(step, "filtered")[q] == pytest.approx(float(sharp[q, token]) / mass, abs=1 / 250)
+                assert (lane(step, name)[q] > 0.8 - 1 / 250) or step.choice.chosen == "fallback"
+
+
+def test_a_sharper_distribution_is_sure_earlier():
+    hot = {"temperature": 0.3, "alg_p_threshold": 0.9}
+    assert decode(seed=1, use_original_confidence=False, **hot).totals.forwards < decode(seed=1, **hot).totals.forwards
+
+
+# --- structure priors
+
+
+@pytest.mark.parametrize("alg", RULES)
+@pytest.mark.parametrize("detail", ["none", "light", "full"])
+def test_pinned_words_stay_and_are_seen_from_the_first_forward(alg, detail):
+    table = Watched(eos_ids=(4,))
+    trace = decode(table=table, alg=alg, structure_prior=PRIOR, detail=detail)
+    assert [q for q, token in enumerate(table.fed[0]) if token != table.mask_id] == [0, 1, *PINNED]
+    assert all({q: cells[q] for q in PINNED} == PINNED for cells in [*table.fed, [1, 2, *trace.output_ids]])
+    assert len(trace.output_ids) == G and trace.totals.masks_left == 0
+    if detail != "none":
+        assert {q: token for q, token in commits(trace)[0].items() if q in PINNED} == PINNED
+        assert all(causes(trace)[0][q] == "forced" for q in PINNED) and not any(
+            q in c for c in decided(trace) for q in PINNED
+        )
+        assert all(
+            [(s.start, s.end) for s in step.spans if s.kind == "pinned"] == [(5, 7), (12, 13), (13, 14), (25, 26)]
+            for step in trace.steps
+        )
+
+
+def test_a_prior_changes_what_is_written_around_it():
+    free, pinned = decode(), decode(structure_prior="8:9")
+    assert {q: t for q, t in enumerate(free.output_ids) if q != 8} != {
+        q: t for q, t in enumerate(pinned.output_ids) if q != 8
+    }
+
+
+def test_words_are_cut_as_the_models_own_tokenizer_cuts_them(dlm):
+    for words in (" Ada, Leo", "naïve 😀\n", "\nanswer ", "unhappiest"):
+        tokens = spell(words, dlm)
+        assert tokens == dlm.tokenizer.encode(words) and dlm.tokenizer.decode(tokens) == words
+    assert spell("answer<eos>", dlm)[-1] in dlm.eos_ids
+    params = {"max_new_tokens": 24, "steps": 24, "structure_prior": "3:answer |10:<eos>"}
+    trace = engines.run("dimple", dlm, "add: 457 + 286", params=params)
+    assert trace.output_ids[3:5] == dlm.tokenizer.encode("answer ") and trace.output_ids[10] in dlm.eos_ids
+    with pytest.raises(engines.UserError, match=r"'Ada<mask>' holds the mask of this model; use other words"):
+        spell("Ada<mask>", dlm)
+
+
+@pytest.mark.parametrize("prior", ["0:5|7:6", "5|7:6", "7:6| 0:5", "#5|7:#6"])
+def test_parts_may_stand_in_any_order_and_the_first_needs_no_place(prior):
+    assert causes(decode(structure_prior=prior))[0].items() >= {P: "forced", P + 7: "forced"}.items()
+
+
+# --- edits and bad input
+
+
+def test_what_is_hidden_again_is_filled_again_and_a_person_may_change_what_is_pinned():
+    first = decode()
+    again = decode(edits=[(first.totals.forwards - 1, engines.Edit(remask=[4, 9]))])
+    assert again.totals.forwards > first.totals.forwards and again.totals.masks_left == 0
+    forced = decode(structure_prior=PRIOR, edits=[(0, engines.Edit(force={5: 9}))])
+    assert forced.output_ids[3] == 9 and forced.output_ids[4] == 6
+
+
+def test_the_line_and_the_steps_can_change_on_the_way():
+    opened = decode(alg_p_threshold=1.0, edits=[(2, engines.Edit(params={"alg_p_threshold": 0.05}))])
+    assert modes(opened) == ["fallback"] * 3 + ["confident"]
+    shorter = decode(alg_p_threshold=1.0, edits=[(2, engines.Edit(params={"steps": 2}))])
+    assert modes(shorter) == ["fallback"] * 3 + ["final"] and shorter.totals.masks_left == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"structure_prior": "24: 5"}, "' 5' at 24, outside of the answer; it has positions 0 to 23"),
+        ({"structure_prior": "-1: 5"}, "at -1, outside of the answer"),
+        ({"structure_prior": "3:5|3:6"}, "names position 3 twice; give each position once"),
+        ({"structure_prior": "3:"}, "a part without words; give position:words"),
+        ({"structure_prior": "3:5|"}, "a part without words"),
+        (
+            {"alg": "autoregressive", "alg_p_threshold": 0.0, "steps": 23},
+            "steps=23 are fewer than max_new_tokens=24; set steps to 24",
+        ),
+        ({"steps": 0}, "steps=0 is out of range; give a whole number from 1"),
+        ({"alg_temp": -1}, "alg_temp=-1.0 .*from 0"),
+        ({"alg_p_threshold": 1.5}, "alg_p_threshold=1.5 .*from 0 to 1"),
+        ({"top_p": 0}, "top_p=0.0 .*from 0.01 to 1"),
+        ({"top_p": 1.5}, "top_p=1.5 .*from 0.01 to 1"),
+        ({"alg": "origin_ratio"}, "alg=origin_ratio is not offered; choose one of maskgit_plus"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_loaded_onto_the_board(params, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        engines.stream("dimple", TableMasked(), [1, 2], params={"max_new_tokens": G, **params})
+
+
+@pytest.mark.parametrize(
+    ("prior", "sentence"),
+    [
+        (
+            "5 " * 25,
+            "would take the positions 0 to 24, and the answer ends at 23; shorten it, pin it earlier, or raise "
+            "max_new_tokens",
+        ),
+        ("22:5 6 7", "would take the positions 22 to 24, and the answer ends at 23"),
+        ("3:5 6|4:7", "would take the positions 4 to 4, and position 4 is pinned already"),
+        ("4:7|3:5 6", "position 4 is pinned already; move one of the two parts"),
+        ("3:five", "has no tokenizer and 'five' was given; write token ids from 0 to 11"),
+        ("3:5 11", "'5 11' holds the mask of this model; use other words"),
+        ("3:#12", "#12 is no token to pin; ids go from 0 to 11, without the mask 11"),
+        ("3:#11", "#11 is no token to pin"),
+        ("5 " * 24, "pins all 24 positions, so nothing is left to decode"),
+    ],
+)
+def test_a_prior_that_does_not_fit_is_refused_before_the_first_forward(prior, sentence):
+    table = Watched()
+    with pytest.raises(engines.UserError, match=sentence):
+        decode(table=table, structure_prior=prior)
+    assert table.fed == []

@@ -1,0 +1,223 @@
+"""Prefix and dual cache: what is fed and what is old, when they change nothing, and what an edit does to them.
+
+`Remembering` looks one step far: the distribution of a position comes from the tokens around it, each as it was when it
+was last fed. Between two starts of a block only fed tokens change, so its cached runs must be its plain ones, edits
+included; a wrong row or an old token shows at once."""
+
+import pytest
+import torch
+
+import engines
+from engines.core.kinds import CachedMaskedLM, counted
+from engines.core.meter import Meter
+from engines.core.trace import Edit
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import Remembering, TableMasked, commits, lane
+
+P, G = 3, 24
+L = P + G
+KINDS = ["prefix", "dual"]
+SLUGS = {
+    "threshold": {},
+    "factor": {"factor": 0.5},
+    "llada": {"steps": 12},
+    "dream": {"steps": 12},
+    "dream-threshold": {"steps": 12, "threshold": 0.6},
+    "learn2pd": {"accept_thres": 1.0, "eotp": False},
+}
+SLOW = {  # one token per forward, or nearly
+    "threshold": {"threshold": 1.01},
+    "factor": {"factor": 0.0},
+    "llada": {"steps": 24},
+    "dream": {"steps": 24},
+    "dream-threshold": {"steps": 24, "threshold": 1.01},
+    "learn2pd": SLUGS["learn2pd"],
+}
+
+
+def decode(slug, cache, *, shift=False, seed=0, b=8, edits=(), model=None, **params):
+    model = model or Remembering(shift, seed=seed)
+    return engines.run(
+        slug,
+        model,
+        [1, 2, 3],
+        params={"max_new_tokens": G, "block_length": b, "cache": cache, **{**SLUGS[slug], **params}},
+        edits=edits,
+    )
+
+
+def fed(trace):
+    return [next((s.start, s.end) for s in step.spans if s.kind == "fed") for step in trace.steps]
+
+
+def expected(trace, kind, shift):
+    """The whole board at the start of every block, then the block with what is behind it, or alone."""
+    blocks = [next((s.start, s.end) for s in step.spans if s.kind == "block") for step in trace.steps]
+    starts = [i == 0 or blocks[i] != blocks[i - 1] for i in range(len(blocks))]
+    return [
+        (0, L) if new else (a - shift, b if kind == "dual" else L) for new, (a, b) in zip(starts, blocks, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_short_sighted_model_writes_the_same_with_fewer_tokens(slug, kind, shift):
+    for seed in range(3):
+        for b in (4, 8, 24):
+            model = Remembering(shift, seed=seed)
+            plain, cached = (decode(slug, cache, seed=seed, b=b, model=model) for cache in ("none", kind))
+            assert commits(cached) == commits(plain) and cached.totals.forwards == plain.totals.forwards
+            assert fed(cached) == expected(cached, kind, shift) == model.fed
+            assert [s.tokens_fed for s in cached.steps] == [end - start for start, end in fed(cached)]
+            assert cached.totals.tokens_fed < plain.totals.tokens_fed == L * plain.totals.forwards
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("slug", ["dream", "dream-threshold", "dimple"])
+def test_one_block_is_fed_whole_once_and_then_the_answer(slug, shift):
+    """Dream as it is, and Dimple's prefilling: behind the first forward the answer is fed, and where rows are shifted
+    the last prompt token."""
+    params = {"max_new_tokens": G, "steps": 12, **({"alg_p_threshold": 0.6} if slug == "dimple" else {})}
+    for seed in range(3):
+        for hot in ({}, {"temperature": 0.8}):
+            model = Remembering(shift, seed=seed)
+            plain, cached = (
+                engines.run(slug, model, [1, 2, 3], params={**params, **hot, "cache": cache})
+                for cache in ("none", "prefix")
+            )
+            assert commits(cached) == commits(plain) and len(cached.steps) > 2
+            assert fed(cached) == [(0, L), *[(P - shift, L)] * (len(cached.steps) - 1)] == model.fed
+
+
+@pytest.mark.parametrize(("slug", "steps"), [("dream", 12), ("dream-threshold", 12), ("dream-threshold", 3)])
+def test_blocks_are_filled_from_the_left_each_with_its_share_of_the_steps(slug, steps):
+    trace = decode(slug, "none", steps=steps)
+    blocks = [next((s.start, s.end) for s in step.spans if s.kind == "block") for step in trace.steps]
+    written = [(q, block) for c, block in zip(commits(trace), blocks, strict=True) for q in c]
+    assert blocks == sorted(blocks) and all(a <= q < b for q, (a, b) in written)
+    assert sorted(q for q, _ in written) == list(range(P, L))
+    assert slug != "dream" or all(blocks.count(block) == steps // 3 for block in set(blocks))
+    assert (
+        commits(decode(slug, "none", b=0, steps=steps))
+        == commits(decode(slug, "none", b=24, steps=steps))
+        != commits(trace)
+    )
+
+
+def test_one_step_per_block_is_fast_dllms_own_rule_for_dream():
+    for seed in range(3):
+        assert commits(decode("dream-threshold", "none", seed=seed, steps=3)) == commits(
+            decode("threshold", "none", seed=seed, threshold=0.6)
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fed_and_old_positions_make_up_the_board(kind):
+    for step in decode("threshold", kind, shift=True).steps:
+        spans = sorted((s.start, s.end, s.kind) for s in step.spans if s.kind in ("fed", "cache"))
+        assert [a for a, _, _ in spans] == [0, *(b for _, b, _ in spans[:-1])] and spans[-1][1] == L
+        assert {s.label for s in step.spans if s.kind != "block"} == {kind}
+        shown = lane(step, "confidence")
+        start, end = next((a, b) for a, b, what in spans if what == "fed")
+        assert all(start <= q < end for q in shown)
+
+
+@pytest.mark.parametrize(
+    "edit", [Edit(force={4: 7}), Edit(remask=[4]), Edit(force={20: 7}), Edit(remask=[5, 12], force={6: 1})], ids=str
+)
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("slug", SLUGS)
+def test_an_edit_behind_the_cache_feeds_the_whole_board(slug, kind, shift, edit):
+    """In the middle of the second block, before and behind it: an old token would be seen by its neighbours."""
+    plain, cached = (decode(slug, cache, shift=shift, edits=[(10, edit)], **SLOW[slug]) for cache in ("none", kind))
+    assert commits(cached) == commits(plain)
+    touched = [*edit.force, *edit.remask]
+    outside = min(touched) < P + 8 or (kind == "dual" and max(touched) >= P + 16)
+    assert (fed(cached)[11] == (0, L)) == outside
+    if outside:
+        assert "the whole board is fed" in cached.steps[11].note
+
+
+def test_a_cache_can_be_switched_on_and_off_on_the_way():
+    edits = [
+        (2, Edit(params={"cache": "dual"})),
+        (4, Edit(params={"cache": "prefix"})),
+        (5, Edit(params={"cache": "none"})),
+    ]
+    trace = decode("threshold", "none", threshold=1.01, edits=edits)
+    assert commits(trace) == commits(decode("threshold", "none", threshold=1.01))
+    assert [s.tokens_fed for s in trace.steps[:7]] == [L, L, L, L, 8, L - P, L]
+
+
+def stub(name):
+    return engines.load_model(str(GOLDEN / "diffusion" / "stubs" / name), kind="masked", mask_id=63, shift=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_block_differs_only_behind_its_first_forward_and_one_forward_not_at_all(kind):
+    """Invariant 6 of the card, on a trained network."""
+    model, prompt = stub("l"), [1, 7, 15, 14, 9, 15, 5]
+
+    def run(cache, b, theta):
+        params = {"max_new_tokens": 32, "block_length": b, "threshold": theta, "cache": cache}
+        return engines.run("threshold", model, prompt, params=params)
+
+    plain, cached = run("none", 32, 0.8), run(kind, 32, 0.8)
+    assert cached.steps[0].commits == plain.steps[0].commits and cached.steps[0].scores == plain.steps[0].scores
+    assert cached.steps[1].scores != plain.steps[1].scores  # the prompt's keys and values are old
+    plain, cached = run("none", 8, 0.0), run(kind, 8, 0.0)
+    assert [s.commits for s in cached.steps] == [
+        s.commits for s in plain.steps
+    ] and cached.totals.tokens_fed == plain.totals.tokens_fed
+
+
+@pytest.mark.parametrize("slug", ["dream", "dream-threshold", "dimple"])
+def test_an_answer_in_one_forward_is_the_same_with_a_cache_and_a_longer_one_agrees_at_first(slug):
+    """On a trained network, its rows taken as shifted."""
+    model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=True)
+
+    def run(cache, steps, **params):
+        return engines.run(
+            slug,
+            model,
+            [1, 7, 15, 14, 9, 15, 5],
+            params={"max_new_tokens": 32, "steps": steps, "cache": cache, **params},
+        )
+
+    at_once = {"threshold": 0.0} if slug == "dream-threshold" else {}
+    plain, cached = run("none", 1, **at_once), run("prefix", 1, **at_once)
+    assert cached.output_ids == plain.output_ids and cached.totals.tokens_fed == plain.totals.tokens_fed == 39
+    plain, cached = run("none", 16), run("prefix", 16)
+    assert cached.steps[0].commits == plain.steps[0].commits and cached.steps[0].scores == plain.steps[0].scores
+    assert cached.steps[1].scores != plain.steps[1].scores
+    assert cached.totals.tokens_fed == 39 + 33 * (len(cached.steps) - 1) < 39 * len(cached.steps)
+
+
+def test_what_cannot_be_cached_is_refused_with_a_sentence():
+    with pytest.raises(engines.UserError, match=r"encoder.*set cache=none"):
+        engines.run("threshold", stub("a"), [1, 7, 5], params={"max_new_tokens": 8, "cache": "dual"})
+    with pytest.raises(engines.UserError, match="keeps no keys and values"):
+        decode("threshold", "prefix", model=TableMasked())
+    for slug in ("dream", "dream-threshold", "dimple"):
+        with pytest.raises(engines.UserError, match="keeps no keys and values"):
+            engines.run(slug, TableMasked(), [1, 2, 3], params={"max_new_tokens": G, "steps": G, "cache": "prefix"})
+    with pytest.raises(engines.UserError, match="cache=dual is not offered; choose one of none, prefix"):
+        engines.run("dimple", Remembering(), [1, 2, 3], params={"cache": "dual"})
+    with pytest.raises(engines.UserError, match="block_length=7 must divide max_new_tokens=24"):
+        decode("dream", "none", b=7)
+    with pytest.raises(engines.UserError, match="the number of blocks=3 must divide steps=4"):
+        decode("dream-threshold", "none", steps=4)
+    with pytest.raises(engines.UserError, match=r"cache=dual and cfg_scale=1 do not go together"):
+        decode("llada", "dual", cfg_scale=1.0)
+
+
+def test_the_meter_counts_what_was_fed_and_edits_reach_every_row():
+    meter = Meter(forbidden={5: {7}})
+    model = counted(Remembering(), "model", meter)
+    assert isinstance(model, CachedMaskedLM)
+    cache, x = model.new_cache(8), torch.full((8,), 11)
+    whole, part = model.feed(x, cache, 0, 8), model.feed(x, cache, 4, 7)
+    assert (meter.forwards, meter.tokens_fed) == ({"model": 2}, 8 + 3)
+    assert whole[5, 7] == part[1, 7] == -torch.inf and torch.equal(whole[4:7], part)

@@ -1,0 +1,36 @@
+"""The lossless claim on the real chat model, where it is installed: float32, the bundled prompts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import engines
+
+PROMPTS = json.loads((Path(__file__).resolve().parents[4] / "assets" / "tasks" / "chat_prompts.json").read_text())[
+    "prompts"
+]
+LOSSLESS = [info for info in engines.list_methods() if info.lossless and info.baseline]
+
+
+def pairs(info):
+    """Whether SmolLM2 has a companion for every other role of the method."""
+    return all(engines.companion("smollm2", role) for role in list(info.needs)[1:])
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize("info", LOSSLESS, ids=lambda info: info.slug)
+def test_float32_text_equals_the_baseline(info):
+    if not pairs(info):
+        pytest.skip("no second model for SmolLM2 is here")
+    model = engines.load_model("smollm2", dtype="float32")
+    for entry in PROMPTS[::3]:
+        untrained = (
+            {"head": "confidence"} if any(p.name == "head" for p in info.params) else {}
+        )  # no head was trained for this pair
+        ours, control = (
+            engines.run(slug, model, entry["prompt"], params={"max_new_tokens": 32, **extra}, detail="light")
+            for slug, extra in ((info.slug, untrained), (info.baseline, {}))
+        )
+        assert ours.output_ids == control.output_ids
+        assert ours.totals.forwards_by_role["target"] <= control.totals.forwards

@@ -1,0 +1,381 @@
+"""STAND: the exact distribution whatever the store holds, the greedy text at temperature 0, a store that keeps means,
+and samples that get cheaper."""
+
+import itertools
+
+import pytest
+import torch
+
+import engines
+from engines.core.sampling import distribution
+from engines.core.trace import check_consistency
+from engines.core.trees import children, from_child_counts, leaf_paths, row_depths
+from engines.methods.speculative._ngram_store import Entry, Store, grow, largest, overlaps
+from engines.methods.speculative._templates import broad, count_accepted, most_accepted, pruned
+from engines.methods.speculative._verify import verify
+from engines.methods.speculative.stand import TEMPLATES
+from tests.engines.fakes import TableCausal, board, chi_square_p
+
+V = 5
+
+
+def decode(model, slug="stand", prompt=(1, 2, 3), seed=0, **params):
+    return engines.run(slug, model, list(prompt), params={"max_new_tokens": 40, **params}, seed=seed)
+
+
+def noise(rng):
+    return lambda _, n: torch.rand(n, dtype=torch.float64, generator=rng).tolist()
+
+
+def adversarial():
+    """A store whose distributions have nothing to do with the target, over fewer tokens than there are, one of them
+    certain."""
+    store = Store()
+    store.entries = {
+        (1,): Entry(1, {0: 0.1, 2: 0.05, 4: 0.6}),
+        (4,): Entry(9, {3: 1.0}),
+        (1, 4): Entry(1, {0: 1e-9, 1: 0.5, 2: 0.2}),
+        (0,): Entry(2, {0: 0.2, 1: 0.2, 2: 0.2, 3: 0.2, 4: 0.2}),
+    }
+    return store
+
+
+# --- the text --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"drafting": "deterministic"},
+        {"template": "80"},
+        {"longest": 5, "shortest": 2},
+        {"stored": 2, "trajectories": 3},
+        {"trajectories": 3, "side_by_side": True},
+        {"trajectories": 5, "side_by_side": True, "drafting": "deterministic", "template": "80"},
+    ],
+    ids=str,
+)
+def test_at_temperature_0_the_text_is_the_greedy_one(params):
+    for seed, memory, grid in ((0, 1, None), (1, 2, 3.0), (2, None, None)):
+        model = TableCausal(seed=seed, memory=memory, grid=grid, eos_ids=(5,) if seed else ())
+        plain, ours = decode(model, "greedy"), decode(model, **params)
+        assert ours.output_ids == plain.output_ids == board(ours)
+        samples = 1 if params.get("side_by_side") else params.get("trajectories", 1)
+        assert ours.totals.forwards <= plain.totals.forwards * samples
+
+
+@pytest.mark.parametrize("prompt", [[1], [1, 2], [4] * 9])
+@pytest.mark.parametrize("room", [1, 2, 7])
+def test_short_prompts_and_short_answers(prompt, room):
+    model = TableCausal(memory=1, max_positions=len(prompt) + room)
+    for params in (
+        {"temperature": 0.0},
+        {"longest": 5, "shortest": 5},
+        {"trajectories": 3, "side_by_side": True, "template": "8"},
+    ):
+        ours = decode(model, prompt=prompt, max_new_tokens=room, **params)
+        assert ours.output_ids == decode(model, "greedy", prompt=prompt, max_new_tokens=room).output_ids
+
+
+def test_an_empty_store_feeds_one_row():
+    first = decode(TableCausal(), prompt=[1], temperature=1.0).steps[0]
+    assert first.tokens_fed == 1 and len(first.tree.tokens) == 1 and len(first.commits.tokens) == 1
+    grown = grow(Store(), [1, 2], [-1, 0, 0], (2, 1), vocab_size=V, noise=None, deepest=9)
+    assert len(grown.draft) == 1 and grown.orders == {0: 0}
+
+
+def test_the_shortest_key_is_not_above_the_longest():
+    with pytest.raises(engines.UserError, match=r"shortest=4 is above longest=3; give a shortest key of at most 3"):
+        decode(TableCausal(), shortest=4)
+
+
+# --- the distribution
+# ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drafting", ["stochastic", "deterministic"])
+def test_any_store_leaves_the_distribution_as_it_is(drafting):
+    """First and second token of a step, against the product of the target's distributions."""
+    model, rng, store, text = (
+        TableCausal(vocab_size=V, memory=None, scale=1.0),
+        torch.Generator().manual_seed(0),
+        adversarial(),
+        [2, 1],
+    )
+    parents, _ = from_child_counts([3, 2, 1, 1])
+    p1 = distribution(model.logits(text)[0].double(), 1.0)
+    counts, pairs = torch.zeros(V), torch.zeros(V)
+    for _ in range(2500):
+        draft = grow(
+            store,
+            text,
+            parents,
+            (2, 1),
+            vocab_size=V,
+            noise=noise(rng) if drafting == "stochastic" else None,
+            deepest=9,
+        ).draft
+        z = model.logits(*([*text, *draft.path(row)] for row in range(len(draft))))
+        verdict = verify(z, draft, 1.0, rng)
+        block = [*(draft.tokens[row] for row in verdict.path[1:]), verdict.emitted]
+        counts[block[0]] += 1
+        if block[0] == 4 and len(block) > 1:
+            pairs[block[1]] += 1
+    assert chi_square_p(counts, p1) > 1e-3 and pairs.sum() > 60
+    assert chi_square_p(pairs, distribution(model.logits([*text, 4])[0].double(), 1.0)) > 1e-3
+
+
+def test_verifying_with_another_distribution_than_the_one_drawn_from_is_found_out():
+    """The control: the stored, unnormalised values in q's place."""
+    model, rng, store, text = (
+        TableCausal(vocab_size=V, memory=None, scale=1.0),
+        torch.Generator().manual_seed(0),
+        adversarial(),
+        [2, 1],
+    )
+    parents, _ = from_child_counts([2])
+    counts = torch.zeros(V)
+    for _ in range(2500):
+        draft = grow(store, text, parents, (2, 1), vocab_size=V, noise=noise(rng), deepest=9).draft
+        draft.distributions[0] = draft.distributions[0] * sum(store.entries[1,].distribution.values())
+        verdict = verify(model.logits(*([*text, *draft.path(row)] for row in range(len(draft)))), draft, 1.0, rng)
+        counts[draft.tokens[verdict.path[1]] if len(verdict.path) > 1 else verdict.emitted] += 1
+    assert chi_square_p(counts, distribution(model.logits(text)[0].double(), 1.0)) < 1e-4
+
+
+@pytest.mark.parametrize(("trajectories", "side_by_side"), [(1, False), (3, False), (3, True)])
+def test_a_whole_run_draws_from_the_targets_distribution(trajectories, side_by_side):
+    """Of the last sample, which is drafted from all before it; side by side of the first one, drafted from all
+    others."""
+    model = TableCausal(vocab_size=4, memory=1, scale=0.7)
+    counts = torch.zeros(4, 4)
+    options = {"max_new_tokens": 300, "temperature": 1.0, "template": "8", "trajectories": trajectories}
+    options["side_by_side"] = side_by_side
+    for seed in range(2):
+        trace = engines.run("stand", model, [0], params=options, seed=seed, detail="none")
+        for a, b in itertools.pairwise([0, *trace.output_ids]):
+            counts[a, b] += 1
+    rows = model.logits(*([token] for token in range(4)))
+    assert min(chi_square_p(counts[token], distribution(rows[token], 1.0)) for token in range(4)) > 1e-3
+    assert (
+        min(chi_square_p(counts[token], distribution(rows[token], 2.5)) for token in range(4)) < 1e-4
+    )  # the test can fail
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+def test_two_merges_give_the_mean():
+    store = Store()
+    store.merge((7,), {0: 0.7, 1: 0.2, 2: 0.05}, 10)
+    store.merge((7,), {0: 0.3, 1: 0.6, 3: 0.05}, 10)
+    entry = store.entries[7,]
+    assert entry.count == 2 and entry.distribution == {
+        0: pytest.approx(0.5),
+        1: pytest.approx(0.4),
+        2: pytest.approx(0.025),
+        3: pytest.approx(0.025),
+    }
+    store.merge((7,), {}, 2)
+    assert entry.count == 3 and list(entry.distribution) == [0, 1]
+
+
+def test_every_position_of_the_text_is_merged_once_per_key_length():
+    """Sum of the counts over the keys of one length = positions stored that long a key fits; refused rows leave
+    nothing."""
+    trace = decode(TableCausal(memory=1, vocab_size=V, seed=3), temperature=1.0, template="32", trajectories=1)
+    text = trace.header.prompt_ids + trace.output_ids
+    store = Store()
+    store.learn(text[:-1], 0, [{0: 1.0}] * (len(text) - 1), (3, 2, 1), 10)  # the last token was never fed
+    assert trace.steps[-1].facts["store_keys"] == len(store.entries)
+    for n in (1, 2, 3):
+        assert sum(e.count for key, e in store.entries.items() if len(key) == n) == len(text) - n
+    assert any(step.facts["accepted"] < step.facts["drafted"] for step in trace.steps)
+
+
+def test_the_record_shows_the_keys_read_and_merged():
+    trace = decode(TableCausal(memory=1, vocab_size=V), temperature=1.0)
+    text = trace.header.prompt_ids + trace.output_ids
+    for step in trace.steps:
+        end = step.tree.start + 1
+        read, written = ([tuple(m.key) for m in step.memory if getattr(m, what)] for what in ("read", "written"))
+        assert tuple(text[end - 3 : end]) in written and bool(read) == bool(step.facts["hits"])
+        if order := int(step.facts["hit_order"]):
+            assert tuple(text[end - order : end]) in read
+        assert all(
+            m.source == f"{len(m.key)}-gram" and m.weights == sorted(m.weights, reverse=True) for m in step.memory
+        )
+
+
+def test_the_longest_suffix_is_found_first():
+    store = adversarial()
+    assert store.look_up([0, 1, 4], (3, 2, 1)) == (2, store.entries[1, 4]) and store.look_up([0, 1, 4], (1,)) == (
+        1,
+        store.entries[4,],
+    )
+    assert store.look_up([3], (3, 2, 1)) is None and store.look_up([], (3, 2, 1)) is None
+
+
+def test_the_largest_entries_of_a_distribution():
+    z = torch.tensor([[0.0, 2.0, 1.0, -torch.inf]])
+    assert list(largest(z, 1.0, 2)[0]) == [1, 2] and largest(z, 0.0, 4) == largest(z, 1.0, 4)
+    assert list(largest(z, 1.0, 4)[0]) == [1, 2, 0]  # what cannot be is not stored
+    assert sum(largest(z, 0.5, 4)[0].values()) == pytest.approx(1)
+
+
+def test_siblings_are_distinct_and_their_distributions_whole():
+    rng, parents = torch.Generator().manual_seed(0), from_child_counts(TEMPLATES["80"])[0]
+    for _ in range(20):
+        grown = grow(adversarial(), [2, 1], parents, (2, 1), vocab_size=V, noise=noise(rng), deepest=3)
+        draft = grown.draft
+        assert max(row_depths(draft.parents)) <= 3
+        for row, below in enumerate(children(draft.parents)):
+            assert len({draft.tokens[c] for c in below}) == len(below) and (
+                not below or float(draft.distributions[row].sum()) == pytest.approx(1)
+            )
+        assert all(grown.rows[draft.parents[row]] == parents[grown.rows[row]] for row in range(1, len(draft)))
+
+
+def test_with_one_token_stored_the_deterministic_mode_is_a_look_up():
+    store = Store()
+    store.learn([1, 2, 3], 0, [{2: 1.0}, {3: 1.0}, {1: 1.0}], (2, 1), 10)
+    grown = grow(store, [3, 1, 2], [-1, 0, 0, 1, 3], (2, 1), vocab_size=V, noise=None, deepest=9)
+    assert grown.draft.tokens == [2, 3, 1, 2] and not grown.draft.distributions and grown.orders == {0: 2, 1: 2, 2: 1}
+
+
+# --- several samples -------------------------------------------------------------------------------------------------
+
+
+def test_later_samples_need_fewer_forwards():
+    model = TableCausal(vocab_size=40, memory=2, scale=4.0)
+    trace = decode(model, temperature=0.7, trajectories=4, max_new_tokens=60)
+    spent = {}
+    for step in trace.steps:
+        spent[step.facts["trajectory"]] = spent.get(step.facts["trajectory"], 0) + 1
+    assert list(spent) == [1, 2, 3, 4] and spent[4] < spent[1]
+    ends = [step for step in trace.steps if step.branches[0].fate != "alive"]
+    assert [step.branches[0].fate for step in ends] == ["finished", "finished", "finished", "chosen"]
+    assert [step.facts["sample_forwards"] for step in ends] == list(spent.values())
+    assert all(("overlap_2" in step.facts) == (step in ends[1:]) for step in trace.steps)
+
+
+def test_the_board_holds_each_sample_in_turn():
+    model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
+    trace = decode(model, temperature=1.0, trajectories=3)
+    check_consistency(trace)
+    assert engines.Trace.from_json(trace.to_json()) == trace
+    assert board(trace) == trace.output_ids
+    written = {
+        number: [t for step in trace.steps for b in step.branches if b.id == number for t in b.tokens]
+        for number in range(3)
+    }
+    assert (
+        written[2] == trace.output_ids
+        and all(len(text) == 40 or text[-1] == 5 for text in written.values())
+        and written[0] != written[1]
+    )
+    assert sum(step.commits.causes.count("withdrawn") for step in trace.steps) == 2
+    text = trace.header.prompt_ids
+    for cached, _ in model.calls:
+        assert cached[:2] == text[:2] or not cached  # the prompt's rows stay in the cache from sample to sample
+    assert sum(not cached for cached, _ in model.calls) == 1
+
+
+def test_an_edit_in_an_earlier_sample_goes_on_from_there():
+    model = TableCausal(vocab_size=40, memory=2)
+    plain = decode(model, temperature=1.0, trajectories=2, max_new_tokens=6)
+    last = next(step.index for step in plain.steps if step.branches[0].fate == "finished")
+    options = {"max_new_tokens": 6, "temperature": 1.0, "trajectories": 2}
+    trace = engines.run("stand", model, [1, 2, 3], params=options, edits=[(last, engines.Edit(force={3: 9}))])
+    assert trace.steps[last + 1].commits.tokens[:2] == [-1, 9] and trace.steps[last + 1].facts["trajectory"] == 1
+    assert board(trace) == trace.output_ids and len(trace.output_ids) == 6
+
+
+# --- side by side ----------------------------------------------------------------------------------------------------
+
+
+def texts(trace):
+    """Branch id -> its tokens, gathered from the record (for runs without edits)."""
+    found = {}
+    for step in trace.steps:
+        for branch in step.branches:
+            found[branch.id] = found.get(branch.id, []) + branch.tokens
+    return found
+
+
+def test_one_sample_side_by_side_is_the_serial_run():
+    for params in ({"temperature": 1.0}, {"temperature": 1.0, "drafting": "deterministic"}):
+        model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
+        serial, ours = decode(model, **params), decode(model, **params, side_by_side=True)
+        assert serial.output_ids == ours.output_ids
+        assert [s.commits for s in serial.steps] == [s.commits for s in ours.steps]
+        assert [s.memory for s in serial.steps] == [s.memory for s in ours.steps]
+
+
+def test_samples_side_by_side_are_all_recorded_and_the_first_one_stays():
+    model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
+    trace = decode(model, temperature=1.0, trajectories=4, side_by_side=True)
+    check_consistency(trace)
+    assert engines.Trace.from_json(trace.to_json()) == trace and board(trace) == trace.output_ids
+    written = texts(trace)
+    assert written[0] == trace.output_ids and len({tuple(text) for text in written.values()}) == 4
+    assert all(len(text) == 40 or text[-1] == 5 for text in written.values())
+    last = {branch.id: branch.fate for step in trace.steps for branch in step.branches}
+    assert last == {0: "chosen", 1: "finished", 2: "finished", 3: "finished"}
+    longest = max(len(text) for text in written.values())
+    assert trace.totals.forwards <= longest and len(trace.steps) == trace.totals.forwards
+    assert trace.steps[-1].facts["tokens_per_forward"] == sum(map(len, written.values())) / len(trace.steps)
+    assert model.calls[0][1][: len(trace.header.prompt_ids)] == trace.header.prompt_ids  # fed once for all
+    assert len(model.calls[0][1]) < 2 * len(trace.header.prompt_ids) + 4 * 16
+
+
+def test_side_by_side_needs_fewer_forwards_than_one_after_the_other():
+    params = {"temperature": 0.7, "trajectories": 4, "max_new_tokens": 60}
+    serial, ours = (decode(TableCausal(vocab_size=40, memory=2, scale=4.0), **params, side_by_side=s) for s in (0, 1))
+    assert ours.totals.forwards < serial.totals.forwards / 2
+
+
+def test_a_forced_token_cuts_all_samples():
+    model = TableCausal(vocab_size=40, memory=2)
+    options = {"max_new_tokens": 12, "temperature": 1.0, "trajectories": 4, "side_by_side": True}
+    plain = engines.run("stand", model, [1, 2, 3], params=options)
+    forks = [
+        engines.run("stand", model, [1, 2, 3], params=options, edits=[(step, engines.Edit(force={5: 9, 6: 7}))])
+        for step in range(3, len(plain.steps))
+    ]
+    for fork in forks:
+        check_consistency(fork)
+        assert board(fork) == fork.output_ids and fork.output_ids[2:4] == [9, 7] and len(fork.output_ids) == 12
+        behind = fork.steps[fork.header.edits[0].after_step + 1].branches
+        assert len(behind) == 4 and all(branch.fate != "pruned" for branch in behind)
+
+
+def test_overlaps():
+    assert overlaps([1, 2, 3, 4, 5], [[0, 1, 2, 3, 4], [4, 5]]) == {"overlap_2": 1.0, "overlap_4": 0.5}
+    assert overlaps([1, 2], []) == {} and overlaps([1, 2], [[2, 1]]) == {"overlap_2": 0.0}
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(TEMPLATES))
+def test_a_template_has_the_nodes_it_says(name):
+    parents, _ = from_child_counts(TEMPLATES[name])
+    assert len(parents) == int(name) + 1 and all(parent < row for row, parent in enumerate(parents))
+
+
+def test_the_best_nodes_make_a_tree():
+    model, counts = TableCausal(vocab_size=6, memory=1), broad(4, 5)
+    accepted = count_accepted(
+        model, [1, 2, 3], counts, torch.Generator().manual_seed(0), samples=2, length=60, temperature=1.0
+    )
+    parents, _ = from_child_counts(counts)
+    assert accepted[0] > 0 and sum(accepted[1:]) > 10 and sum(accepted) <= 120
+    assert all(accepted[row] <= accepted[parents[row]] for row in range(1, len(parents)) if parents[row])
+    for keep in (1, 5, 20):
+        kept = most_accepted(accepted, keep)
+        assert all(parents[row] in (0, *kept) for row in kept)
+        assert len(from_child_counts(pruned(counts, kept))[0]) == keep + 1
+    everything = from_child_counts(pruned(counts, most_accepted(accepted, len(parents) - 1)))
+    assert everything == from_child_counts(counts) and len(leaf_paths(everything[0])) > 1

@@ -1,0 +1,235 @@
+"""Token Recycling: the greedy text whatever the table says, the exact distribution above temperature 0, and a table
+that holds what it should."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import engines
+from engines.core.sampling import accept_probability, distribution, draw
+from engines.core.trees import children, from_child_counts, row_depths
+from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
+from tests.engines.fakes import TableCausal, board, chi_square_p
+
+pytestmark = pytest.mark.slow
+
+
+def decode(model, slug="token-recycling", prompt=(1, 2, 3), **params):
+    return engines.run(slug, model, list(prompt), params={"max_new_tokens": 40, **params})
+
+
+# --- temperature 0 ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES))
+@pytest.mark.parametrize(
+    "params", [{}, {"k": 1}, {"k": 16}, {"learn_from_prompt": False}, {"learn_from_rejected": False}]
+)
+@pytest.mark.parametrize("memory", [1, 2, None])
+def test_the_text_is_the_greedy_one(template, params, memory):
+    for seed, grid in ((0, None), (1, 3.0)):  # the second model has many equal logits
+        model = TableCausal(seed=seed, memory=memory, grid=grid, eos_ids=(5,) if seed else ())
+        plain, ours = decode(model, "greedy"), decode(model, template=template, **params)
+        assert ours.output_ids == plain.output_ids == board(ours)
+        assert ours.totals.forwards <= plain.totals.forwards
+
+
+@pytest.mark.parametrize("prompt", [[1], [1, 2], [4] * 9])
+@pytest.mark.parametrize("room", [1, 2, 5])
+def test_short_prompts_and_short_answers(prompt, room):
+    model = TableCausal(memory=1)
+    assert (
+        decode(model, prompt=prompt, max_new_tokens=room).output_ids
+        == decode(model, "greedy", prompt=prompt, max_new_tokens=room).output_ids
+    )
+
+
+def test_the_tree_stays_inside_the_models_last_position():
+    model = TableCausal(memory=1, max_positions=43)
+    assert decode(model, template="80").output_ids == decode(model, "greedy").output_ids
+
+
+@pytest.mark.parametrize("k", [1, 16])
+def test_k_may_change_in_the_middle(k):
+    model = TableCausal(vocab_size=30)
+    edits = [(2, engines.Edit(params={"k": k}))]
+    trace = engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 20, "k": 4}, edits=edits)
+    assert trace.output_ids == decode(model, "greedy", max_new_tokens=20).output_ids
+
+
+def test_what_is_fed_continues_the_text():
+    """After every turn the cache holds exactly the text before the new root: gathered rows are the accepted ones."""
+    model = TableCausal(memory=None, seed=2, vocab_size=4)
+    trace = decode(model)
+    text = trace.header.prompt_ids + trace.output_ids
+    length = 3
+    for step, (cached, fed) in zip(trace.steps, model.calls, strict=True):
+        assert cached == text[: len(cached)]
+        assert len(cached) + fed.index(step.tree.tokens[0], length - 1 - len(cached)) == length - 1
+        length += len(step.commits.tokens)
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES))
+def test_every_step_gains_and_never_more_than_the_depth_allows(template):
+    depth = max(row_depths(from_child_counts(TEMPLATES[template])[0]))
+    trace = decode(TableCausal(memory=1, vocab_size=5), template=template)
+    for step in trace.steps:
+        tree, gained = step.tree, len(step.commits.tokens)
+        assert 1 <= gained <= depth + 1
+        accepted = [row for row, yes in enumerate(tree.accepted) if yes]
+        assert accepted[0] == 0 and all(tree.parents[b] == a for a, b in itertools.pairwise(accepted))
+        assert len(tree.emitted) == len(accepted) and tree.emitted[:gained] == step.commits.tokens
+        assert step.tokens_fed >= len(tree.parents) and sum(step.forwards.values()) == 1
+    assert trace.totals.forwards < 40  # it does recycle
+
+
+def test_an_empty_table_drafts_nothing():
+    first = decode(TableCausal(), learn_from_prompt=False).steps[0]
+    assert first.tokens_fed == 3 and len(first.tree.tokens) == 1 and first.facts["accepted"] == 0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nothing_is_accepted_behind_an_end_mark(temperature):
+    """Everything drafted is what the target would write, so without end marks all of it stays; with one the walk ends
+    at it and draws nothing more."""
+    chain = [5, 1, 7, 3]
+    z = torch.full((4, 9), -1e4)
+    z[torch.arange(4), torch.tensor([1, 7, 3, 2])] = 0.0
+    draft = Draft.of(chain, [-1, 0, 1, 2], "matrix")
+    whole = verify(z, draft, temperature, torch.Generator().manual_seed(0))
+    assert written(draft, whole) == [1, 7, 3, 2] and whole.path == [0, 1, 2, 3]
+    ended = verify(z, draft, temperature, torch.Generator().manual_seed(0), frozenset({7}))
+    assert (
+        written(draft, ended) == [1, 7] and ended.path == [0, 1, 2] and ended.emitted == -1 and ended.source == "draft"
+    )
+    root = verify(z, draft, temperature, torch.Generator().manual_seed(0), frozenset({5}))
+    assert root.path == whole.path  # the root is text already
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES))
+def test_the_tree_is_a_function_of_root_and_table(template):
+    parents, ranks = from_child_counts(TEMPLATES[template])
+    rng = np.random.default_rng(0)
+    M = rng.integers(-1, 20, size=(20, 8))
+    for root in range(20):
+        tokens, rows, tree = expand(M, root, parents, ranks)
+        assert (tokens, rows, tree) == expand(M.copy(), root, parents, ranks)
+        assert tokens[0] == root and min(tokens) >= 0 and tree[0] == -1
+        for i in range(1, len(tokens)):
+            assert tokens[i] == M[tokens[tree[i]], ranks[rows[i]]] and rows[tree[i]] == parents[rows[i]] and tree[i] < i
+        for deepest in (0, 1, 3):
+            short, _, cut_tree = expand(M, root, parents, ranks, deepest)
+            depths = row_depths(tree)
+            assert (
+                short == [t for t, d in zip(tokens, depths, strict=True) if d <= deepest]
+                and max(row_depths(cut_tree)) <= deepest
+            )
+    assert expand(np.full((20, 8), -1), 3, parents, ranks) == ([3], [0], [-1])
+    full = expand(np.zeros((20, 8), dtype=np.int64), 0, parents, ranks)
+    assert len(full[0]) == len(parents)
+
+
+def test_the_last_row_of_a_token_wins():
+    M = np.full((5, 3), -1)
+    update(M, [2, 4, 2], np.array([[0, 1, 2], [3, 4, 0], [4, 3, 1]]))
+    assert M[2].tolist() == [4, 3, 1] and M[4].tolist() == [3, 4, 0] and (M[[0, 1, 3]] == -1).all()
+
+
+def test_the_record_shows_the_rows_read_and_written():
+    for step in decode(TableCausal(memory=1)).steps:
+        inner = {step.tree.tokens[parent] for parent in step.tree.parents[1:]}
+        assert {m.key[0] for m in step.memory if m.read} == inner
+        assert {m.key[0] for m in step.memory if m.written} >= set(step.tree.tokens)
+        assert all(len(m.tokens) == 8 and m.source == "matrix" for m in step.memory)
+
+
+# --- above temperature 0: the exact distribution
+# ------------------------------------------------------------------------------
+
+PARENTS, TOKENS = [-1, 0, 0, 1, 1, 3], [9, 0, 2, 2, 1, 0]
+V, STEPS = 4, 20_000
+
+
+def context(row):
+    path = []
+    while row > 0:
+        path, row = [TOKENS[row], *path], PARENTS[row]
+    return tuple(path)
+
+
+LAW = TableCausal(vocab_size=V, memory=None, scale=1.0)  # a distribution for every path below the root
+
+
+def p_after(path, temperature):
+    return distribution(LAW.logits(list(path))[0], temperature)
+
+
+def leaving_blocks(temperature):
+    """Every block a step can give (a path and the token that leaves it) with its chance under plain sampling."""
+    below, found = children(PARENTS), {}
+    for row in range(len(PARENTS)):
+        chance, path = 1.0, context(row)
+        for i, token in enumerate(path):
+            chance *= float(p_after(path[:i], temperature)[token])
+        for token in range(V):
+            if token not in [TOKENS[c] for c in below[row]]:
+                found[(*path, token)] = chance * float(p_after(path, temperature)[token])
+    return found
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_verification_keeps_the_exact_distribution(temperature):
+    expected = leaving_blocks(temperature)
+    assert abs(sum(expected.values()) - 1) < 1e-5
+    z = LAW.logits(*(list(context(row)) for row in range(len(PARENTS))))
+    rng, draft = torch.Generator().manual_seed(0), Draft.of(TOKENS, PARENTS, "matrix")
+    counts = dict.fromkeys(expected, 0)
+    for _ in range(STEPS):
+        verdict = verify(z, draft, temperature, rng)
+        counts[(*draft.path(verdict.path[-1]), verdict.emitted)] += 1
+    assert chi_square_p(list(counts.values()), list(expected.values())) > 0.001
+
+
+def test_a_wrong_verifier_fails_the_same_test():
+    """Top-k candidates verified as if they had been drawn from the drafter: the known mistake."""
+    rng = torch.Generator().manual_seed(0)
+    p, q = p_after((), 1.0).double(), p_after((1,), 1.0).double()
+    counts, right = [0] * V, [0] * V
+    for _ in range(STEPS // 4):
+        token = int(q.argmax())
+        u = float(torch.rand((), generator=rng, dtype=torch.float64))
+        rest = (p - q).clamp(min=0)
+        counts[token if u < accept_probability(p, q, token) else draw(rest / rest.sum(), rng)] += 1
+        token = draw(q, rng)
+        u = float(torch.rand((), generator=rng, dtype=torch.float64))
+        right[token if u < accept_probability(p, q, token) else draw(rest / rest.sum(), rng)] += 1
+    assert chi_square_p(counts, p) < 1e-6
+    assert chi_square_p(right, p) > 0.001  # the same rule on a drawn candidate
+
+
+def test_a_whole_run_draws_from_the_targets_distribution():
+    """The wiring too: transitions of a first-order model, counted over the text."""
+    model = TableCausal(vocab_size=4, memory=1, scale=0.7)
+    counts = torch.zeros(4, 4)
+    for seed in range(4):
+        trace = engines.run(
+            "token-recycling",
+            model,
+            [0],
+            params={"max_new_tokens": 500, "temperature": 1.0, "template": "7"},
+            seed=seed,
+            detail="none",
+        )
+        for a, b in itertools.pairwise([0, *trace.output_ids]):
+            counts[a, b] += 1
+    rows = model.logits(*([token] for token in range(4)))
+    assert min(chi_square_p(counts[token], distribution(rows[token], 1.0)) for token in range(4)) > 0.001
+    assert (
+        min(chi_square_p(counts[token], distribution(rows[token], 2.0)) for token in range(4)) < 1e-4
+    )  # the test can fail

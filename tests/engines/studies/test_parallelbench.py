@@ -1,0 +1,357 @@
+"""ParallelBench: what is derived against what the exact oracle does, the grid, the record, and the command that makes
+it."""
+
+import json
+import math
+from itertools import combinations, pairwise, permutations
+
+import pytest
+import torch
+
+import engines
+from engines import UserError
+from engines.studies import _closed_forms as closed_forms
+from engines.studies import parallelbench
+from engines.studies._closed_forms import chance, derived
+from engines.studies._parallel_grid import ADAPTIVE, GRID, ITEMS, THRESHOLDS, Setting
+from engines.studies._parallel_points import ALL, LENIENT, STRICT, WRONG, Outcome
+from engines.tasks import Example, check, recognise
+from explorer import cli
+from explorer.bench.quality import PARALLELBENCH
+from explorer.cli.io import write
+from tests.engines.fakes import chi_square_p
+
+ORACLE = engines.load_model("oracle")
+COUPLED = ("shuffle", "replace any")
+
+
+def right_ids(prompt):
+    """All right answers of a prompt as tuples of ids."""
+    ids = ORACLE.tokenizer.encode_prompt(prompt)
+    return [tuple(row) for row in ORACLE.answers_on(torch.tensor([*ids, *[ORACLE.mask_id] * 24]))[1].tolist()]
+
+
+def in_random_order(answers, k, places):
+    """The chance averaged over every way to split the places into sets of k, one after the other."""
+
+    def splits(left):
+        if not left:
+            yield []
+        for one in combinations(left, k):
+            for rest in splits([p for p in left if p not in one]):
+                yield [one, *rest]
+
+    every = [chance(answers, sets) for sets in splits(list(places))]
+    return math.fsum(every) / len(every)
+
+
+def listed(task, n):
+    names = "Ada Ben Cleo Dan Eli Finn Gina".split()[:n]
+    return f"{task}: {'Zoe in ' if task == 'replace any' else ''}{' '.join(names)}"
+
+
+# --- what is derived
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("task", [*COUPLED, "copy"])
+def test_closed_forms_are_what_listing_all_answers_gives(task, n):
+    answers = right_ids(listed(task, n))
+    for form in derived(task, n):
+        assert form.chance == pytest.approx(in_random_order(answers, form.per_forward, range(n)), abs=1e-12)
+        sets = [list(range(i, i + form.per_forward)) for i in range(0, n, form.per_forward)]
+        assert form.bound == pytest.approx(engines.joint.expected_correlation(torch.tensor(answers), sets), abs=1e-9)
+
+
+def test_one_forward_is_the_form_of_the_card():
+    for n in (3, 6):
+        assert derived("shuffle", n)[-1] == pytest.approx(
+            (n, math.factorial(n) / n**n, n * math.log(n) - math.log(math.factorial(n)))
+        )
+        assert derived("replace any", n)[-1] == pytest.approx(
+            (n, (1 - 1 / n) ** (n - 1), (n - 1) * math.log(n / (n - 1)))
+        )
+    assert [form[1:] for form in derived("reverse", 6)] == [(1.0, 0.0)] * 4
+    assert derived("latin", 6) == derived("insert any", 6) == []
+
+
+@pytest.mark.parametrize("task", COUPLED)
+def test_fewer_forwards_never_cost_less(task):
+    """Invariant 3 of the card: the bound falls when a set is split, and so does the risk."""
+    forms = derived(task, 12)
+    assert [form.per_forward for form in forms] == [1, 2, 3, 4, 6, 12] and forms[0][1:] == (1.0, 0.0)
+    for few, many in pairwise(forms):
+        assert few.bound < many.bound and few.chance > many.chance
+
+
+def test_the_chance_of_sets_counts_every_answer_once_and_weighs_doubles():
+    both = [(1, 2), (2, 1)]
+    assert chance(both, [[0, 1]]) == 0.5 and chance(both, [[0], [1]]) == chance(both, []) == 1
+    assert chance([(1, 1), (1, 2), (1, 2)], [[0, 1]]) == 1.0  # the second place alone decides
+    every = list(permutations(range(3)))
+    assert chance(every, [[0, 2], [1]]) == pytest.approx(2 / 3) and chance(every, [[0, 1, 2]]) == pytest.approx(6 / 27)
+
+
+@pytest.mark.parametrize(("task", "k"), [("shuffle", 2), ("replace any", 2), ("replace any", 4)])
+def test_the_oracle_succeeds_as_often_as_derived_and_not_as_a_wrong_form_says(task, k):
+    """240 real runs at n = 4, random order, sampled; the control is a form for one forward more or less."""
+    made = next(s for s in parallelbench.settings("masked", 4) if s.sampled and s.per_forward == k)
+    example = recognise(listed(task, 4))
+    got = [parallelbench.outcome(ORACLE, made, example, seed) for seed in range(240)]
+    assert {one.forwards for one in got} == {4 // k} and {one.tokens for one in got} == {4}
+    hits = sum(one.mark == STRICT for one in got)
+    forms = {form.per_forward: form for form in derived(task, 4)}
+    assert {round(one.chance, 9) for one in got} == {round(forms[k].chance, 9)}
+    assert {round(one.bound, 6) for one in got} == {round(forms[k].bound, 6)}
+    assert chi_square_p([hits, 240 - hits], [forms[k].chance, 1 - forms[k].chance]) > 0.001
+    wrong = forms[1 if k == 4 else 4].chance
+    assert chi_square_p([hits, 240 - hits], [wrong, 1 - wrong]) < 0.001
+
+
+def test_a_wrong_closed_form_does_not_pass_for_the_right_one(monkeypatch):
+    monkeypatch.setattr(closed_forms, "replace_any_chance", lambda n, k: (1 - 1 / n) ** k)
+    with pytest.raises(AssertionError):
+        test_closed_forms_are_what_listing_all_answers_gives("replace any", 4)
+
+
+# --- the grid
+
+
+@pytest.mark.parametrize("canvas", [6, 8, 16, 20])
+def test_the_grid_holds_what_it_declares_and_every_setting_runs(canvas):
+    made = parallelbench.settings("masked", canvas)
+    assert len({one.key for one in made}) == len(made)
+    assert {one.key for one in made} >= {
+        one.key for one in parallelbench.settings("masked", 2)
+    }  # tasks with other boards share what they can
+    assert {one.order for one in made} == {*parallelbench.ORDERS, parallelbench.LEFT_TO_RIGHT, ADAPTIVE}
+    assert sorted(one.threshold for one in made if one.order == ADAPTIVE and one.blocks == 1) == list(THRESHOLDS)
+    for one in made:
+        engines.stream(
+            one.method, "oracle", "copy: Mia, Leo", params=one.params
+        ).close()  # refused on construction if it does not fit
+        assert one.params["max_new_tokens"] == canvas and one.sampled == (one.params.get("temperature", 0) > 0)
+        if one.per_forward:
+            assert one.params["steps"] * one.per_forward == canvas
+
+
+def test_orders_are_what_their_names_say():
+    made = {
+        one.order: one
+        for one in parallelbench.settings("masked", 6)
+        if one.per_forward == 2 and not one.sampled and one.blocks == 1
+    }
+    assert [one for one in made.values() if engines.get_method(one.method).info.baseline] == []
+    for order, words in parallelbench.ORDERS.items():
+        assert set(words) & set(made[order].params.values())
+    for order in ("low confidence", "random"):
+        trace = engines.run(made[order].method, "oracle", "copy: Ada Ben Cleo Dan Eli Finn", params=made[order].params)
+        assert [len(step.commits.positions) for step in trace.steps] == [2, 2, 2]
+    with pytest.raises(UserError, match="the benchmark runs on masked models"):
+        parallelbench.settings("causal", 6)
+
+
+def test_boards_are_as_long_as_the_answers():
+    for task in GRID:
+        asked = parallelbench.examples(task, 3)
+        assert asked == parallelbench.examples(task, 5)[:3]
+        if task != "sentence":
+            length = parallelbench.canvas(task, asked, ORACLE.tokenizer)
+            assert length == {"latin": 20, "sudoku": 16}.get(task, ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [("B C A\nA B C\nC A B", STRICT), ("B C A A B C C A B", LENIENT), ("A B C\nB C A\nB C A", WRONG), ("", WRONG)],
+)
+def test_marks_are_strict_about_white_space_only(text, mark):
+    square = Example("latin", "latin: A B C", "A B C\nB C A\nC A B")
+    assert parallelbench.mark(square, text) == mark
+
+
+def test_one_token_per_forward_never_fails_on_the_oracle():
+    """Invariant 1, for the orders that write exactly one; a schedule on a time grid does not, and its bound says so."""
+    part = parallelbench.run(ORACLE, ["copy", "insert any", "sentence"], 2)
+    assert set(part.refused) == {"sentence"} and "nothing that the oracle can answer" in part.refused["sentence"]
+    single = [p for p in part.points if p.forwards == ITEMS and p.bound == 0]
+    assert {p.setting.order for p in single} >= {"low confidence", "random", "left to right"} and all(
+        p.right == 2 for p in single
+    )
+    assert all(p.right == 2 and p.bound == 0 for p in part.points if p.task == "copy")
+    assert any(p.right < 2 and p.bound > 0 for p in part.points if p.task == "insert any")
+    for p in part.points:
+        assert p.forwards * p.tokens_per_forward == pytest.approx(ITEMS)  # invariant 6
+        assert (p.chance is None) == (not (p.setting.sampled and p.setting.order == "random"))
+
+
+def one_setting(order, marks, forwards):
+    made = Setting(order, 1, 1, None, False, "some", {})
+    return made, [Outcome(mark, n, 6, None, None) for mark, n in zip(marks, forwards, strict=True)]
+
+
+def test_the_oracle_view_chooses_for_every_prompt_and_compares_on_the_same_ones():
+    slow, fast = one_setting("slow", "==~.", [6, 6, 6, 6]), one_setting("fast", "=..=", [2, 2, 2, 2])
+    found = {view.task: view for view in parallelbench.speedups({"copy": [slow, fast]})}
+    view = found["copy"]
+    assert found[ALL] == parallelbench.Speedup(
+        ALL, view.best, *(getattr(view, name) for name in ("share", "forwards", "chosen", "solved"))
+    )
+    assert view.best.startswith("slow") and view.share == 3 / 4 and view.solved == 1 and view.forwards == 6
+    assert view.chosen == pytest.approx((2 + 6 + 6) / 3) and view.factor == pytest.approx(18 / 14)
+    assert parallelbench.speedups({"copy": [one_setting("none", "..", [1, 1])]}) == []
+
+
+def test_all_tasks_together_use_the_settings_that_all_have():
+    easy = [one_setting("slow", "==", [6, 6]), one_setting("fast", "==", [1, 1])]
+    hard = [one_setting("slow", "==", [6, 6]), one_setting("fast", "..", [1, 1]), one_setting("other", "==", [2, 2])]
+    found = {view.task: view for view in parallelbench.speedups({"copy": easy, "shuffle": hard})}
+    assert (
+        found[ALL].best.startswith("slow")
+        and found[ALL].forwards == 6
+        and found[ALL].chosen == pytest.approx((1 + 1 + 6 + 6) / 4)
+    )
+    assert found["shuffle"].best.startswith("other") and found["copy"].best.startswith("fast")
+
+
+# --- the record
+
+
+def test_the_record_may_be_compressed(tmp_path):
+    parts = parallelbench.recorded(PARALLELBENCH)
+    plain, packed = tmp_path / "parts.json", tmp_path / "parts.json.gz"
+    for file in (plain, packed):
+        write(str(file), parallelbench.written(parts))
+        assert parallelbench.recorded(file) == parts
+    assert packed.stat().st_size < plain.stat().st_size / 10
+    assert json.loads(plain.read_text())[0]["model"]["name"] == "oracle"
+
+
+def test_what_ships_is_of_the_models_and_methods_that_are_here():
+    """Stale weights or a changed oracle are refused: make the file again with `decoding-explorer parallelbench --json
+    FILE`."""
+    parts = parallelbench.recorded(PARALLELBENCH)
+    assert {part.model.name for part in parts} == {"oracle", "tiny-dlm"}
+    for part in parts:
+        model = engines.load_model(part.model.name)
+        assert part.model.sha256 == model.record.sha256, f"{part.model.name} is not the model that was recorded"
+        assert {p.task for p in part.points} | set(part.refused) == set(GRID)
+        for task in set(GRID) - set(part.refused):
+            ran = [p.setting for p in part.points if p.task == task]
+            assert ran == parallelbench.settings(model.record.kind, ran[0].params["max_new_tokens"])
+        assert all(p.tried == part.prompts for p in part.points)
+        assert {view.task for view in part.speedups} >= {ALL, "copy"} and all(
+            view.factor >= 1 for view in part.speedups
+        )
+
+
+def test_a_recorded_point_is_what_a_run_gives_again():
+    for part in parallelbench.recorded(PARALLELBENCH):
+        for order in ("random", ADAPTIVE):
+            point = next(
+                p
+                for p in part.points
+                if p.task == "replace any" and p.setting.order == order and (p.setting.sampled or order == ADAPTIVE)
+            )
+            model = engines.load_model(point.model)
+            asked = parallelbench.examples(point.task, min(3, point.tried))
+            again = [parallelbench.outcome(model, point.setting, example, seed) for seed, example in enumerate(asked)]
+            assert "".join(one.mark for one in again) == point.marks[: len(asked)]
+
+
+def test_what_was_recorded_of_the_oracle_agrees_with_what_is_derived():
+    """All sampled points together: the sum of squared deviations over their variances is a chi-square of one degree
+    each."""
+    points = [p for part in parallelbench.recorded(PARALLELBENCH) for p in part.points if p.chance is not None]
+    certain, open_ = [p for p in points if p.chance > 1 - 1e-9], [p for p in points if p.chance <= 1 - 1e-9]
+    assert certain and all(p.right == p.tried for p in certain)
+    assert {p.task for p in open_} == {"shuffle", "replace any", "insert any", "remove any", "latin"}
+    for task in {p.task for p in open_}:
+        forms = {form.per_forward: form for form in derived(task, ITEMS)}
+        for p in (p for p in open_ if p.task == task and forms):
+            assert (p.chance, p.bound) == pytest.approx(forms[p.setting.per_forward][1:])
+    expected, spread = sum(p.chance * p.tried for p in open_), sum(p.chance * (1 - p.chance) * p.tried for p in open_)
+    assert abs(sum(p.right for p in open_) - expected) < 3.5 * math.sqrt(spread)
+
+
+def test_a_trace_is_the_prompt_of_a_point_again():
+    part = next(part for part in parallelbench.recorded(PARALLELBENCH) if part.model.name == "oracle")
+    point = next(p for p in part.points if p.task == "shuffle" and p.setting.sampled and p.setting.per_forward == ITEMS)
+    index = point.first(wrong=True)
+    assert index == next(i for i, mark in enumerate(point.marks) if mark == WRONG)
+    trace = parallelbench.trace_of(point, index)
+    assert (
+        trace.header.prompt == parallelbench.examples("shuffle", index + 1)[index].prompt and trace.header.seed == index
+    )
+    assert (
+        not check(recognise(trace.header.prompt), trace.text).correct
+        and trace.totals.forwards == 1
+        and trace.steps[0].candidates
+    )
+    for wrong in (-1, point.tried):
+        with pytest.raises(UserError, match=f"it has 0 to {point.tried - 1}"):
+            parallelbench.trace_of(point, wrong)
+
+
+def test_the_command_replaces_a_model_and_keeps_the_others(tmp_path, capsys):
+    file = tmp_path / "bench.json"
+    assert (
+        cli.main(
+            [
+                "parallelbench",
+                "--model",
+                "oracle",
+                "--task",
+                "copy",
+                "--task",
+                "sentence",
+                "--prompts",
+                "1",
+                "--json",
+                str(file),
+            ]
+        )
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert (
+        "oracle, 1 held-out prompts" in said
+        and "sentence: not run" in said
+        and "random, 6 per forward, sampled" in said
+    )
+    body = json.loads(file.read_text())
+    file.write_text(json.dumps([body[0] | {"model": body[0]["model"] | {"name": "another"}}, body[0]]))
+    assert (
+        cli.main(["parallelbench", "--model", "oracle", "--task", "reverse", "--prompts", "2", "--json", str(file)])
+        == 0
+    )
+    kept, new = parallelbench.recorded(file)
+    assert kept.model.name == "another" and kept.prompts == 1 and {p.task for p in kept.points} == {"copy"}
+    assert (
+        new.prompts == 2
+        and {p.task for p in new.points} == {"reverse"}
+        and parallelbench.written([kept, new]) == file.read_text()
+    )
+
+
+def test_without_a_model_those_of_the_file_run_again_with_as_many_prompts(tmp_path):
+    file = tmp_path / "bench.json"
+    arguments = ["parallelbench", "--task", "copy", "--json", str(file)]
+    assert cli.main([*arguments, "--model", "oracle", "--prompts", "2"]) == 0
+    before = file.read_text()
+    file.write_text(before.replace('"marks":"=="', '"marks":".."'))
+    assert cli.main(arguments) == 0 and file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no model is given"),
+        (["--model", "oracle", "--prompts", "0"], "--prompts 0 is too few"),
+        (["--model", "tiny-ar-s", "--task", "copy"], "the benchmark runs on masked models"),
+        (["--model", "oracle", "--task", "sentence"], "oracle takes none of these tasks"),
+        (["--model", "oracle", "--json", "/nowhere/file.json"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_a_sentence(arguments, said, capsys):
+    assert cli.main(["parallelbench", *arguments]) == 2
+    assert said in capsys.readouterr().err

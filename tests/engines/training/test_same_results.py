@@ -1,0 +1,241 @@
+"""Every recipe gives the losses that it gave before all of them ran through one loop (commit d4bf00e: seeded, one
+thread, a few steps), and goes on from a checkpoint as if it had not stopped.
+
+On the machine of the recording they are equal to the last bit; here other processors' bfloat16 has some room."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engines.training.core import loop
+from engines.training.core.data import encode
+from engines.training.core.loop import Training, Until
+from engines.training.heads import accept_head, filters
+from engines.training.heads.accept_marks import Records as Drafted
+from engines.training.smollm2 import blockdlm, blockdlm_rows, draft_data, draft_loop
+from engines.training.tiny import dparallel, marks
+from engines.training.tiny.networks import build
+from engines.training.tiny.recipes import RECIPES, Recipe
+from engines.training.tiny.tokenizer import load_tokenizer
+from engines.training.tiny.train import RecipeTraining
+
+SMALL: dict[str, Any] = {"hidden": 16, "layers": 1, "heads": 2, "mlp": 32, "warmup": 2, "batch": 512}
+TINY = dataclasses.replace(
+    RECIPES["tiny-ar-s"], name="tiny-test", steps=6, block=8, mixture={"copy": 1.0, "add": 1.0}, **SMALL
+)
+ON_POLICY: dict[str, Any] = {"kind": "masked", "on_policy": 0.75, "causal": 0.34, "near": 8, "steps": 12}
+RECORDED = {
+    "causal": [7.6432, 7.6519, 7.6068, 7.6117, 7.573, 7.5655],
+    "masked": [7.5204, 7.4561, 7.4841, 7.2692, 7.2274, 7.2516],
+    "block": [7.6069, 7.5791, 7.4606, 7.4269, 7.3946, 7.3602],
+    "seq2seq": [8.1106, 8.0788, 8.162, 8.1227, 7.8209, 8.0886],
+    "on policy": [7.5182, 7.6092, 7.543, 7.3947, 7.5433, 7.3426, 7.2779, 7.2353, 7.2639, 7.1524, 7.2525, 7.1437],
+}
+
+
+def losses_of(training: Training, until: Until, checkpoint: Path | None = None) -> list[float]:
+    """Run, and the loss of every step."""
+    found, after = [], training.after_step
+
+    def noted(loss: float, shown: float, facts: dict[str, float] | None) -> None:
+        found.append(loss)
+        after(loss, shown, facts)
+
+    training.after_step = noted  # type: ignore[method-assign]
+    loop.run(training, until, checkpoint=checkpoint)
+    return found
+
+
+def recipe_of(case: str) -> Recipe:
+    """The recipe of a recorded case."""
+    if case == "on policy":
+        return dataclasses.replace(TINY, **ON_POLICY)
+    return dataclasses.replace(TINY, kind=case, decoder=int(case == "seq2seq"))
+
+
+def begun(recipe: Recipe) -> RecipeTraining:
+    """A fresh training of a recipe."""
+    tokenizer = load_tokenizer()
+    return RecipeTraining(recipe, build(recipe, tokenizer), tokenizer, "cpu", "again")
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_recipes_of_the_tiny_models(case: str) -> None:
+    recipe = recipe_of(case)
+    assert losses_of(begun(recipe), Until(recipe.steps)) == pytest.approx(RECORDED[case], abs=0.01)
+
+
+@pytest.mark.parametrize("case", ["causal", "on policy"])
+def test_a_stopped_recipe_goes_on_with_the_same_batches(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boards under way, their random state and their place in the pools are kept too."""
+    recipe, file = recipe_of(case), tmp_path / "a.pt"
+    whole, part, later = begun(recipe), begun(recipe), begun(recipe)
+    straight = losses_of(whole, Until(recipe.steps))
+
+    def stopped(share: float) -> Any:
+        if part.progress.step == 5:
+            raise KeyboardInterrupt
+        return RecipeTraining.batch(part, share)
+
+    monkeypatch.setattr(part, "batch", stopped)
+    with pytest.raises(Exception, match="stopped at step 5; go on with: again --resume"):
+        losses_of(part, Until(recipe.steps), file)
+    loop.restore(later, file)
+    assert losses_of(later, Until(recipe.steps)) == straight[5:]
+    assert all(torch.equal(a, b) for a, b in zip(whole.network.parameters(), later.network.parameters(), strict=True))
+
+
+def test_the_distillation() -> None:
+    tokenizer = load_tokenizer()
+    parent = dataclasses.replace(
+        RECIPES["tiny-dlm"], name="tiny-test", init_from=None, mixture={"copy": 1.0}, **{**SMALL, "warmup": 50}
+    )
+    child = dataclasses.replace(
+        parent, name="tiny-test-dparallel", init_from="tiny-test", steps=5, warmup=2, learning_rate=1e-3
+    )
+    pairs = encode(tokenizer, marks.held_out("copy", 24, "train"))
+    training = dparallel.Distillation(build(parent, tokenizer), child, tokenizer, pairs, dparallel.Settings())
+    recorded = [45.2828, 45.2591, 42.28, 45.1678, 45.3521]
+    assert losses_of(training, Until(5)) == pytest.approx(recorded, abs=0.1)
+
+
+def test_the_filter() -> None:
+    g = torch.Generator().manual_seed(1)
+
+    def records(n: int) -> filters.Records:
+        c = torch.rand(n, 8, generator=g)
+        return filters.Records(c, torch.rand(n, 8, generator=g) < c, torch.rand(n, 8, generator=g) < 0.7)
+
+    _, facts = filters.fit(records(200), records(40), epochs=47, seed=3)
+    assert facts["epoch"] == 47
+    assert (facts["train_loss"], facts["validation_loss"]) == pytest.approx((0.68155, 0.68439), abs=1e-4)
+
+
+def drafted(seed: int) -> tuple[Drafted, Drafted]:
+    """600 and 80 records of noise."""
+    g = torch.Generator().manual_seed(seed)
+    first, second = (
+        Drafted(torch.randn(n, 12, generator=g), torch.rand(n, generator=g), torch.rand(n, generator=g))
+        for n in (600, 80)
+    )
+    return first, second
+
+
+def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
+    train, validation = drafted(1)
+    settings: dict[str, Any] = {"layers": 2, "shared": False, "weight": 6.0, "seed": 3}
+    _, facts = accept_head.fit(train, validation, epochs=3, **settings)
+    assert (facts["epoch"], facts["train_loss"], facts["validation_loss"]) == pytest.approx((3, 0.76324, 0.72646))
+    one, two, straight = (
+        accept_head.HeadTraining(train, validation, *settings.values(), "head")  # type: ignore[arg-type]
+        for _ in range(3)
+    )
+    for training in (one, two, straight):
+        training.settings = training.command = "same"
+    losses_of(one, Until(5), tmp_path / "head.pt")  # in the middle of an epoch
+    loop.restore(two, tmp_path / "head.pt")
+    losses_of(two, Until(9))
+    losses_of(straight, Until(9))
+    assert two.facts == straight.facts and all(torch.equal(two.best[k], straight.best[k]) for k in straight.best)
+
+
+@pytest.fixture(scope="module")
+def block_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama with the family's tokenizer, from which the mask token was taken."""
+    folder, tokenizer = tmp_path_factory.mktemp("base"), load_tokenizer()
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rank", "recorded"),
+    [(4, [9.3956, 9.1939, 9.1014, 8.7277, 8.5422, 8.4759, 8.7266, 8.9711]), (0, [9.3956, 9.1759, 9.1084, 8.8783])],
+)
+def test_the_block_diffusion_smollm2(block_base: Path, rank: int, recorded: list[float]) -> None:
+    names = ("Mia", "Leo", "Ada", "Tom", "Zoe", "Kim", "Ben", "Eva")
+    chats: list[blockdlm_rows.Chat] = [
+        ([{"role": "user", "content": f"copy: {name}"}], f"{name}, {name}, {name}") for name in names
+    ]
+    how = blockdlm.Settings(base=str(block_base), block=4, rank=rank, steps=8, batch=512, longest=64)
+    losses = losses_of(blockdlm.Training(how, chats), Until(len(recorded)))
+    assert losses == pytest.approx(recorded, abs=0.05)
+
+
+DRAFT = draft_loop.Settings(
+    layers=(0, 2),
+    vocabulary=48,
+    learning_rate=0.02,
+    warmup=1,
+    rows=4,
+    probe_every=2,
+    probe_tokens=20,
+    stages=(("PT", 0.3), ("CP", 0.3), ("FT", 0.4)),
+)
+
+
+@pytest.mark.training
+def test_the_draft_of_smollm2_and_its_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten steps over all three stages; stopped in the second one, it goes on with the texts of that stage."""
+    torch.manual_seed(3)
+    tokenizer = load_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        eos_token_id=tokenizer.eos_token_id,
+        tie_word_embeddings=True,
+        initializer_range=0.4,
+    )
+    target = LlamaForCausalLM(config).eval().requires_grad_(False)
+    target.set_attn_implementation("grouped")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(draft_data, "load_target", lambda: (target, tokenizer))
+    monkeypatch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
+    for name, value in {"NEW_TOKENS": 6, "PROMPTS_PER_BATCH": 12, "POOL": 1, "LONGEST_PROMPT": 400}.items():
+        monkeypatch.setattr(draft_data, name, value)
+    draft_data.generate(0.0, 0)
+    answers, file = draft_data.read_answers(), tmp_path / "draft.pt"
+    whole, part, later = (draft_loop.Training(target, tokenizer, answers, DRAFT) for _ in range(3))
+    whole._note("start", 0.0)
+    straight = losses_of(whole, Until(10))
+    recorded = [4.3337, 3.8075, 3.6301, 3.1241, 3.2308, 2.7285, 1.1137, 0.9002, 1.1645, 1.0385]
+    assert straight == pytest.approx(recorded, abs=0.02)
+
+    def stopped(share: float) -> Any:
+        if part.progress.step == 5:
+            raise KeyboardInterrupt
+        return draft_loop.Training.batch(part, share)
+
+    part._note("start", 0.0)
+    monkeypatch.setattr(part, "batch", stopped)
+    with pytest.raises(Exception, match="stopped at step 5"):
+        losses_of(part, Until(10), file)
+    loop.restore(later, file)
+    assert losses_of(later, Until(10)) == straight[5:] and later.curve == whole.curve

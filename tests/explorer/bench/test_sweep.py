@@ -1,0 +1,400 @@
+"""A sweep under way: what is reused and why, budgets, workers, refusals, and the command that does it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import time
+from functools import partial
+
+import msgspec
+import pytest
+
+import engines
+from engines.core.registry import registry
+from explorer import cli
+from explorer.bench import cells, quality, workers
+from explorer.bench.cells import Cell, Folder, Memory, Outcome, Pace
+from explorer.bench.quality import Setting
+from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
+from explorer.figures.verdict import judge
+
+pytestmark = pytest.mark.slow
+
+MODEL = "tiny-dlm"
+SETTINGS = [
+    Setting("llada", {"steps": 4}, False, True),
+    Setting("threshold", {"threshold": 0.9}),
+    Setting("threshold", {"threshold": 0.1}),
+]
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """Finished runs of a test are its own."""
+    monkeypatch.setenv("EXPLORER_SWEEPS", str(tmp_path / "finished"))
+
+
+@pytest.fixture
+def model():
+    return engines.load_model(MODEL)
+
+
+def here(model, stopped=lambda: False):
+    return partial(workers.in_turn, model, stopped=stopped)
+
+
+def results(sweep):
+    """Outcomes without their times, in the order of the cells."""
+    return [(o.right, o.forwards, o.fed, o.tokens, o.text, o.wrong) for _, o in sorted(sweep.outcomes.items())]
+
+
+def test_all_settings_run_on_the_same_prompts_at_every_moment(model):
+    sweep = Sweep(model, SETTINGS, ["sort", "insert any"], 2, seed=5)
+    assert [(c.setting, c.task, c.number) for c in sweep.cells[:7]] == [
+        *((i, "sort", 0) for i in range(3)),
+        *((i, "insert any", 0) for i in range(3)),
+        (0, "sort", 1),
+    ]
+    assert {c.seed for c in sweep.cells} == {5} and len({c.prompt for c in sweep.cells}) == 4
+    run = sweep.run(here(model), None)
+    for _ in range(4):
+        next(run)
+    run.close()
+    assert sweep.left == 8 and {p.tried for p in sweep.points().values()} == {
+        1
+    }  # the second prompt has run on one setting only
+
+
+def test_a_stopped_sweep_goes_on_and_a_changed_grid_reuses(model, tmp_path):
+    kept = Folder(tmp_path)
+    first = Sweep(model, SETTINGS, ["sort"], 2)
+    left = iter([False] * 20)
+    list(first.run(here(model, lambda: next(left, True)), kept))
+    assert 0 < first.fresh < 6 and first.left == 6 - first.fresh
+    second = Sweep(model, SETTINGS, ["sort"], 2)
+    list(second.run(here(model), Folder(tmp_path)))
+    assert (second.reused, second.fresh, second.left) == (first.fresh, 6 - first.fresh, 0)
+    whole = Sweep(model, SETTINGS, ["sort"], 2)
+    list(whole.run(here(model), None))
+    assert results(second) == results(whole) and second.points() == whole.points()
+    other = Sweep(model, [*SETTINGS[1:], Setting("threshold", {"threshold": 0.5})], ["sort"], 3)
+    list(other.run(here(model), kept))
+    assert (other.reused, other.fresh) == (4, 5)
+    again = Sweep(model, SETTINGS, ["sort"], 2)
+    list(again.run(here(model), kept, resume=False, max_runs=2))
+    assert (again.reused, again.fresh, again.left) == (0, 2, 4)
+
+
+def test_the_key_is_of_all_that_decides(model, monkeypatch):
+    cell = Cell(0, "threshold", {"max_new_tokens": 16, "threshold": 0.9}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
+    (key,) = cells.keys([cell], model)
+    others = [
+        Cell(0, "factor", cell.params, cell.task, 0, cell.prompt, cell.answer, 0),
+        Cell(0, cell.method, {**cell.params, "threshold": 0.8}, cell.task, 0, cell.prompt, cell.answer, 0),
+        Cell(0, cell.method, cell.params, cell.task, 0, "sort: Mia, Ada", "Ada Mia", 0),
+        Cell(0, cell.method, cell.params, cell.task, 0, cell.prompt, cell.answer, 1),
+    ]
+    made = (
+        cells.keys(others, model)
+        + cells.keys([cell], engines.load_model("oracle"))
+        + cells.keys([cell], engines.load_model(MODEL, dtype="bfloat16"))
+    )
+    assert len({key, *made}) == 7 and None not in made
+    assert cells.keys([msgspec.structs.replace(cell, setting=9, number=4)], model) == [
+        key
+    ]  # where it stands in a plan does not matter
+    monkeypatch.setattr(engines, "code_version", lambda: "other code")
+    assert cells.keys([cell], model) != [key]
+
+
+def test_weights_that_cannot_be_told_apart_are_never_reused(model, monkeypatch):
+    monkeypatch.setattr(model, "record", msgspec.structs.replace(model.record, sha256="", revision=""))
+    sweep = Sweep(model, SETTINGS[:1], ["sort"], 1)
+    assert cells.keys(sweep.cells, model) == [None]
+    kept = Memory()
+    list(sweep.run(here(model), kept))
+    assert sweep.fresh == 1 and not kept._all
+
+
+@pytest.mark.usefixtures("registry_unchanged")
+def test_an_own_method_is_known_by_its_text(model, tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    engines.load_method_file(path)
+    cell = Cell(0, "my-masked", {}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
+    first = cells.keys([cell], model)
+    path.write_text(path.read_text() + "# changed\n")
+    engines.load_method_file(path)
+    assert cells.keys([cell], model) != first
+
+
+def test_places_for_cells_forget_the_oldest_and_survive_damage(tmp_path):
+    outcome = Outcome(True, 2, 30, 4, 0.1, "Ada", None)
+    memory = Memory(2)
+    for name in "abc":
+        memory.put(name, outcome)
+    assert memory.get("a") is None and memory.get("c") == outcome
+    folder = Folder(tmp_path)
+    for i in range(10):
+        folder.put(f"{i:02d}", outcome)
+        time.sleep(0.002)
+    assert folder.get("03") == outcome and not list(tmp_path.glob("*/*.part"))
+    (tmp_path / "03" / "03.json").write_text('{"right": tr')
+    assert folder.get("03") is None and folder.get("99") is None
+    fewer = Folder(tmp_path, most=5)
+    assert [fewer.get(f"{i:02d}") is not None for i in range(10)] == [False] * 7 + [
+        True
+    ] * 3  # the damaged one is the youngest
+
+
+def test_a_refused_setting_is_named_and_left_out(model):
+    bad = Setting("llada", {"max_new_tokens": 16, "block_length": 7})
+    sweep = Sweep(model, [SETTINGS[1], bad], ["sort"], 2)
+    kept = Memory()
+    list(sweep.run(here(model), kept))
+    assert (
+        "block_length=7 must divide" in sweep.refused[bad.label] and list(sweep.points()) == [0] and len(kept._all) == 2
+    )
+
+
+def test_prompts_of_a_point_have_the_wrong_ones_first(model):
+    sweep = Sweep(model, SETTINGS, ["insert any"], 4)
+    list(sweep.run(here(model), None))
+    found = sweep.prompts_of(2)
+    marks = [sweep.outcomes[i].right for i in found]
+    assert len(found) == 4 and marks == sorted(marks) and False in marks
+    first = sweep.cells[found[0]]
+    mark = judge(first.again(model))
+    assert not mark.right and mark.word == sweep.outcomes[found[0]].wrong and mark.step is not None
+
+
+def test_an_estimate_stands_on_what_was_timed(tmp_path):
+    pace = Pace(tmp_path / "pace.json")
+    assert pace.expect("m", ["a", "b"]) is None
+    for method, seconds in (("a", 1.0), ("a", 3.0), ("b", 5.0)):
+        pace.note("m", method, Outcome(True, 1, 1, 1, seconds))
+    pace.note("m", "a", Outcome(False, 0, 0, 0, 100.0, refused="no"))
+    pace.save()
+    assert (
+        Pace(tmp_path / "pace.json").expect("m", ["a", "b", "c"]) == (2 + 5 + 3, 3)
+        and pace.expect("other", ["a"]) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("0.5:1:6", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), ("0.9, 0.5,0.9", [0.9, 0.5]), ("0.7", [0.7]), ("0.5:0.9:1", [0.5])],
+)
+def test_values_are_a_list_or_a_range(text, values):
+    assert values_of(parameter(["threshold"], "threshold"), text) == values
+
+
+@pytest.mark.parametrize(
+    ("slug", "name", "text", "sentence"),
+    [
+        ("threshold", "threshold", "0.5:2:3", "threshold=2.0 is out of range"),
+        ("threshold", "threshold", "", "no values for threshold; write a list"),
+        ("threshold", "threshold", "0:1:25", "give 1 to 24"),
+        ("threshold", "threshold", ",".join(str(i / 100) for i in range(30)), "30 values; at most 24"),
+        ("llada", "remasking", "a:b:3", "remasking is no number and has no range"),
+        ("llada", "remasking", "best", "remasking=best is not offered"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(slug, name, text, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        values_of(parameter([slug], name), text)
+
+
+def test_other_values():
+    assert values_of(parameter(["llada"], "steps"), "4:16:3") == [4, 10, 16]
+    assert values_of(parameter(["llada"], "remasking"), "random,low_confidence") == ["random", "low_confidence"]
+    with pytest.raises(engines.UserError, match="none of these methods has the parameter 'wings'"):
+        parameter(["llada"], "wings")
+    with pytest.raises(engines.UserError, match="there is no task 'fly'"):
+        check_tasks(["fly"])
+    with pytest.raises(engines.UserError, match="no task is chosen"):
+        check_tasks([])
+
+
+def test_a_plan_varies_one_parameter_where_it_is_declared():
+    plan = quality.plan("masked", ["creditdecoding", "prophet"], ("threshold", [0.6, 0.8]), {"block_length": "16"})
+    own = [one for one in plan if not (one.on_curve or one.control)]
+    assert [one[:2] for one in own[:2]] == [
+        ("creditdecoding", {"block_length": 16, "threshold": v}) for v in (0.6, 0.8)
+    ]
+    assert own[2].method == "prophet" and "threshold" not in own[2].params
+    again = quality.plan("masked", ["threshold"], ("threshold", [0.5, 0.55]))
+    assert [one.params for one in again if not (one.on_curve or one.control)] == [
+        {"threshold": 0.55}
+    ]  # 0.5 is on the curve
+
+
+def test_only_what_a_model_can_run_is_offered():
+    assert {i.kind for i in runnable("causal", "tiny-ar-l")} == {"causal"}
+    assert len(runnable("causal", "tiny-ar-l")) > len(
+        runnable("causal", "oracle")
+    )  # a model without companions has fewer
+    assert all(len(i.needs) == 1 for i in runnable("causal", "oracle"))
+
+
+# --- workers
+
+
+def test_the_number_of_workers_changes_nothing(model):
+    several, alone = (Sweep(model, SETTINGS, ["sort", "insert any"], 2) for _ in range(2))
+    order = [
+        i
+        for i, _ in several.run(
+            partial(workers.in_processes, workers.task(MODEL, {}, 1), 2, stopped=lambda: False), None
+        )
+    ]
+    list(alone.run(here(model), None))
+    assert order == list(range(12)) and results(several) == results(alone) and several.points() == alone.points()
+
+
+def test_workers_stop_at_once(model):
+    sweep = Sweep(model, SETTINGS, ["sort"], 2)
+    list(sweep.run(partial(workers.in_processes, workers.task(MODEL, {}, 1), 2, stopped=lambda: True), None))
+    assert sweep.left == 6 and not multiprocessing.active_children()
+
+
+def test_a_worker_that_fails_is_a_sentence():
+    cell = Cell(0, "no-such-method", {}, "sort", 0, "sort: Mia", "Mia", 0)
+    run = workers.in_processes(workers.task(MODEL, {}, 1), 1, [cell, None], lambda: False)
+    assert "unknown method" in next(run).refused  # a refusal is an outcome ...
+    with pytest.raises(engines.UserError, match="a worker failed: AttributeError"):  # ... and a failure is not
+        next(run)
+    assert not multiprocessing.active_children()
+
+
+def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert (
+        cli.main(
+            ["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "1", "--ray", "local"]
+        )
+        == 2
+    )
+    assert 'pip install "decoding-explorer[ray]"' in capsys.readouterr().err
+
+
+@pytest.mark.ray
+def test_ray_gives_the_same(model):
+    pytest.importorskip("ray")
+    sweep, alone = (Sweep(model, SETTINGS, ["sort"], 2) for _ in range(2))
+    about = workers.task(MODEL, {}, 1)
+    order = [i for i, _ in sweep.run(partial(workers.on_ray, about, 2, "local", stopped=lambda: False), None)]
+    list(alone.run(here(model), None))
+    assert order == list(range(6)) and results(sweep) == results(alone)
+    with pytest.raises(engines.UserError, match="no Ray cluster answers"):
+        list(workers.on_ray(about, 1, "127.0.0.1:1", sweep.cells, lambda: False))
+
+
+# --- the command
+
+
+def test_the_command_sweeps_resumes_and_keeps_to_its_budget(tmp_path, capsys):
+    out = tmp_path / "o.json"
+    ask = [
+        "sweep",
+        "--model",
+        MODEL,
+        "--method",
+        "creditdecoding",
+        "--param",
+        "threshold=0.5:0.9:2",
+        "--task",
+        "sort",
+        "--prompts",
+        "2",
+        "--json",
+        str(out),
+    ]
+    assert cli.main([*ask, "--runs", "10"]) == 0
+    said = capsys.readouterr()
+    assert (
+        "9 settings on 2 prompts of 1 tasks: 18 runs" in said.err
+        and "10 runs made, 0 taken from before, 8 left" in said.err
+    )
+    assert "--resume goes on from here" in said.err and "1 held-out prompts" in said.out
+    assert json.loads(out.read_text())["left"] == 8
+    assert cli.main([*ask, "--resume"]) == 0
+    said = capsys.readouterr()
+    assert "8 runs made, 10 taken from before, 0 left" in said.err
+    written = json.loads(out.read_text())
+    assert [p["params"] for p in written["points"][-2:]] == [{"threshold": 0.5}, {"threshold": 0.9}] and written[
+        "left"
+    ] == 0
+    assert all(p["exact"]["sort"][1] == 2 for p in written["points"])
+    assert cli.main([*ask, "--seconds", "0.000001"]) == 0
+    assert "0 runs made, 0 taken from before, 18 left" in capsys.readouterr().err
+
+
+def test_an_own_method_is_swept_like_any_other(tmp_path, capsys):
+    before = dict(registry().methods)
+    try:
+        path = tmp_path / "my.py"
+        path.write_text((cli.TEMPLATES / "masked.py").read_text())
+        ask = [
+            "sweep",
+            "--model",
+            MODEL,
+            "--method-file",
+            str(path),
+            "--method",
+            "my-masked",
+            "--param",
+            "threshold=0.6,0.9",
+            "--task",
+            "copy",
+            "--prompts",
+            "1",
+        ]
+        assert cli.main([*ask, "--workers", "2"]) == 0
+        printed = capsys.readouterr().out
+        assert "my-masked" in printed and "threshold=0.6" in printed
+        path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmaxx(-1)"))
+        assert cli.main(ask) == 2
+        assert (
+            "my-masked threshold=0.6 did not run: 'my-masked' failed after 0 steps: AttributeError"
+            in capsys.readouterr().err
+        )
+    finally:
+        registry().methods.clear()
+        registry().methods.update(before)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--param", "threshold=0.5,0.6", "--param", "block_length=8,16"], "one parameter is swept at a time"),
+        (["--param", "wings=1"], "none of these methods has the parameter 'wings'"),
+        (["--param", "threshold=0.5:9:3"], "threshold=9.0 is out of range"),
+        (["--seconds", "0"], "--seconds 0 is not allowed; give a number above 0"),
+        (["--workers", "0"], "is not a whole number above 0"),
+        (["--method", "greedy"], "greedy cannot be swept on this model, which is masked"),
+        (["--json", "/nowhere/points.json"], "there is no folder '/nowhere'"),
+    ],
+)
+def test_a_command_that_cannot_be_done_says_why(more, sentence, capsys):
+    assert (
+        cli.main(["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "1", *more]) == 2
+    )
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_interrupt_keeps_what_is_finished(monkeypatch, capsys):
+    real = workers.in_turn
+
+    def interrupted(model, found, stopped, **options):
+        for i, outcome in enumerate(real(model, found, stopped, **options)):
+            if i == 8:
+                raise KeyboardInterrupt
+            yield outcome
+
+    monkeypatch.setattr(workers, "in_turn", interrupted)
+    assert cli.main(["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "2"]) == 130
+    said = capsys.readouterr()
+    assert "1 held-out prompts of 1 tasks" in said.out and "8 runs made, 0 taken from before, 6 left" in said.err

@@ -1,0 +1,104 @@
+"""The commands that measure: certify says what it found, and bench by class prints and writes one benchmark."""
+
+import json
+
+import msgspec
+import pytest
+
+import engines
+from engines.core.method import Method, MethodInfo
+from explorer.bench import classes
+from explorer.cli import main
+
+
+def call(capsys, *argv):
+    code = main(argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_certify_says_same_for_a_lossless_method(capsys):
+    code, out, _ = call(
+        capsys,
+        "certify",
+        "--model",
+        "tiny-ar-l",
+        "--method",
+        "token-recycling",
+        "--prompts",
+        "2",
+        "--max-new-tokens",
+        "16",
+    )
+    assert code == 0 and out.count("Same ") == 2 and "float32" in out
+
+
+def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
+    """A liar: a sampling run under the name of a lossless method."""
+    honest = engines.get_method("token-recycling")
+    info = msgspec.structs.replace(honest.info)
+    assert isinstance(info, MethodInfo)
+
+    def decode(model, prompt, p, run):
+        p.temperature = 1.5
+        yield from honest.decode(model, prompt, p, run)
+
+    real = engines.core.run.get_method
+    monkeypatch.setattr(
+        engines.core.run,
+        "get_method",
+        lambda slug: Method(info, decode, honest.check) if slug == "token-recycling" else real(slug),
+    )
+    code, out, _ = call(
+        capsys,
+        "certify",
+        "--model",
+        "tiny-ar-s",
+        "--method",
+        "token-recycling",
+        "--prompts",
+        "4",
+        "--max-new-tokens",
+        "24",
+    )
+    assert code == 1 and "Parts at token" in out and "gap" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
+        (
+            ("bench", "--by-class", "--model", "tiny-ar-l", "--method", "token-recycling", "--param", "k=3"),
+            "write METHOD:NAME=VALUE",
+        ),
+        (("bench", "--by-class", "--model", "tiny-ar-l", "--prompts", "0"), "not a whole number above 0"),
+    ],
+)
+def test_bad_input_costs_one_line(capsys, argv, says):
+    try:
+        code = main(argv)
+    except SystemExit as stop:
+        code = stop.code
+    err = capsys.readouterr().err
+    assert code == 2 and says in err and err.strip().count("\n") == 0
+
+
+def test_bench_by_class_prints_and_writes(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(classes, "class_prompts", lambda: {"sums": ["add: 45 + 86"], "lists": ["copy: Mia, Leo"]})
+    file = tmp_path / "b.json"
+    argv = (
+        "bench",
+        "--by-class",
+        "--model",
+        "tiny-ar-s",
+        "--method",
+        "token-recycling",
+        "--param",
+        "token-recycling:template=7",
+    )
+    code, out, _ = call(capsys, *argv, "--repeats", "1", "--max-new-tokens", "12", "--json", str(file))
+    assert code == 0 and "sums" in out and "lists" in out and "milliseconds of a forward by rows" in out
+    found = msgspec.json.decode(file.read_bytes(), type=classes.Bench)
+    assert found.scores[0].params == {"template": "7"} and found.classes() == ["sums", "lists"]
+    assert json.loads(file.read_text())["control"] == "greedy"

@@ -1,0 +1,517 @@
+"""The command line: what it prints, its exit status, and that bad input costs one line and never a traceback."""
+
+from __future__ import annotations
+
+import csv
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engines
+from engines import Trace
+from explorer.cli import main
+from explorer.figures.hindsight import hindsight, summary
+
+ROOT = Path(__file__).resolve().parents[3]
+PROMPT = "sort: Mia, Leo, Ada"
+BASES = [i.slug for i in engines.list_methods() if i.kind == "masked" and i.baseline is None]
+PARALLEL, MASKED = next((i.slug, i.baseline) for i in engines.list_methods() if i.baseline in BASES)
+TWO_MODELS = next(i for i in engines.list_methods() if len(i.needs) > 1)
+MODEL = "tiny-dlm"
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The one line of a refusal."""
+    code, out, err = call(capsys, *argv)
+    assert code == 2 and out == ""
+    assert err.startswith("decoding-explorer: ") and err.endswith("\n") and err.count("\n") == 1, err
+    return err
+
+
+@pytest.fixture(scope="module")
+def trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "out.json"
+    argv = (
+        "run",
+        "--method",
+        PARALLEL,
+        "--model",
+        MODEL,
+        "--prompt",
+        PROMPT,
+        "--param",
+        "max_new_tokens=16",
+        "--param",
+        "block_length=4",
+        "--json",
+        str(path),
+    )
+    assert main(argv) == 0
+    return path
+
+
+# --- listing
+
+
+def test_methods_lists_all_and_one(capsys):
+    code, out, _ = call(capsys, "methods")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:] if not line.startswith("broken:")] == [
+        i.slug for i in engines.list_methods()
+    ]
+    listed = json.loads(call(capsys, "methods", "--json")[1])
+    assert listed["broken"] == [] and {m["slug"] for m in listed["methods"]} == {i.slug for i in engines.list_methods()}
+    one = call(capsys, "methods", PARALLEL)[1]
+    assert all(p.name in one for p in engines.get_method(PARALLEL).info.params)
+    assert json.loads(call(capsys, "methods", PARALLEL, "--json")[1])["slug"] == PARALLEL
+
+
+def test_methods_json_is_the_same_in_every_process():
+    runs = {
+        subprocess.run(
+            [sys.executable, "-m", "explorer.cli", "methods", "--json"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(runs) == 1
+
+
+def test_models_are_listed(capsys):
+    code, out, _ = call(capsys, "models")
+    assert code == 0 and MODEL in out
+    assert {m["name"] for m in json.loads(call(capsys, "models", "--json")[1])} == {
+        m.name for m in engines.list_models()
+    }
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["run", "--help"], ["methods"], ["models"]])
+def test_answers_at_once_and_without_torch(argv):
+    code = f"import sys; sys.argv[1:] = {argv!r}; from explorer.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += (
+        "heavy = {'torch', 'gradio', 'transformers', 'plotly', 'pandas'} & set(sys.modules); sys.exit(f'imported "
+        "{heavy}' if heavy else 0)"
+    )
+    began = children_cpu()
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert children_cpu() - began < 1.0  # processor seconds, which a busy machine does not change
+
+
+def children_cpu() -> float:
+    """Processor seconds of all finished child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+# --- run
+
+
+def test_run_prints_the_text_and_writes_the_trace(capsys, trace_file, tmp_path):
+    path = tmp_path / "out.json"
+    code, out, err = call(
+        capsys,
+        "run",
+        "--method",
+        PARALLEL,
+        "--model",
+        MODEL,
+        "--prompt",
+        PROMPT,
+        "--param",
+        "max_new_tokens=16",
+        "--json",
+        str(path),
+    )
+    trace = Trace.from_json(path.read_text())
+    assert code == 0 and err == "" and out == trace.text + "\n"
+    assert (
+        trace.header.params["max_new_tokens"] == 16 and trace.header.prompt == PROMPT and trace.header.detail == "full"
+    )
+    assert trace.output_ids == Trace.from_json(trace_file.read_text()).output_ids
+
+
+def test_run_can_print_the_trace_instead(capsys, tmp_path):
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text(PROMPT + "\n")
+    argv = (
+        "run",
+        "--method",
+        MASKED,
+        "--model",
+        MODEL,
+        "--param",
+        "max_new_tokens=16",
+        "--detail",
+        "none",
+        "--json",
+        "-",
+        "--stats",
+    )
+    code, out, err = call(capsys, *argv, "--prompt-file", str(prompt))
+    trace = Trace.from_json(out)
+    assert code == 0 and trace.header.prompt == PROMPT and trace.header.detail == "none"
+    assert f"{trace.totals.forwards} model calls" in err
+    by_ids = call(capsys, *argv[:-1], "--prompt-ids", " ".join(map(str, trace.header.prompt_ids)))[1]
+    assert Trace.from_json(by_ids).output_ids == trace.output_ids
+
+
+def test_run_with_roles_and_without_a_model(capsys):
+    first, second = TWO_MODELS.needs
+    argv = (
+        "run",
+        "--method",
+        TWO_MODELS.slug,
+        "--prompt",
+        "add: 12 + 34",
+        "--param",
+        "max_new_tokens=16",
+        "--json",
+        "-",
+    )
+    named = Trace.from_json(call(capsys, *argv, "--model", f"{first}=tiny-ar-m", "--model", f"{second}=tiny-ar-s")[1])
+    assert {m.role: m.name for m in named.header.models} == {first: "tiny-ar-m", second: "tiny-ar-s"}
+    assert call(capsys, "run", "--method", MASKED, "--prompt", PROMPT, "--param", "max_new_tokens=16")[0] == 0
+
+
+def test_a_budget_ends_a_run_and_says_so(capsys):
+    argv = ("run", "--method", MASKED, "--model", MODEL, "--prompt", PROMPT, "--param", "max_new_tokens=16")
+    code, out, err = call(capsys, *argv, "--max-steps", "2", "--json", "-")
+    assert code == 0 and len(Trace.from_json(out).steps) == 2
+    assert "2 steps" in err and err.count("\n") == 1
+
+
+# --- bad input
+
+
+BASE = ("run", "--method", MASKED, "--model", MODEL)
+REFUSALS = {
+    "no command": ((), "COMMAND"),
+    "unknown command": (("dance",), "choose from"),
+    "unknown option": ((*BASE, "--prompt", "x", "--dance"), "--dance"),
+    "abbreviated option": ((*BASE, "--promp", "x"), "--prompt"),
+    "no prompt": (BASE, "--prompt"),
+    "two prompts": ((*BASE, "--prompt", "x", "--prompt-ids", "1"), "not allowed with"),
+    "empty prompt": ((*BASE, "--prompt", " "), "empty"),
+    "bytes as prompt": ((*BASE, "--prompt", "a\udcff"), "UTF-8"),
+    "long prompt": ((*BASE, "--prompt", "a " * 15_000), "20,000"),
+    "bad ids": ((*BASE, "--prompt-ids", "1 two 3"), "two"),
+    "no ids": ((*BASE, "--prompt-ids", ""), "no tokens"),
+    "large id": ((*BASE, "--prompt-ids", "99999999"), "99999999"),
+    "missing prompt file": ((*BASE, "--prompt-file", "no/such/file"), "no/such/file"),
+    "unknown method": (("run", "--method", "dance", "--prompt", "x"), MASKED),
+    "unknown model": (("run", "--method", MASKED, "--model", "dance", "--prompt", "x"), MODEL),
+    "model of another kind": (("run", "--method", MASKED, "--model", "tiny-ar-s", "--prompt", "x"), MODEL),
+    "unknown role": (("run", "--method", MASKED, "--model", f"dancer={MODEL}", "--prompt", "x"), "dancer"),
+    "unknown parameter": ((*BASE, "--prompt", "x", "--param", "dance=1"), "dance"),
+    "parameter without value": ((*BASE, "--prompt", "x", "--param", "max_new_tokens"), "name=value"),
+    "parameter twice": (
+        (*BASE, "--prompt", "x", "--param", "max_new_tokens=1", "--param", "max_new_tokens=2"),
+        "twice",
+    ),
+    "parameter out of range": ((*BASE, "--prompt", "x", "--param", "max_new_tokens=0"), "max_new_tokens"),
+    "parameter not a number": ((*BASE, "--prompt", "x", "--param", "max_new_tokens=many"), "many"),
+    "seed not a number": ((*BASE, "--prompt", "x", "--seed", "many"), "many"),
+    "seed below 0": ((*BASE, "--prompt", "x", "--seed", "-1"), "-1"),
+    "unknown detail": ((*BASE, "--prompt", "x", "--detail", "some"), "light"),
+    "no steps": ((*BASE, "--prompt", "x", "--max-steps", "0"), "--max-steps"),
+    "target in no folder": ((*BASE, "--prompt", "x", "--json", "no/such/folder/out.json"), "no/such/folder"),
+    "target is a folder": ((*BASE, "--prompt", "x", "--json", "."), "folder"),
+    "unknown device": ((*BASE, "--prompt", "x", "--device", "toaster"), "toaster"),
+    "unknown dtype": ((*BASE, "--prompt", "x", "--dtype", "float3"), "float3"),
+    "unknown loader option": ((*BASE, "--prompt", "x", "--option", "dance=1"), "dance"),
+    "method twice": (("compare", "--method", MASKED, "--method", MASKED, "--prompt", "x"), "twice"),
+    "parameter of neither": (
+        ("compare", "--method", MASKED, "--method", PARALLEL, "--prompt", "x", "--param", "dance=1"),
+        "dance",
+    ),
+    "missing trace": (("replay", "no-such.json"), "no-such.json"),
+    "trace is a folder": (("replay", "."), "folder"),
+    "export without a form": (("export", "no-such.json"), "--html"),
+    "missing folder": (("verify", "no/such/folder"), "no/such/folder"),
+    "unknown model to fetch": (("models", "--fetch", "dance"), "dance"),
+    "line breaks in a name": (("run", "--method", "a\nb\x1b[31m", "--prompt", "x"), "unknown method"),
+}
+
+
+@pytest.mark.parametrize(("argv", "says"), REFUSALS.values(), ids=REFUSALS)
+def test_bad_input_costs_one_line(capsys, argv, says):
+    line = refused(capsys, *argv)
+    assert says in line and "\x1b" not in line and "Traceback" not in line
+
+
+@pytest.mark.parametrize(
+    "command", [("replay",), ("replay", "--rerun"), ("export", "--html", "x.html"), ("export", "--csv", "-")]
+)
+@pytest.mark.parametrize(
+    "damage", ["empty", "cut", "text", "list", "bytes", "number", "version", "step", "token", "shape", "deep", "gzip"]
+)
+def test_damaged_traces_cost_one_line(capsys, trace_file, tmp_path, monkeypatch, command, damage):
+    monkeypatch.chdir(tmp_path)
+    good = trace_file.read_text()
+    data = json.loads(good)
+    if damage == "version":
+        data["header"]["schema"] = 99
+    if damage == "step":
+        data["steps"][0]["index"] = 7
+    if damage == "token":
+        data["steps"][0]["commits"]["tokens"][0] = 10**6
+    if damage == "shape":
+        data["steps"][0]["scores"][0]["values"]["shape"] = [10**9]
+    broken = {
+        "empty": b"",
+        "cut": good[: len(good) // 2].encode(),
+        "text": b"not a trace",
+        "list": b"[]",
+        "bytes": b"\xff\xfe\x00" * 10,
+        "number": b"1e999",
+        "deep": b"[" * 100_000,
+        "gzip": b"\x1f\x8b" + b"x" * 40,
+    }
+    Path("bad.json").write_bytes(broken.get(damage) or (json.dumps(data).encode() if damage != "empty" else b""))
+    assert "bad.json" in refused(capsys, *command, "bad.json")
+    assert not Path("x.html").exists()
+
+
+# --- reading traces
+
+
+def test_replay_tells_every_step(capsys, trace_file):
+    trace = Trace.from_json(trace_file.read_text())
+    code, out, _ = call(capsys, "replay", str(trace_file))
+    assert code == 0
+    assert sum(line.startswith("step ") for line in out.splitlines()) == len(trace.steps)
+    assert all(step.note in out for step in trace.steps) and trace.text in out and trace.header.prompt in out
+    assert f"hindsight: {summary(hindsight(trace))}" in out.splitlines()
+    code, out, _ = call(capsys, "replay", str(trace_file), "--step", "1")
+    assert code == 0 and out.startswith("step 1: ") and "likely:" in out and "step 2:" not in out
+    told = json.loads(call(capsys, "replay", str(trace_file), "--json")[1])
+    assert [t["forwards"] for t in told] == [s.forwards for s in trace.steps]
+    assert f"0 to {len(trace.steps) - 1}" in refused(capsys, "replay", str(trace_file), "--step", str(len(trace.steps)))
+
+
+def test_replay_cannot_drive_the_terminal(capsys, trace_file, tmp_path):
+    data = json.loads(trace_file.read_text())
+    data["header"]["title"] = data["steps"][0]["note"] = "\x1b[2J\x9b31m\u202egone"
+    for piece in data["pieces"]:
+        piece["text"] += "\x1b]0;owned\x07"
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(data))
+    out = call(capsys, "replay", str(path))[1] + call(capsys, "replay", str(path), "--step", "0")[1]
+    assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(out)
+
+
+def test_rerun_repeats_and_notices_a_change(capsys, trace_file, tmp_path):
+    code, out, _ = call(capsys, "replay", str(trace_file), "--rerun")
+    assert code == 0 and "repeats" in out
+    data = json.loads(trace_file.read_text())
+    data["steps"][1]["commits"]["tokens"][0] = next(
+        p["id"] for p in data["pieces"] if p["id"] != data["steps"][1]["commits"]["tokens"][0]
+    )
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(data))
+    code, out, _ = call(capsys, "replay", str(path), "--rerun")
+    assert code == 1 and "step 1" in out
+    assert json.loads(call(capsys, "replay", str(path), "--rerun", "--json")[1])["repeats"] is False
+
+
+def test_rerun_makes_the_edits_again(capsys, tmp_path):
+    model = engines.load_model(MODEL)
+    start = len(engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 16}).header.prompt_ids)
+    edits = [(1, engines.Edit(force={start + 5: 20}))]
+    trace = engines.run(MASKED, model, PROMPT, params={"max_new_tokens": 16}, edits=edits, max_steps=5)
+    path = tmp_path / "edited.json"
+    path.write_text(trace.to_json())
+    code, out, _ = call(capsys, "replay", str(path), "--rerun")
+    assert code == 0 and "5 steps" in out
+
+
+def test_rerun_does_not_fetch_what_a_trace_names(capsys, trace_file, tmp_path):
+    data = json.loads(trace_file.read_text())
+    data["header"]["models"][0]["name"] = "somebody/some-model"
+    path = tmp_path / "foreign.json"
+    path.write_text(json.dumps(data))
+    line = refused(capsys, "replay", str(path), "--rerun")
+    assert "somebody/some-model" in line and "--model" in line
+    assert call(capsys, "replay", str(path), "--rerun", "--model", MODEL)[0] == 0
+
+
+def test_export(capsys, trace_file, tmp_path):
+    trace = Trace.from_json(trace_file.read_text())
+    page, copy, table = tmp_path / "out.html", tmp_path / "copy.json", tmp_path / "out.csv"
+    assert call(capsys, "export", str(trace_file), str(trace_file), "--html", str(page))[0] == 0
+    text = page.read_text()
+    assert text.lstrip().lower().startswith("<!doctype html") and "application/json" in text
+    assert call(capsys, "export", str(trace_file), "--json", str(copy))[0] == 0
+    assert Trace.from_json(copy.read_text()) == trace
+    assert call(capsys, "export", str(trace_file), str(copy), "--csv", str(table))[0] == 0
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * len(trace.steps)
+    assert [row["tokens"].split() for row in rows[: len(trace.steps)]] == [
+        [str(t) for t in s.commits.tokens] if s.commits else [] for s in trace.steps
+    ]
+    assert sum(int(row["target_calls"]) + int(row["other_calls"]) for row in rows) == 2 * trace.totals.forwards
+
+
+def test_a_spreadsheet_finds_no_formula(capsys, trace_file, tmp_path):
+    data = json.loads(trace_file.read_text())
+    data["header"]["method"] = data["steps"][0]["note"] = '=HYPERLINK("x")'
+    path = tmp_path / "formula.json"
+    path.write_text(json.dumps(data))
+    rows = list(csv.reader(call(capsys, "export", str(path), "--csv", "-")[1].splitlines()))
+    assert not [cell for row in rows for cell in row if cell[:1] in "=+@" and cell]
+
+
+# --- compare and verify
+
+
+def test_compare_is_a_table(capsys, tmp_path):
+    argv = (
+        "compare",
+        "--method",
+        MASKED,
+        "--method",
+        PARALLEL,
+        "--model",
+        MODEL,
+        "--prompt",
+        PROMPT,
+        "--param",
+        "max_new_tokens=16",
+    )
+    code, out, _ = call(capsys, *argv, "--traces", str(tmp_path))
+    lines = out.splitlines()
+    assert code == 0 and [line.split()[0] for line in lines[1:]] == [MASKED, PARALLEL] and "same" in lines[1]
+    rows = json.loads(call(capsys, *argv, "--json")[1])
+    for row in rows:
+        trace = Trace.from_json((tmp_path / f"{row['method']}.json").read_text())
+        assert (
+            row["target_calls"] + row["other_calls"] == trace.totals.forwards and row["tokens"] == trace.totals.tokens
+        )
+    assert rows[1]["target_calls"] < rows[0]["target_calls"]
+
+
+def test_compare_gives_each_method_its_model_and_parameters(capsys):
+    causal = next(i.slug for i in engines.list_methods() if tuple(i.needs.values()) == ("causal",))
+    argv = (
+        "compare",
+        "--method",
+        MASKED,
+        "--method",
+        causal,
+        "--model",
+        MODEL,
+        "--model",
+        "tiny-ar-s",
+        "--prompt",
+        PROMPT,
+        "--json",
+    )
+    rows = json.loads(call(capsys, *argv, "--param", "max_new_tokens=16", "--param", f"{causal}:max_new_tokens=2")[1])
+    assert [row["model"] for row in rows] == [MODEL, "tiny-ar-s"]
+    assert rows[1]["tokens"] <= 2
+
+
+def report(file: str, state: str, mismatch: str = "") -> engines.FileReport:
+    return engines.FileReport(
+        file=file, state=state, cases=3, covered=0 if state == "not covered" else 3, mismatch=mismatch
+    )
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_verify_reports_each_file(capsys, monkeypatch, failed):
+    reports = [report("a.json", "passed"), report("b.json", "not covered")] + (
+        [report("c.json", "failed", "case 2: x is 1, expected 2")] if failed else []
+    )
+    monkeypatch.setattr(engines, "verify", lambda folder: reports)
+    code, out, _ = call(capsys, "verify", "golden")
+    assert code == int(failed) and all(r.file in out and r.state in out for r in reports)
+    assert ("case 2: x is 1, expected 2" in out) == failed
+    code, out, _ = call(capsys, "verify", "golden", "--json")
+    assert code == int(failed) and [r["state"] for r in json.loads(out)] == [r.state for r in reports]
+
+
+def test_verify_an_empty_folder(capsys, tmp_path):
+    assert str(tmp_path) in refused(capsys, "verify", str(tmp_path))
+
+
+# --- as a process
+
+
+def test_a_closed_pipe_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m explorer.cli methods --json | head -n 1; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr == "" and done.stdout.split()[-1] == "0"
+
+
+def test_a_terminal_without_unicode_is_no_error(trace_file):
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "explorer.cli", "replay", str(trace_file)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and done.stderr == b""
+
+
+def test_fork(capsys, trace_file, tmp_path):
+    original = engines.Trace.from_json(trace_file.read_text())
+    at = len(original.header.prompt_ids)
+    out = tmp_path / "fork.json"
+    code, text, errors = call(
+        capsys, "fork", str(trace_file), "--step", "2", "--force", f"{at + 2}=#40", "--json", str(out), "--stats"
+    )
+    made = engines.Trace.from_json(out.read_text())
+    assert code == 0 and made.output_ids[2] == 40 and text.strip() == made.text
+    assert made.header.origin.trace == engines.digest(original) and f"at {at + 2}" in errors
+    code, _, errors = call(
+        capsys, "fork", str(trace_file), "--step", "2", "--forbid", f"{at}=#41", "--param", "temperature=0.5", "--stats"
+    )
+    assert code == 0 and "temperature=0.5" in errors
+    data = json.loads(trace_file.read_text())
+    data["steps"][1]["commits"]["tokens"][0] = next(
+        p["id"] for p in data["pieces"] if p["id"] != data["steps"][1]["commits"]["tokens"][0]
+    )
+    (tmp_path / "other.json").write_text(json.dumps(data))
+    code, _, errors = call(capsys, "fork", str(tmp_path / "other.json"), "--step", "3")
+    assert code == 1 and "diverged from the recording at step 2" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--step", "9999"], "this run has"),
+        (["--step", "1", "--force", "here=x"], "POSITION=TEXT"),
+        (["--step", "1", "--force", "40="], "the text is empty"),
+        (["--step", "1", "--forbid", "40=a very long text of many tokens"], "one token is forbidden at a time"),
+        (["--step", "1", "--force", "40=#5", "--remask", "40"], "forced and masked again"),
+        (["--step", "1", "--method", "no-such"], "unknown method"),
+        (["--step", "1", "--param", "max_new_tokens=9"], "settled when a run begins"),
+        (["--step", "1", "--max-steps", "0"], "above 0"),
+    ],
+)
+def test_forks_that_are_refused(capsys, trace_file, options, sentence):
+    assert sentence in refused(capsys, "fork", str(trace_file), *options)

@@ -1,0 +1,126 @@
+"""The kept runs on the command line: the same store as the page's, ids by their beginning, one line for whatever is
+wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engines
+from engines import Trace
+from explorer.runs.journal import Journal
+from explorer.runs.store import RunStore
+from tests.explorer.cli.test_cli import call, refused
+from tests.page.conftest import PROMPT, first_model, methods_of
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Trace]:
+    return [
+        engines.run(methods_of(kind)[0], first_model(kind), PROMPT, params={"max_new_tokens": 16})
+        for kind in ("masked", "causal")
+    ]
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch) -> RunStore:
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "store"))
+    return RunStore.from_env()
+
+
+def test_runs_are_listed_shown_pinned_deleted_and_exported(keep, made, capsys, tmp_path):
+    assert call(capsys, "runs")[1].startswith("0 runs, 0.0 of 512 MB in ")
+    one, two = (keep.save(trace) for trace in made)
+    code, out, _ = call(capsys, "runs", "list")
+    assert (
+        code == 0
+        and out == call(capsys, "runs")[1]
+        and {line.split()[0] for line in out.splitlines()[1:3]} == {one, two}
+    )
+    assert out.splitlines()[-1].startswith("2 runs, ")
+    listed = json.loads(call(capsys, "runs", "list", "--json")[1])
+    assert (
+        {card["id"] for card in listed["runs"]} == {one, two}
+        and listed["broken"] == {}
+        and listed["folder"] == str(keep.folder)
+    )
+    shown = call(capsys, "runs", "show", one[:5])[1]
+    assert (
+        one in shown
+        and made[0].text in shown
+        and f"{made[0].totals.forwards} forward passes" in shown
+        and "pinned" not in shown
+    )
+    assert call(capsys, "runs", "pin", one)[0] == 0 and keep.card(one).pinned
+    assert "pinned" in call(capsys, "runs", "show", one)[1]
+    assert json.loads(call(capsys, "runs", "show", one, "--json")[1])["pinned"] is True
+    assert call(capsys, "runs", "unpin", one)[0] == 0 and not RunStore(keep.folder).card(one).pinned
+    file = tmp_path / "out.json"
+    assert (
+        call(capsys, "runs", "export", two, str(file))[0] == 0 and Trace.from_json(file.read_text("utf-8")) == made[1]
+    )
+    assert Trace.from_json(call(capsys, "runs", "export", two, "-")[1]) == made[1]
+    assert call(capsys, "runs", "delete", two)[1].startswith(f"run {two} is deleted")
+    assert [card.id for card in keep.cards()] == [one]
+    assert call(capsys, "runs", "restore", two)[0] == 0 and keep.get(two) == made[1]
+    call(capsys, "runs", "delete", two)
+    assert (
+        call(capsys, "runs", "keep", str(file), "--label", " my  run ")[1].strip() == two
+        and keep.card(two).label == "my run"
+    )
+    assert "my run" in call(capsys, "runs")[1]
+
+
+def test_what_is_wrong_with_a_run_is_one_line(keep, made, capsys, tmp_path):
+    one = keep.save(made[0])
+    assert "no kept run begins with 'zz'" in refused(capsys, "runs", "show", "zz")
+    assert "no kept run begins with ''" in refused(capsys, "runs", "delete", "")
+    assert "no kept run begins with '../" in refused(capsys, "runs", "delete", "../../etc")
+    assert "not a whole id" in refused(capsys, "runs", "restore", one[:6])
+    assert "gone for good" in refused(capsys, "runs", "restore", "0" * 16)
+    assert "invalid choice" in refused(capsys, "runs", "drop", one)
+    assert "there is no folder" in refused(capsys, "runs", "export", one, str(tmp_path / "none" / "x.json"))
+    twin = keep.folder / f"{one[0]}{'0' * 15}.json.gz"
+    twin.write_bytes(b"not a trace")
+    assert "2 kept runs begin with" in refused(capsys, "runs", "show", one[0])
+    assert "broken: " in call(capsys, "runs")[1]
+    assert refused(capsys, "runs", "show", twin.name[:16])
+    assert call(capsys, "runs", "delete", twin.name[:16])[0] == 0 and not twin.exists()
+    assert "there is no file" in refused(capsys, "runs", "keep", "nothing.json")
+
+
+def test_recover_makes_runs_of_journals_and_says_what_cannot_be_read(keep, capsys):
+    run = engines.stream(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 16})
+    journal = Journal(keep, run)
+    journal.step(next(run))
+    journal._file.close()  # its process is gone
+    code, out, _ = call(capsys, "runs", "recover")
+    (card,) = keep.cards()
+    assert (code, out) == (0, f"recovered: {card.id}\n1 run recovered\n") and card.steps == 1
+    assert call(capsys, "runs", "recover")[:2] == (0, "nothing was left behind\n")
+    (keep.live / "7-abc.journal").write_bytes(b"{}\n{}\n")
+    code, out, _ = call(capsys, "runs", "recover")
+    assert code == 1 and "broken: 7-abc.journal: the journal is damaged" in out
+
+
+def test_listing_runs_loads_neither_torch_nor_gradio(keep):
+    code = (
+        "import sys; from explorer.cli import main; main(['runs']); assert not {'torch', 'gradio', 'transformers'} "
+        "& set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,98 @@
+"""The command `study`: lists, describes, computes, writes and reads; bad input is one line."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import engines
+from engines.core.params import Int
+from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
+from explorer import cli
+
+
+@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 2, 1, 99, symbol="n", sees="Rows.")])
+def own(p, progress):
+    xs = [float(x) for x in range(1, p.n + 1)]
+    return Study(
+        [
+            Table(
+                "t",
+                "First",
+                [Column("row"), Column("half", "m", "derived", 2)],
+                [[f"=row {x}", x / 2] for x in xs],
+                "N.",
+            ),
+            Table("u", "Second", [Column("a")], [["b"], [None]]),
+        ],
+        [Figure("f", "F", Axis("x"), Axis("y", "m"), [Series("s", xs, xs, "modelled")])],
+        [Receipt("half", "n / 2", {"n": p.n}, p.n / 2, "m")],
+        ["A note."],
+    )
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    broken = declaration.Broken("engines.studies.bad", "ValueError: declares no study")
+    monkeypatch.setattr(declaration, "_registry", lambda: ({"own": own}, (broken,)))
+
+
+def said(capsys, *arguments, code=0):
+    assert cli.main(["study", *arguments]) == code
+    out, err = capsys.readouterr()
+    return err if code else out
+
+
+def test_the_list_and_the_description(capsys):
+    listed = said(capsys)
+    assert "own" in listed and "A line." in listed and "broken: engines.studies.bad: ValueError" in listed
+    found = json.loads(said(capsys, "--json"))
+    assert [one["slug"] for one in found["studies"]] == ["own"] and len(found["broken"]) == 1
+    described = said(capsys, "own", "--inputs")
+    assert "give a whole number from 1 to 99" in described and "Rows." in described
+    assert json.loads(said(capsys, "own", "--inputs", "--json"))["inputs"][0]["name"] == "n"
+
+
+def test_tables_receipts_and_notes_in_the_terminal(capsys):
+    shown = said(capsys, "own", "--set", "n=3")
+    assert "Own (own), arXiv:0000.00000: n=3" in shown and "half, m (derived)" in shown and "1.50" in shown
+    assert "n / 2; n = 3: 1.5 m" in shown and "- A note." in shown and "Second" in shown
+    long = said(capsys, "own", "--set", "n=60")
+    assert "... 20 more rows: --csv has all" in long
+
+
+def test_json_csv_and_a_figure(capsys, tmp_path):
+    file, picture = tmp_path / "s.json", tmp_path / "f.svg"
+    assert "First" in said(capsys, "own", "--json", str(file), "--svg", str(picture))
+    found = engines.read_study(file.read_bytes())
+    assert found.inputs == {"n": 2} and picture.read_text().startswith("<svg") and "modelled" in picture.read_text()
+    rows = list(csv.reader(io.StringIO(said(capsys, "--open", str(file), "--csv"))))
+    assert rows[0] == ["row", "half, m (derived)"] and rows[2][1] == "1.0"
+    assert rows[1][0] == "'=row 1.0"  # a spreadsheet would run it
+    assert said(capsys, "--open", str(file), "--csv", "--table", "u") == 'a\nb\n""\n\n'
+    assert engines.read_study(said(capsys, "own", "--json")) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope"], "unknown study 'nope'; choose one of own"),
+        (["own", "--set", "n=0"], "n=0 is out of range; give a whole number from 1 to 99"),
+        (["own", "--set", "m=1"], "unknown parameter 'm'; study 'own' has n"),
+        (["own", "--set", "n"], "--set n is not understood"),
+        (["own", "--csv", "--table", "v"], "has no table 'v'; there is t, u"),
+        (["own", "--svg", "/nowhere/f.svg"], "there is no folder"),
+        (["own", "--open", "x.json"], "leave out its name"),
+        (["--open", "/nowhere.json"], "there is no file"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments, sentence):
+    line = said(capsys, *arguments, code=2)
+    assert sentence in line and line.count("\n") == 1
+
+
+def test_a_damaged_file_is_one_line(capsys, tmp_path):
+    file = tmp_path / "s.json"
+    file.write_text('{"version": 9}')
+    assert "has version 9; this program reads version 1" in said(capsys, "--open", str(file), code=2)

@@ -1,0 +1,176 @@
+"""Films, read back from their bytes: they last as long as the runs were measured, no run is stretched, nothing is shown
+before it happened."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from PIL import Image, ImageChops
+
+from engines import Trace, UserError
+from explorer.cli import main
+from explorer.export.film import PAUSE, RATES, Caps, Stage, animation, plan
+from explorer.export.playback import Playback
+from tests.player.handmade import drafting, hostile, masked
+
+SMALL = {"dpi": 60}
+
+
+def timed(trace: Trace, seconds: float) -> Trace:
+    """The same run as if it had taken so many seconds, unevenly."""
+    whole = sum(1 + step.index % 3 for step in trace.steps)
+    for step in trace.steps:
+        step.model_seconds, step.method_seconds = seconds * (1 + step.index % 3) / whole, 0.0
+    return trace
+
+
+def frames(data: bytes) -> list[tuple[float, Image.Image]]:
+    """(seconds for which it stands, picture) of every frame."""
+    image = Image.open(io.BytesIO(data))
+    found = []
+    for number in range(image.n_frames):
+        image.seek(number)
+        found.append((image.info["duration"] / 1000, image.convert("RGB")))
+    return found
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.5, 2.0])
+def test_a_gif_lasts_as_long_as_the_run_was_measured(speed: float):
+    data, report = animation(timed(masked(), 1.37), speed=speed, **SMALL)
+    shown = frames(data)
+    assert sum(stand for stand, _ in shown) == pytest.approx(1.37 / speed + PAUSE, abs=0.011)
+    assert shown[-1][0] == pytest.approx(PAUSE, abs=0.011)
+    assert min(stand for stand, _ in shown) >= 0.03  # browsers slow down what is faster than 0.02
+    assert report.seconds == pytest.approx(1.37 / speed) and Image.open(io.BytesIO(data)).info["loop"] == 0
+
+
+def test_in_a_comparison_each_run_keeps_its_own_length():
+    """Read from the pixels: the shorter run's panel changes for the last time at its own end, then stands still; the
+    other goes on."""
+    runs = [timed(masked(), 2.0), timed(masked(), 0.5)]
+    data, report = animation(runs, **SMALL)
+    assert report.runs == (pytest.approx(2.0), pytest.approx(0.5))
+    stage = Stage(runs, "step", "seconds", 1.0, Caps())
+    shown, now = frames(data), 0.0
+    last = [0.0, 0.0]
+    middle, top = shown[0][1].width // 2, int(stage.tops[0] * 60 / 72)
+    for (stand, before), (_, picture) in pairwise(shown):
+        now += stand
+        change = ImageChops.difference(picture, before)
+        for i, box in enumerate([(0, top, middle, picture.height), (middle, top, *picture.size)]):
+            if change.crop(box).getbbox():
+                last[i] = now
+    assert last[0] == pytest.approx(2.0, abs=0.05) and last[1] == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("clock", ["steps", "forwards", "seconds"])
+def test_nothing_is_shown_before_it_happened(clock: str):
+    runs = [Playback(timed(masked(), 0.9)), Playback(timed(drafting(), 0.4))]
+    rate = RATES[clock] * 0.7
+    shots = plan([run.axes[clock] for run in runs], rate, Caps())
+    assert shots[0].begin == 0 and shots[-1].stand == PAUSE
+    assert shots[-1].begin == pytest.approx(max(run.end(clock) for run in runs) / rate)
+    for shot in shots:
+        assert shot.x <= shot.begin * rate + 1e-9
+        for run in runs:
+            t = run.cursor(clock, shot.x)
+            assert run.axes[clock][t] / rate <= shot.begin + 1e-6
+    seen = {run.cursor(clock, shot.x) for run in runs[:1] for shot in shots}
+    assert {0, runs[0].length} <= seen
+
+
+def test_pictures_never_follow_faster_than_the_cap_and_never_exceed_it():
+    axes = [[0.0, *(0.001 * i for i in range(1, 3001))]]
+    shots = plan(axes, 1.0, Caps(frames=40, rate=10))
+    assert len(shots) <= 42 and min(shot.stand for shot in shots) >= 3 / 40 - 1e-9
+    assert shots[-1].begin == pytest.approx(3.0)
+    assert len(plan([[0.0, 0.0]], 1.0, Caps())) == 2  # a run that took no time at all
+    with pytest.raises(UserError, match="at most 300"):
+        plan([[0.0, 1000.0]], 1.0, Caps())
+
+
+@pytest.mark.parametrize("view", ["step", "board", "tree"])
+def test_every_view_can_be_filmed(view: str):
+    trace = drafting() if view == "tree" else hostile()
+    data, report = animation(trace, view=view, clock="steps", speed=4, **SMALL)
+    shown = frames(data)
+    assert shown[0][1].size == report.size and len({picture.tobytes() for _, picture in shown}) > 3
+    assert animation(trace, view=view, clock="steps", speed=4, **SMALL)[0] == data
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"speed": 0}, "speed=0"),
+        ({"speed": float("nan")}, "speed=nan"),
+        ({"view": "curve"}, "step, board, tree"),
+        ({"view": "tree"}, "no draft trees"),
+        ({"format": "avi"}, "gif or mp4"),
+        ({"dpi": 10_000}, "50 to 600"),
+        ({"dpi": 500, "caps": Caps(pixels=1000)}, "at most 1,000"),
+    ],
+)
+def test_bad_wishes_are_refused(wish: dict, said: str):
+    with pytest.raises(UserError, match=said):
+        animation(masked(), **wish)
+
+
+def test_five_runs_are_refused():
+    with pytest.raises(UserError, match="5 traces"):
+        animation([masked()] * 5)
+
+
+def test_an_mp4_lasts_as_long_too(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    data, _ = animation([timed(masked(), 1.2), timed(masked(), 0.4)], format="mp4", **SMALL)
+    path = tmp_path / "film.mp4"
+    path.write_bytes(data)
+    pictures, seconds = ffmpeg.count_frames_and_secs(str(path))
+    assert seconds == pytest.approx(1.2 + PAUSE, abs=0.05) and pictures == pytest.approx(25 * (1.2 + PAUSE), abs=1)
+
+
+def test_without_the_extra_an_mp4_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(UserError, match=r'pip install "decoding-explorer\[video\]"'):
+        animation(masked(), format="mp4", **SMALL)
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    files = []
+    for name, seconds in (("a", 0.6), ("b", 0.2)):
+        (tmp_path / f"{name}.json").write_text(timed(masked(), seconds).to_json())
+        files.append(str(tmp_path / f"{name}.json"))
+    assert main(["export", *files, "--gif", str(tmp_path / "x.gif"), "--speed", "0.5", "--dpi", "60"]) == 0
+    assert "Confidence threshold 1.20 s, Confidence threshold 0.40 s" in capsys.readouterr().out
+    assert sum(stand for stand, _ in frames((tmp_path / "x.gif").read_bytes())) == pytest.approx(1.2 + PAUSE, abs=0.011)
+    assert (
+        main(["export", files[0], "--svg", str(tmp_path / "x.svg"), "--view", "step", "--step", "3", "--width", "3.3"])
+        == 0
+    )
+    assert "after 4 of 16 steps" in (tmp_path / "x.svg").read_text()
+    assert main(["export", files[0], "--png", str(tmp_path / "x.png"), "--clock", "seconds", "--dpi", "100"]) == 0
+    assert Image.open(tmp_path / "x.png").width == 700
+    for wrong, said in (
+        (["--svg", "x", "--speed", "2"], "--speed belongs to"),
+        (["--html", "x", "--view", "board"], "--view belongs to"),
+    ):
+        assert main(["export", files[0], *wrong]) == 2 and said in capsys.readouterr().err
+
+
+def test_a_figure_on_standard_output_is_nothing_but_the_figure(tmp_path):
+    (tmp_path / "a.json").write_text(masked().to_json())
+    done = subprocess.run(
+        [sys.executable, "-m", "explorer.cli", "export", str(tmp_path / "a.json"), "--svg", "-"],
+        capture_output=True,
+        timeout=120,
+    )
+    assert (
+        done.returncode == 0
+        and done.stdout.startswith(b"<svg ")
+        and done.stdout.endswith(b"</svg>\n")
+        and done.stderr == b""
+    )

@@ -1,0 +1,171 @@
+"""Two runs side by side: the certificate of a lossless run, the near-tie at its first difference, and the pace with its
+break-even."""
+
+import json
+
+import msgspec
+import pytest
+
+import engines
+from explorer.bench import classes
+from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace
+from explorer.page import tables
+from tests.engines.fakes import TableCausal
+
+PROMPT = "add: 457 + 86"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    return engines.run("speculative-sampling", model, PROMPT), engines.run(
+        "greedy", model, PROMPT, params={"max_new_tokens": 64}
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "at"), [([1, 2], [1, 2], None), ([1, 2], [1, 3], 1), ([1], [1, 3], 1), ([], [], None), ([4], [], 0)]
+)
+def test_the_first_difference(a, b, at):
+    assert first_difference(a, b) == first_difference(b, a) == at
+
+
+def test_a_lossless_run_is_certified(pair):
+    ours, control = pair
+    held = certificate(ours, control)
+    assert (
+        held.at is None
+        and held.tokens == control.totals.tokens
+        and held.sentence == f"Same {held.tokens} tokens (float32)."
+    )
+
+
+def test_a_run_that_leaves_its_control_is_caught(pair):
+    """A forged run: one token of the answer replaced."""
+    ours, control = pair
+    forged = engines.Trace.from_json(ours.to_json())
+    forged.end.output_ids[3] = forged.end.output_ids[0]
+    held = certificate(forged, control)
+    assert held.at == 3 and held.control and "Parts at token 4" in held.sentence
+    tie = near_tie(engines.load_model("tiny-ar-l", dtype="float32"), forged, control)
+    assert tie.gap > 1 and tie.alone == pytest.approx(
+        tie.together, abs=1e-3
+    )  # no near-tie: the model is sure of its own token
+    assert f"gap {tie.gap:.3f}" in certificate(forged, control, tie).sentence
+    assert near_tie(engines.load_model("tiny-ar-l", dtype="float32"), ours, control) is None
+
+
+def test_answers_asked_for_different_lengths_are_compared_as_far_as_both_go(pair):
+    ours, _ = pair
+    short = engines.run(
+        "greedy", engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"max_new_tokens": 5}
+    )
+    held = certificate(ours, short)
+    assert (held.at, held.tokens, held.limited) == (None, 5, True) and "as far as both go" in held.sentence
+
+
+def test_a_stopped_run_has_not_parted(pair):
+    """A run that its budget ended is held against the control as far as it came, and still caught where it differs."""
+    _, control = pair
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    stopped = engines.run("speculative-sampling", model, PROMPT, max_steps=2)
+    held = certificate(stopped, control)
+    assert (held.at, held.tokens, held.limited) == (None, len(stopped.output_ids), True)
+    stopped.end.output_ids[2] = stopped.end.output_ids[0]
+    assert certificate(stopped, control).at == 2
+    longer = engines.run(
+        "greedy", model, PROMPT, params={"max_new_tokens": 100}
+    )  # asked for more, but both come to their own end
+    assert not certificate(engines.run("speculative-sampling", model, PROMPT), longer).limited
+
+
+def test_above_temperature_0_no_text_is_promised(pair):
+    _, control = pair
+    hot = engines.run(
+        "speculative-sampling",
+        engines.load_model("tiny-ar-l", dtype="float32"),
+        PROMPT,
+        params={"temperature": 1.5, "max_new_tokens": 64},
+    )
+    cell = json.loads(tables.results({0: control, 1: hot}))["rows"][1][-1]
+    assert (
+        "the distribution is the control's, not the text" in cell["text"]
+        and "mark" not in cell
+        and "Parts" not in cell["text"]
+    )
+
+
+def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
+    ours, control = pair
+    other = engines.run("greedy", engines.load_model("tiny-ar-m", dtype="float32"), PROMPT)
+    elsewhere = engines.run("greedy", engines.load_model("tiny-ar-l", dtype="float32"), "add: 1 + 2")
+    assert control_of(ours, {0: ours, 1: other, 2: elsewhere, 3: control}) is control
+    assert (
+        control_of(ours, {0: ours, 1: other, 2: elsewhere}) is None
+        and control_of(control, {0: ours, 1: control}) is None
+    )
+
+
+def test_the_pace_is_what_the_steps_measured(pair):
+    """Times set by hand: a round of 40 ms that gains 2 tokens against 30 ms per plain token."""
+    ours, control = (engines.Trace.from_json(t.to_json()) for t in pair)
+    for trace, seconds in ((ours, 0.04), (control, 0.03)):
+        for step in trace.steps:
+            step.model_seconds, step.method_seconds = seconds, 0.0
+    found = pace(ours, control)
+    gained = sum(len(s.commits.positions) for s in ours.steps[1:]) / (len(ours.steps) - 1)
+    assert (
+        found.break_even == pytest.approx(4 / 3)
+        and found.gained == gained
+        and found.speed == pytest.approx(gained * 0.75)
+    )
+    assert found.sentence.startswith("Faster") and "1.33 tokens" in found.sentence
+    assert Pace(0.04, 0.03, 1.2, 5).sentence.startswith("Slower, 0.90×") and Pace(
+        0.03, 0.03, 1.0, 5
+    ).sentence.startswith("As fast")
+    assert pace(control, control) is None
+
+
+def test_the_benchmark_by_class_measures_what_it_says():
+    model = TableCausal(memory=1, vocab_size=6)
+    model.tokenizer.encode_prompt = lambda text: [1, 2, 3]
+    seen = []
+    found = classes.bench_classes(
+        [("token-recycling", {})],
+        model,
+        {"a": ["x", "y"], "b": ["z"]},
+        repeats=2,
+        max_new_tokens=20,
+        progress=lambda *n: seen.append(n),
+    )
+    assert seen == [(1, 3), (2, 3), (3, 3)] and found.control == "greedy" and found.classes() == ["a", "b"]
+    assert [(s.group, s.prompts, s.same) for s in found.scores] == [("a", 2, 2), ("b", 1, 1)]
+    run = engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 20})
+    assert (
+        found.scores[1].tokens_per_forward == pytest.approx(20 / run.totals.forwards)
+        and found.scores[1].slowest == found.scores[1].fastest
+    )
+    assert msgspec.json.decode(msgspec.json.encode(found), type=classes.Bench) == found
+    line = classes.rows(found)[0]
+    assert line["same text"] == "3 of 3" and line["a"].endswith("×")
+
+
+def test_the_verdict_says_why_a_method_loses():
+    score = classes.Score("m", {}, "chat", 1, 0.8, 0.8, 0.8, 1.2, 8.0, 1)
+    base = {"models": [], "control": "greedy", "machine": "", "versions": {}, "max_new_tokens": 8, "repeats": 1}
+    found = classes.Bench(**base, row_seconds={1: 0.04, 4: 0.05, 12: 0.07}, scores=[score])
+    assert (
+        found.break_even(8) == pytest.approx(1.5)
+        and found.break_even(1) == 1
+        and found.break_even(99) == pytest.approx(1.75)
+    )
+    assert classes.rows(found)[0]["verdict"] == "slower: its forwards of about 8 rows pay from 1.50 tokens on"
+    dear = msgspec.structs.replace(found, row_seconds={1: 0.04, 12: 0.042})
+    assert classes.rows(dear)[0]["verdict"].startswith("slower: drafting costs more")
+    fast = msgspec.structs.replace(found, scores=[classes.Score("m", {}, "chat", 1, 1.6, 1.6, 1.6, 2.2, 8.0, 1)])
+    assert classes.rows(fast)[0]["verdict"] == "faster"
+
+
+def test_only_lossless_methods_with_one_control_are_taken():
+    with pytest.raises(engines.UserError, match="lossless methods with one control"):
+        classes.bench_classes([("threshold", {})], engines.load_model("tiny-dlm"), {"a": ["x"]})

@@ -1,0 +1,228 @@
+"""The look back against answers known by hand, against its definition written out in full, and on runs of real
+models."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+import engines
+from engines import Edit, Trace
+from explorer import ASSETS
+from explorer.figures.hindsight import CAVEAT, NOTHING, Position, hindsight, summary, written
+from explorer.figures.metrics import measure
+from tests.explorer.figures.lookback import MASK, Turn, invented, looked
+
+RECORDED = sorted((ASSETS / "traces").glob("*.json.gz"))
+
+
+def only(turns: list[Turn], **options) -> Position:
+    """The one position that these steps write."""
+    (found,) = hindsight(looked(turns, **options)).positions
+    return found
+
+
+def test_decodable_since_the_step_that_first_had_it_right_for_good():
+    steady = only([({3: 4}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
+    assert (
+        steady.position,
+        steady.token,
+        steady.known,
+        steady.since,
+        steady.committed,
+        steady.delay,
+        steady.earlier,
+    ) == (3, 4, "since", 0, 2, 2, False)
+    late = only([({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
+    assert (late.since, late.delay, late.earlier) == (1, 1, False)
+
+
+def test_right_then_wrong_then_right_again_counts_from_the_last_change():
+    found = only([({3: 4}, []), ({3: 4}, []), ({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
+    assert (found.since, found.committed, found.delay) == (3, 4, 1)
+
+
+def test_a_step_without_candidates_is_not_guessed_over():
+    for silent in ({}, {2: 4}):  # nothing recorded at all, or nothing for this position
+        found = only([({3: 4}, []), (silent, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
+        assert (found.since, found.delay, found.earlier) == (2, 1, True)
+
+
+def test_no_candidates_at_the_commit_is_unknown_and_another_token_is_not_the_top_guess():
+    unknown = only([({3: 4}, []), ({2: 4}, [(3, 4)])])
+    assert (unknown.known, unknown.since, unknown.delay) == ("unknown", None, None)
+    other = only([({3: 4}, []), ({3: 5}, [(3, 4)])])
+    assert (other.known, other.since, other.delay) == ("other", None, None)
+
+
+def test_the_last_commit_counts():
+    again = only([({3: 4}, [(3, 4)]), ({3: 4}, [(3, MASK)]), ({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
+    assert (again.since, again.committed) == (3, 4)
+    hidden = only([({3: 4}, [(3, 4)]), ({}, []), ({3: 4}, [(3, MASK)]), ({3: 4}, [(3, 4)])])
+    assert (hidden.since, hidden.earlier) == (2, False), (
+        "hidden before the forward of step 2, so its guess counts and nothing before it"
+    )
+    rewritten = only([({3: 4}, []), ({3: 4}, [(3, 5)]), ({3: 4}, [(3, 4)])])
+    assert (rewritten.since, rewritten.earlier) == (2, False), (
+        "what was guessed before another token was written is no part of it"
+    )
+    at_once = only([({3: 4}, []), ({3: 4}, [(3, 5), (3, 4)])])
+    assert (at_once.since, at_once.committed) == (1, 1)
+
+
+def test_a_withdrawn_stretch_takes_what_stands_behind_it():
+    turns = [({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)]), ({}, [(2, -1), (2, 6)]), ({3: 5}, []), ({3: 5}, [(3, 5)])]
+    assert written(looked(turns, canvas=None)) == {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)]}
+    assert written(looked(turns, canvas=6)) == {
+        2: [(0, 4), (2, -1), (2, 6)],
+        3: [(1, 5), (2, -1), (4, 5)],
+        4: [(2, -1)],
+        5: [(2, -1)],
+    }, "a board that is cut off"
+    first, second = hindsight(looked(turns, canvas=None)).positions
+    assert (first.known, second.since, second.earlier) == ("unknown", 3, True)
+
+
+def test_positions_never_committed_are_left_out_and_counted():
+    lens = hindsight(
+        looked([({2: 4, 3: 4}, []), ({2: 4, 3: 4}, [(2, 4)]), ({4: 4}, [(4, 4)]), ({}, [(4, MASK)])], canvas=6)
+    )
+    assert [one.position for one in lens.positions] == [2] and lens.never_committed == 3
+    assert hindsight(looked([({2: 4}, [(2, 4)])], canvas=None)).never_committed == 0
+
+
+def test_what_would_have_been_enough():
+    turns: list[Turn] = [({2: 4, 3: 5}, []), ({2: 4, 3: 6}, []), ({2: 4, 3: 6}, [(2, 4)]), ({3: 6}, [(3, 6)])]
+    lens = hindsight(looked(turns, canvas=4, forwards=[2, 1, 0, 3]))
+    assert [one.delay for one in lens.positions] == [1, 3], "forwards behind the step that had it: 1 + 0 and 0 + 3"
+    assert (lens.enough, lens.forwards, lens.mean_delay, lens.max_delay) == (3, 6, 2.0, 3)
+    turns[3] = ({}, [(3, 6)])
+    assert hindsight(looked(turns, canvas=4, forwards=[2, 1, 0, 3])).enough == 6, (
+        "of an unknown start nothing is claimed: it counts from its commit"
+    )
+
+
+def test_nothing_to_show_where_no_step_looked_ahead():
+    causal = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=None)
+    assert hindsight(causal).enough is None and summary(hindsight(causal)) == NOTHING
+    assert not [
+        metric
+        for metric in measure(causal)
+        if metric.name in ("commit_delay_mean", "commit_delay_max", "forwards_enough")
+    ]
+    silent = hindsight(looked([({}, [(2, 4)]), ({}, [(3, 4)])]))
+    assert silent.enough is None and [one.known for one in silent.positions] == ["unknown", "unknown"]
+    assert hindsight(looked([])).enough is None
+
+
+def test_numbers_and_summary_say_what_they_rest_on():
+    turns: list[Turn] = [
+        ({2: 4, 3: 6, 4: 4}, []),
+        ({2: 4, 3: 6, 4: 5}, [(2, 4), (4, 4)]),
+        ({}, [(5, 4)]),
+        ({3: 6}, [(3, 6)]),
+    ]
+    one = looked(turns, canvas=7)
+    found = {metric.name: metric for metric in measure(one)}
+    assert (found["commit_delay_mean"].value, found["commit_delay_max"].value, found["forwards_enough"].value) == (
+        0.5,
+        1,
+        1.0,
+    )
+    about = found["forwards_enough"].conditions
+    assert CAVEAT in about and "start known for 2 of 4" in about and found["forwards_enough"].kind == "derived"
+    told = summary(hindsight(one))
+    assert told.startswith("4 of 4 forwards") and CAVEAT in told and "0.5 forwards later on average, 1 at most" in told
+    for part in ("1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never committed"):
+        assert part in told
+
+
+# the definition, written out
+
+
+def allowed(writes: list[tuple[int, int]], step: int, mask: int | None) -> bool:
+    """Whether a guess of this step may count for the last of these writes."""
+    if step == writes[-1][0] or len(writes) == 1:
+        return step <= writes[-1][0]
+    before, token = writes[-2]
+    return step > before or (step == before and (token < 0 or token == mask))
+
+
+def by_definition(trace: Trace) -> dict:
+    """Every claim of the module's docstring, step by step and without any short cut."""
+    mask, tops = trace.header.mask_id, []
+    for step in trace.steps:
+        group = step.candidates
+        tops.append(
+            {p: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
+        )
+    cost = [sum(step.forwards.values()) for step in trace.steps]
+    since, commits, ahead = {}, {}, False
+    for position, writes in written(trace).items():
+        commit, token = writes[-1]
+        if token < 0 or token == mask:
+            continue
+        commits[position] = commit
+        good = [allowed(writes, s, mask) and tops[s].get(position) == token for s in range(commit + 1)]
+        since[position] = min((s for s in range(commit + 1) if all(good[s:])), default=None)
+        ahead |= any(allowed(writes, s, mask) and position in tops[s] for s in range(commit))
+    delays = {p: None if s is None else sum(cost[s + 1 : commits[p] + 1]) for p, s in since.items()}
+    ends = sorted({sum(cost[: s + 1]) for s in range(len(cost))})
+    done = [n for n in ends if all(n >= sum(cost[: (commits[p] if s is None else s) + 1]) for p, s in since.items())]
+    return {"since": since, "committed": commits, "delays": delays, "enough": min(done) if ahead else None}
+
+
+def as_claimed(trace: Trace) -> dict:
+    lens = hindsight(trace)
+    rows = {one.position: one for one in lens.positions}
+    assert list(rows) == sorted(rows)
+    return {
+        "since": {p: one.since for p, one in rows.items()},
+        "committed": {p: one.committed for p, one in rows.items()},
+        "delays": {p: one.delay for p, one in rows.items()},
+        "enough": lens.enough,
+    }
+
+
+def test_invented_runs_agree_with_the_definition():
+    runs = [invented(seed) for seed in range(300)]
+    for seed, trace in enumerate(runs):
+        assert as_claimed(trace) == by_definition(trace), f"seed {seed}"
+    every = [one for trace in runs for one in hindsight(trace).positions]
+    assert (
+        {one.known for one in every} == {"since", "other", "unknown"}
+        and any(one.earlier for one in every)
+        and any(one.delay for one in every)
+    )
+
+
+# real runs
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: Path(path).name[:-8])
+def test_recorded_runs_agree_with_the_definition(path: Path):
+    trace = Trace.from_json(gzip.decompress(path.read_bytes()))
+    assert as_claimed(trace) == by_definition(trace)
+    if trace.header.canvas is None:
+        assert hindsight(trace).enough is None, (
+            "these causal runs recorded the candidates of the positions they wrote, and no others"
+        )
+
+
+def test_some_recorded_run_has_something_to_show():
+    shown = [hindsight(Trace.from_json(gzip.decompress(path.read_bytes()))) for path in RECORDED]
+    assert sum(lens.enough is not None and (lens.max_delay or 0) > 0 for lens in shown) > len(shown) / 2
+
+
+def test_an_edit_and_less_detail_on_a_real_run():
+    options = {"params": {"max_new_tokens": 16}, "seed": 0, "max_steps": 14}
+    plain = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", **options)
+    place = plain.steps[0].commits.positions[0]
+    edited = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", edits=[(3, Edit(remask=[place]))], **options)
+    found = {one.position: one for one in hindsight(edited).positions}
+    assert found[place].committed >= 4 and (found[place].since is None or found[place].since >= 4)
+    assert as_claimed(edited) == by_definition(edited)
+    assert hindsight(plain).never_committed == plain.totals.masks_left > 0
+    assert hindsight(engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", detail="light", **options)).enough is None

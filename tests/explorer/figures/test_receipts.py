@@ -1,0 +1,83 @@
+"""Receipts: the player's definitions are those of Python, and a formula with its numbers put in gives the number."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from engines import Trace
+from explorer import ASSETS
+from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
+from explorer.figures.metrics import measure, numbers
+from explorer.figures.receipts import facts, receipt
+
+RECORDED = sorted((ASSETS / "traces").glob("*.json.gz"))
+
+
+def test_the_players_definitions_are_made_from_these():
+    assert (ASSETS / "player" / "definitions.js").read_text("utf-8") == module(), (
+        "run: python -m explorer.figures.definitions"
+    )
+
+
+def test_definitions_name_only_what_there_is():
+    known = {
+        "remasked",
+        "changed",
+        "cut",
+        "final",
+        "kept",
+        *numbers(Trace.from_json(gzip.decompress(RECORDED[0].read_bytes()))),
+    }
+    for name, one in DEFINITIONS.items():
+        assert set(re.findall(r"\{(\w+)\}", one.terms)) <= known, name
+        assert set(one.counts) <= set(COUNTED) and one.kind in KINDS and one.formula
+    assert {name for rows in COUNTED.values() for _, name, _ in rows} - {""} <= known
+    assert set(PLAYED) <= set(DEFINITIONS)
+
+
+def value_of(terms: str) -> float | None:
+    """The value of a formula with numbers put in; None where it is words."""
+    plain = re.sub(r"(?<=\d),(?=\d)|(?<=\d) s\b", "", terms)
+    if re.search(r"places behind the prompt", plain):
+        plain = re.sub(r"[a-z]+", "", plain)
+    plain = plain.replace("÷", "/").replace("×", "*").replace("−", "-")
+    return eval(plain) if re.fullmatch(r"[\d\s.()+*/-]+", plain) else None
+
+
+@pytest.mark.parametrize("path", RECORDED[::4], ids=lambda path: Path(path).name[:-8])
+def test_a_formula_with_its_numbers_gives_the_number(path: Path):
+    trace = Trace.from_json(gzip.decompress(path.read_bytes()))
+    checked = 0
+    for metric in measure(trace):
+        found = value_of(metric.terms) if metric.terms else None
+        if found is not None and metric.value is not None:
+            assert found == pytest.approx(metric.value, rel=5e-3), (metric.name, metric.terms)
+            checked += 1
+    assert checked >= 4
+    assert {"tokens_per_call", "tokens_per_second", "tokens"} <= {
+        m.name for m in measure(trace) if m.terms and value_of(m.terms) is not None
+    }
+
+
+def test_a_receipt_holds_everything_that_a_person_may_ask():
+    trace = Trace.from_json(gzip.decompress(RECORDED[8].read_bytes()))
+    shared, metric = facts(trace), next(m for m in measure(trace) if m.name == "tokens_per_second")
+    assert receipt(metric) == {
+        "label": "Tokens per second", "kind": "derived", "value": metric.shown, "formula": "tokens ÷ (model time + "
+                                                                                           "method time)",
+        "terms": metric.terms, "counts": ["tokens", "time"], "note": "",
+    }  # fmt: skip
+    assert (
+        shared["header"]["models"][0]["sha256"]
+        and shared["header"]["versions"]
+        and shared["header"]["machine"]
+        and shared["header"]["seed"] == 0
+    )
+    assert shared["numbers"]["bonus"] == sum(s.commits.causes.count("bonus") for s in trace.steps if s.commits) > 0
+    assert shared["numbers"]["tokens"] + shared["numbers"]["end_tokens"] + shared["numbers"]["padding"] + shared[
+        "numbers"
+    ]["masks"] == len(trace.output_ids)

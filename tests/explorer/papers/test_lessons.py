@@ -1,0 +1,108 @@
+"""Lessons and glossary: complete, linked, and true of the recorded runs that they talk about."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+import engines
+from explorer import papers
+from explorer.figures.board import boards
+from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, lessons
+from explorer.runs.gallery import gallery
+
+LESSONS = {lesson.method: lesson for lesson in lessons()}
+
+
+def test_every_method_has_exactly_one_lesson():
+    assert sorted(lesson.method for lesson in lessons()) == sorted(
+        info.slug for info in engines.list_methods() if not info.file
+    )
+
+
+def test_every_method_stands_in_the_gallery():
+    shown = {entry.method for entry in papers.read().recordings()}
+    assert {info.slug for info in engines.list_methods() if not info.file} <= shown
+    assert {card.method for card in gallery().cards} == shown
+
+
+@pytest.mark.parametrize("method", LESSONS)
+def test_a_lesson_is_true_of_its_run(method: str):
+    lesson, trace = LESSONS[method], gallery().get(LESSONS[method].trace)
+    assert trace.header.method == method
+    wrong = [f"step {stop.step}: {fault}" for stop in lesson.stops for fault in faults(trace, stop)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("method", LESSONS)
+def test_a_lesson_is_whole(method: str):
+    lesson = LESSONS[method]
+    steps = [stop.step for stop in lesson.stops]
+    assert 2 <= len(steps) <= 3 and steps == sorted(set(steps))
+    for text in (
+        lesson.problem,
+        lesson.idea,
+        lesson.formula,
+        lesson.watch,
+        lesson.question,
+        lesson.answer,
+        lesson.caveat,
+        *(s.say for s in lesson.stops),
+    ):
+        assert len(text) > 20 and text == text.strip()
+    assert lesson.question.rstrip("'").endswith("?")
+    assert 2 <= len(re.findall(r"[.:;?!] ", lesson.idea + " ")) <= 6
+    for stop in lesson.stops:
+        assert msgspec.to_builtins(stop.check) != {}, f"stop at step {stop.step} claims nothing that can be checked"
+
+
+def test_terms_of_lessons_and_of_the_glossary_exist():
+    terms = [entry.term for entry in glossary()]
+    assert len(terms) >= 45 and len(set(terms)) == len(terms) and terms == sorted(terms, key=str.lower)
+    linked = [t for lesson in lessons() for t in lesson.terms] + [t for entry in glossary() for t in entry.see]
+    assert set(linked) <= set(terms), sorted(set(linked) - set(terms))
+    assert all(lesson.terms for lesson in lessons()) and all(entry.term not in entry.see for entry in glossary())
+
+
+def test_the_answer_of_every_recorded_run_is_what_its_steps_wrote():
+    for card in gallery().cards:
+        trace = gallery().get(card.id)
+        written = [token for token in list(boards(trace))[-1][len(trace.header.prompt_ids) :] if token is not None]
+        assert written[: card.tokens] == trace.output_ids[: card.tokens], card.id
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence"),
+    [
+        (Check(commits=7), "commits: claimed 7, found 1"),
+        (Check(wrote={"2": "x"}), "written at 2"),
+        (Check(causes={"quota": 2}), "causes"),
+        (Check(masked=[0]), "place 0 is empty"),
+        (Check(text="never"), "text holds"),
+        (Check(tokens=9), "tokens"),
+        (Check(forwards=2), "forwards"),
+        (Check(steps=2), "steps"),
+        (Check(fed=1), "fed"),
+        (Check(accepted=1), "accepted"),
+        (Check(drafted=1), "drafted"),
+        (Check(why={"unreached": 1}), "rows unreached"),
+        (Check(note="never"), "note holds"),
+        (Check(facts={"anchors": 1.0}), "fact anchors: claimed 1.0, found None"),
+        (Check(spans={"block": [1, 2]}), "span block"),
+        (Check(lanes=[LaneClaim("confidence", 2, below=0.5)]), "confidence at 2"),
+        (Check(lanes=[LaneClaim("confidence", 2, above=0.5, step=5)]), "confidence at 2 of nan"),
+        (Check(lanes=[LaneClaim("nothing", 2, above=0.5)]), "nothing at 2 of nan"),
+        (Check(choice=ChoiceClaim(chosen="x", above=1.0)), "choice chosen"),
+    ],
+)
+def test_a_false_claim_is_found(check: Check, sentence: str):
+    found = faults(gallery().get("01-llada-sum"), Stop(1, "", check))
+    assert any(fault.startswith(sentence) for fault in found), found
+
+
+def test_a_step_that_is_not_there_and_an_unknown_claim_are_found():
+    assert faults(gallery().get("01-llada-sum"), Stop(99, "", Check())) == ["there is no step 99; the run has 48"]
+    with pytest.raises(msgspec.ValidationError, match="unknown field"):
+        msgspec.json.decode(b'[{"method": "x", "surprise": 1}]', type=list[Lesson])

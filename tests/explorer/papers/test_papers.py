@@ -1,0 +1,167 @@
+"""The list of papers against the registered methods, and what the README says of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import engines
+from engines import UserError
+from explorer import papers
+from explorer.cli import main
+from explorer.page.tables import all_papers, broken
+
+ROOT = Path(__file__).resolve().parents[3]
+ALL = papers.read().papers
+
+
+def test_there_are_56_papers_each_once():
+    assert len(ALL) == 56
+    for field in ("id", "title", "arxiv"):
+        doubled = [value for value, n in Counter(getattr(paper, field) for paper in ALL).items() if n > 1]
+        assert not doubled, f"{field}: {doubled}"
+
+
+@pytest.mark.parametrize("paper", ALL, ids=lambda paper: paper.id)
+def test_an_entry_is_whole(paper: papers.Paper):
+    month = re.fullmatch(r"(\d\d)(\d\d)\.\d{5}", paper.arxiv)
+    assert month and paper.year == 2000 + int(month[1]) and 1 <= int(month[2]) <= 12
+    assert paper.idea.endswith(".") and 40 < len(paper.idea) < 260
+    assert (paper.state == "planned") == (not paper.methods and not paper.tools)
+    assert (paper.state == "works") == (not paper.missing), "what works lacks nothing; what does not says what it lacks"
+    assert bool(paper.runs) == (paper.state != "planned")
+    assert bool(papers.simplified(paper)) == (paper.state != "planned")
+    assert bool(paper.watch) == (paper.state != "planned")
+    assert all(one.figure and one.what and one.where for one in paper.published)
+
+
+def test_every_registered_method_belongs_to_exactly_one_paper_or_is_a_named_base():
+    owners = Counter(slug for paper in papers.read().all() for slug in paper.methods)
+    assert owners == Counter(info.slug for info in engines.list_methods() if not info.file)
+
+
+def test_entries_name_the_paper_that_their_methods_name():
+    for paper in papers.read().all():
+        named = f"arXiv:{paper.arxiv}" if paper.arxiv else ""
+        assert {info.paper for info in papers.methods_of(paper)} <= {named}, paper.id
+
+
+def test_every_file_is_read_and_the_order_is_by_state_family_and_name():
+    found = papers.read()
+    assert papers.faults() == {}
+    assert {paper.id for paper in found.all()} == {path.stem for path in (ROOT / "assets" / "papers").glob("*")}
+    order = [(papers.STATES.index(one.state), papers.FAMILIES.index(one.family), one.id) for one in ALL]
+    assert order == sorted(order)
+
+
+WHOLE = """{"name": "N", "title": "T", "arxiv": "2501.00001", "year": 2025, "family": "diffusion", "state": "planned",
+"idea": "I", "missing": "M"}"""
+LESSON = """"lessons": [{"order": 1, "method": "m", "trace": "t", "problem": "p", "idea": "i", "formula": "f",
+"watch": "w", "stops": [{"step": 1, "check": {}}], "question": "q", "answer": "a", "caveat": "c", "terms": []}]}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "truncated"),
+        ("{", "truncated"),
+        ("[]", "Expected `object`, got `array`"),
+        (WHOLE.replace('"title": "T", ', ""), "missing required field `title`"),
+        (WHOLE.replace('"arxiv": "2501.00001", ', ""), "missing required field `arxiv`"),
+        (WHOLE.replace("diffusion", "magic"), "Invalid enum value 'magic' - at `$.family`"),
+        (WHOLE.replace('"name"', '"surprise": 1, "name"'), "unknown field `surprise`"),
+        (WHOLE.replace('"name"', '"id": "other", "name"'), "it says the id 'other' but is named 'broken.json'"),
+        (WHOLE[:-1] + "," + LESSON, "missing required field `say` - at `$.lessons[0].stops[0]`"),
+        (WHOLE[:-1] + "," + LESSON.replace('"check"', '"say": "s", "check"'), "which is not in `methods`"),
+        (WHOLE[:-1] + ', "methods": ["one"]}', "the method 'one' is in a.json already"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_fault_and_hides_no_other(tmp_path, monkeypatch, capsys, text, fault):
+    (tmp_path / "papers").mkdir()
+    good = WHOLE.replace("2501.00001", "2501.00002")[:-1] + ', "methods": ["one"]}'
+    (tmp_path / "papers" / "a.json").write_text(good)
+    (tmp_path / "papers" / "broken.json").write_text(text)
+    monkeypatch.setenv("DECODING_EXPLORER_EXTRA", str(tmp_path))
+    found = papers.read()
+    assert list(found.broken) == ["broken.json"] and fault in found.broken["broken.json"]
+    assert len(found.papers) == 57 and "a" in [paper.id for paper in found.papers]
+    assert "broken.json" in papers.faults() and json.dumps(fault)[1:-1] in broken([], {})
+    assert main(["methods", "--papers"]) == 0
+    assert "broken: papers/broken.json" in capsys.readouterr().out
+
+
+def test_a_missing_file_is_named_and_an_extra_folder_must_be_there(tmp_path, monkeypatch):
+    for folder in ("papers", "traces"):
+        (tmp_path / folder).mkdir()
+    for path in (ROOT / "assets" / "papers").glob("*.json"):
+        if path.stem != "llada":
+            shutil.copy(path, tmp_path / "papers")
+    monkeypatch.setattr(papers, "ASSETS", tmp_path)
+    assert papers.faults() == {"llada.json": "no file of assets/papers names the method 'llada'"}
+    assert len(papers.read().papers) == 56
+    monkeypatch.setenv("DECODING_EXPLORER_EXTRA", str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match=r"names '.*nothing', which is no folder"):
+        papers.read()
+
+
+def test_named_tools_are_there(capsys):
+    for tool in (tool for paper in ALL for tool in paper.tools):
+        words = tool.split()
+        if words[0] == "python":
+            listed = subprocess.run(
+                [sys.executable, "-m", words[2], "--list"], capture_output=True, text=True, cwd=ROOT, timeout=120
+            )
+            assert re.search(rf"^{re.escape(words[3])} ", listed.stdout, re.MULTILINE), tool
+        else:
+            with pytest.raises(SystemExit) as ended:
+                main([*words[1:], "--help"])
+            assert ended.value.code == 0
+            capsys.readouterr()
+
+
+def test_runs_name_only_models_that_are_known():
+    known = {model.name for model in engines.list_models()}
+    for paper in ALL:
+        for word in re.findall(r"\b(?:tiny|smollm2)[\w-]*", paper.runs):
+            assert word in known or f"{word}-l" in known or word in ("tiny-ar",), f"{paper.id}: {word}"
+
+
+def test_choosing_by_state_family_and_text():
+    assert [p.id for p in papers.chosen([], [], "pool draft nowhere")] == []
+    assert {p.state for p in papers.chosen(["planned"], [])} == {"planned"}
+    some = papers.chosen([], ["diffusion"], "entropy")
+    assert some and all(p.family == "diffusion" and "entropy" in (p.title + p.idea).lower() for p in some)
+    assert papers.chosen([], [], "2411.11055")[0].name == "FastDraft"
+    with pytest.raises(UserError, match="no family 'magic'; choose one of architecture"):
+        papers.chosen([], ["magic"])
+
+
+def test_the_command_prints_all_and_filters(capsys):
+    assert main(["methods", "--papers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if re.search(r"\d{4}\.\d{5}", line)]) == 56
+    assert f"{papers.counts()['works']} work" in lines[-1]
+    assert main(["methods", "--papers", "--json"]) == 0
+    assert '"arxiv": "2411.11055"' in capsys.readouterr().out
+    assert main(["methods", "rsd", "--papers"]) == 2
+
+
+def test_published_figures_say_that_they_are_and_where():
+    said = papers.published(next(paper for paper in ALL if paper.id == "kangaroo"))
+    assert said.startswith("Published, not measured here: up to 1.68× on Spec-Bench (Vicuna) (abstract); ")
+    assert said in all_papers()
+    assert papers.published(next(paper for paper in ALL if not paper.published)) == ""
+
+
+def test_the_sentence_counts():
+    n = papers.counts()
+    assert sum(n.values()) == 56
+    assert papers.sentence().startswith(f"Of the 56 papers {n['works']} work: ")
+    assert all(paper.name in papers.sentence() for paper in ALL if paper.state != "planned")

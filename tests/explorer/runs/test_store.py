@@ -1,0 +1,315 @@
+"""Kept runs: whole files or none, names by content, room for new ones, and what a killed process leaves."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import engines
+from engines import Trace, TraceError, UserError
+from explorer.runs.gallery import read_bytes
+from explorer.runs.journal import Journal, read_journal, recover
+from explorer.runs.store import RunStore
+from tests.page.conftest import PROMPT, first_model, methods_of
+
+pytestmark = pytest.mark.slow
+
+LONG = "copy: Mia, Leo, Ada, Tom, Kim, Eva, Ben"  # six steps and more by any method
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def run_() -> Trace:
+    return engines.run(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 32})
+
+
+def variant(trace: Trace, seed: int) -> Trace:
+    """The same run under another name, so that it is another content."""
+    other = Trace.from_json(trace.to_json())
+    other.header.seed = seed
+    return other
+
+
+@pytest.fixture
+def keep(tmp_path) -> RunStore:
+    return RunStore(tmp_path / "runs")
+
+
+def test_a_kept_run_comes_back_equal_and_is_kept_once(keep, run_):
+    name = keep.save(run_)
+    assert keep.save(run_) == name and len(keep.cards()) == 1
+    assert RunStore(keep.folder).get(name) == run_
+    card = keep.card(name)
+    assert (card.steps, card.tokens, card.forwards) == (len(run_.steps), run_.totals.tokens, run_.totals.forwards)
+    assert card.mark in ("right", "wrong") and card.prompt == PROMPT
+    assert name == card.sha256[:16] and not list(keep.folder.glob(".tmp-*"))
+
+
+def test_a_run_with_edits_is_kept_whatever_the_order_of_its_keys(keep):
+    first = engines.run(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 16})
+    at = len(first.header.prompt_ids)
+    run = engines.stream(methods_of("masked")[0], first_model("masked"), PROMPT, params={"max_new_tokens": 16})
+    journal = Journal(keep, run)
+    journal.step(next(run))
+    journal.step(run.send(engines.Edit(force={at: first.output_ids[0], at + 3: first.output_ids[0]})))
+    left = read_journal(next(keep.live.glob("*.journal")).read_bytes())
+    assert (
+        left.header.edits == run.header.edits and left.steps == run.steps and left.output_ids == run.trace().output_ids
+    )
+    trace = run.trace()
+    name = keep.save(trace)
+    turned = Trace.from_json(trace.to_json())
+    turned.header.edits[0].edit.force = dict(reversed(turned.header.edits[0].edit.force.items()))
+    assert keep.get(name) == trace and keep.save(turned) == name
+    journal.close()
+
+
+def test_two_contents_that_begin_alike_get_two_names(keep, run_, monkeypatch):
+    first = keep.save(run_)
+    real = keep._read_card(first)
+    keep._cards[first] = (keep._cards[first][0], msgspec.structs.replace(real, sha256=real.sha256[:16] + "0" * 48))
+    assert keep.save(run_) == real.sha256[:24]
+
+
+def test_newest_first_pin_label_delete_and_restore(keep, run_):
+    names = []
+    for seed in range(3):
+        names.append(keep.save(variant(run_, seed)))
+        time.sleep(0.01)
+    assert [card.id for card in keep.cards()] == names[::-1]
+    keep.pin(names[0], True)
+    keep.rename(names[0], "  the\nfirst " + "x" * 300)
+    again = RunStore(keep.folder).card(names[0])
+    assert again.pinned and again.label.startswith("the first x") and len(again.label) == 120
+    keep.delete(names[1])
+    assert names[1] not in [card.id for card in keep.cards()]
+    with pytest.raises(TraceError, match="no run"):
+        keep.get(names[1])
+    keep.restore(names[1])
+    assert keep.get(names[1]).header.seed == 1 and keep.card(names[0]).pinned
+    with pytest.raises(TraceError, match="gone for good"):
+        keep.restore("0" * 16)
+
+
+@pytest.mark.parametrize("name", ["../secret", "", "x" * 16, "0" * 16, "0123456789abcdef/../x", None])
+def test_an_id_is_only_ever_an_id(keep, name):
+    (keep.folder.parent / "secret.json.gz").write_bytes(b"")
+    with pytest.raises(TraceError, match="there is no run"):
+        keep.get(name)
+
+
+def test_the_oldest_that_nobody_pinned_make_room(tmp_path, run_):
+    big = RunStore(tmp_path / "a")
+    one = big.save(run_)
+    size = big.used()
+    small = RunStore(tmp_path / "b", limit_mb=3.5 * size / 1e6)
+    names = []
+    for seed in range(6):
+        names.append(small.save(variant(run_, seed)))
+        if seed == 0:
+            small.pin(names[0], True)
+        time.sleep(0.01)
+    assert [card.id for card in small.cards()] == [names[5], names[4], names[0]]
+    assert small.used() <= small.limit
+    for name in (names[4], names[5]):
+        small.pin(name, True)
+    with pytest.raises(UserError, match="are pinned; unpin or delete"):
+        small.save(variant(run_, 9))
+    assert len(small.cards()) == 3 and one
+
+
+def test_damaged_files_are_named_and_the_rest_works(keep, run_):
+    names = [keep.save(variant(run_, seed)) for seed in range(4)]
+    path = [keep.folder / f"{name}.json.gz" for name in names]
+    path[0].write_bytes(path[0].read_bytes()[:50])
+    path[1].write_bytes(
+        gzip.compress(read_bytes(path[2]), compresslevel=1)
+    )  # a whole trace under the wrong name, and never of its size
+    (keep.folder / f"{names[2]}.card.json").write_text("{")
+    (keep.folder / f"{names[3]}.card.json").unlink()
+    fresh = RunStore(keep.folder)
+    assert {card.id for card in fresh.cards()} == {names[2], names[3]}
+    assert set(fresh.broken) == {names[0], names[1]}
+    assert fresh.get(names[3]).header.seed == 3
+    for name in names[:2]:
+        with pytest.raises(TraceError):
+            fresh.get(name)
+    assert len(fresh.save(variant(run_, 7))) == 16
+
+
+WRITER = """
+import sys
+import engines
+from pathlib import Path
+from explorer.runs.store import RunStore
+keep = RunStore(Path(sys.argv[1]), limit_mb=float(sys.argv[3]))
+trace = engines.read_trace(Path(sys.argv[2]).read_bytes())
+for seed in range(12):
+    trace.header.seed = 100 * int(sys.argv[4]) + seed
+    keep.save(trace)
+    for card in keep.cards():
+        try:
+            keep.get(card.id)
+        except engines.TraceError as error:
+            assert "there is no run" in str(error), error
+assert not keep.broken, keep.broken
+"""
+
+
+def test_a_run_that_another_process_deletes_while_it_is_read_is_gone_and_not_broken(keep, run_, monkeypatch):
+    name = keep.save(run_)
+    packed = (keep.folder / f"{name}.json.gz").read_bytes()
+
+    def deleted_first(path):
+        path.unlink(missing_ok=True)
+        return read_bytes(path)
+
+    monkeypatch.setattr("explorer.runs.store.read_bytes", deleted_first)
+    with pytest.raises(TraceError, match="there is no run"):
+        keep.get(name)
+    (keep.folder / f"{name}.json.gz").write_bytes(packed)
+    (keep.folder / f"{name}.card.json").unlink()
+    assert keep.cards() == [] and keep.broken == {}
+
+    def deleted_behind(path, data):
+        (keep.folder / f"{name}.json.gz").unlink()
+        path.write_bytes(data)
+
+    monkeypatch.undo()
+    (keep.folder / f"{name}.json.gz").write_bytes(packed)
+    monkeypatch.setattr("explorer.runs.store.write_whole", deleted_behind)
+    assert keep.cards() == [] and keep.broken == {} and keep.used() == 0
+
+
+def test_processes_share_a_folder(tmp_path, run_):
+    (tmp_path / "t.json").write_text(run_.to_json())
+    size = len(run_.to_json()) / 1e6
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "runs"), str(tmp_path / "t.json"), str(size)]
+    both = [subprocess.Popen([*command, str(n)], cwd=ROOT, stderr=subprocess.PIPE, text=True) for n in range(2)]
+    said = [one.communicate(timeout=120)[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    left = RunStore(tmp_path / "runs")
+    assert left.cards() and not left.broken and left.used() <= size * 1e6
+
+
+LIVE = """
+import sys, time
+import engines
+from pathlib import Path
+from explorer.runs.journal import Journal
+from explorer.runs.store import RunStore
+run = engines.stream(sys.argv[2], sys.argv[3], sys.argv[4], params={"max_new_tokens": 48}, seed=3)
+journal = Journal(RunStore(Path(sys.argv[1])), run)
+for step in run:
+    journal.step(step)
+    print(step.index, flush=True)
+    time.sleep(60 if step.index == 5 else 0.02)
+"""
+
+
+def bare(trace: Trace) -> list[dict]:
+    """The steps without their times."""
+    return [
+        {k: v for k, v in msgspec.to_builtins(step).items() if "seconds" not in k and k != "lanes"}
+        for step in trace.steps
+    ]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory) -> Iterator[dict[str, tuple[Path, subprocess.Popen]]]:
+    """Two processes that decode and are in no hurry to end, with the folders of their stores; both start at once."""
+    started = {}
+    for kind in ("masked", "causal"):
+        folder = tmp_path_factory.mktemp("live") / "runs"
+        command = [sys.executable, "-c", LIVE, str(folder), methods_of(kind)[0], first_model(kind), LONG]
+        started[kind] = folder, subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    yield started
+    for _, process in started.values():
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_a_killed_process_leaves_the_prefix_of_its_run(live, kind):
+    slug, model = methods_of(kind)[0], first_model(kind)
+    folder, process = live[kind]
+    assert process.stdout
+    for line in process.stdout:
+        if int(line) == 4:
+            break
+    keep = RunStore(folder)
+    assert recover(keep) == [] and len(list(keep.live.glob("*.journal"))) == 1  # it lives: its journal is its own
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    names = recover(keep)
+    assert len(names) == 1 and not list(keep.live.glob("*"))
+    trace = keep.get(names[0])
+    assert trace.end.reason == "stopped" and "ended without a word" in trace.end.message and 5 <= len(trace.steps) <= 7
+    assert trace.header.missing == ["wall_seconds", "record_seconds"]
+    whole = engines.run(slug, model, LONG, params={"max_new_tokens": 48}, seed=3, max_steps=len(trace.steps))
+    assert bare(trace) == bare(whole)
+    assert trace.output_ids == whole.output_ids and trace.text == whole.text
+    assert recover(keep) == []
+
+
+def test_a_journal_that_was_cut_anywhere_is_still_read(tmp_path):
+    keep = RunStore(tmp_path)
+    run = engines.stream(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 8})
+    journal = Journal(keep, run)
+    for step in run:
+        journal.step(step)
+    data = next(keep.live.glob("*.journal")).read_bytes()
+    ends = [i for i, byte in enumerate(data) if byte == 10]
+    assert read_journal(data).steps == run.steps
+    for cut in range(ends[2] + 1, ends[3], 37):
+        assert read_journal(data[:cut]).steps == run.steps[:2]
+    assert read_journal(data[: ends[0]]) is None and read_journal(b"") is None
+    with pytest.raises(TraceError, match="damaged"):
+        read_journal(b'{"x":1}\n{"y":2}\n')
+    journal.close()
+    assert not list(keep.live.glob("*")) and recover(keep) == []
+
+
+def test_a_broken_journal_is_set_aside_and_named(tmp_path):
+    keep = RunStore(tmp_path)
+    (keep.live / "1-x.journal").write_bytes(b"not json\nat all\n")
+    assert recover(keep) == []
+    assert "1-x.journal" in keep.broken and (keep.live / "1-x.broken").exists()
+    assert recover(keep) == []
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_run(tmp_path):
+    run = engines.stream(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 6})
+    journal = Journal(RunStore(tmp_path), run)
+    journal._file.close()
+    journal._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - closed with the journal
+    for step in run:
+        journal.step(step)
+    journal.close()
+    assert "No space left" in journal.failed and run.trace().end.reason == "complete"
+
+
+def test_the_folder_comes_from_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "here"))
+    monkeypatch.setenv("EXPLORER_STORE_MB", "2")
+    keep = RunStore.from_env()
+    assert keep and keep.folder == tmp_path / "here" and keep.limit == 2_000_000
+    monkeypatch.setenv("EXPLORER_STORE_MB", "many")
+    with pytest.raises(UserError, match="not a size"):
+        RunStore.from_env()
+    monkeypatch.delenv("EXPLORER_STORE_MB")
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be kept"):
+        RunStore.from_env()
+    monkeypatch.delenv("EXPLORER_STORE")
+    assert RunStore.from_env(public=True) is None

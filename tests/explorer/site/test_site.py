@@ -1,0 +1,322 @@
+"""The static site, opened from disk: every page is quiet, every link leads somewhere, the player plays, hostile text
+stays text."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from engines import UserError
+from explorer.cli import main
+from explorer.papers import read
+from explorer.papers.documents import documents
+from explorer.papers.lessons import glossary, lessons
+from explorer.runs.gallery import Gallery, gallery
+from explorer.site import MARKER, build, compose
+from explorer.site.markdown import markdown, prose
+from explorer.site.markup import h
+from explorer.site.runs import safe_name
+from tests.player.handmade import HOSTILE, hostile, masked
+
+MOST_BYTES = 9_000_000
+PICTURES = """() => Promise.all([...document.images].map((picture) => {
+  picture.loading = "eager";
+  return picture.decode().then(() => picture.naturalWidth > 0, () => false);
+}))"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "site"
+    report = build(out)
+    assert report.broken == {} and report.pages == len(list(out.rglob("*.html")))
+    return out
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of traces that somebody made to hurt us."""
+    folder = tmp_path_factory.mktemp("foreign") / "traces"
+    folder.mkdir()
+    trace = hostile()
+    trace.header.title = trace.header.method = HOSTILE[0]
+    trace.header.prompt = "".join(HOSTILE[:9])
+    for step in trace.steps:
+        step.note = HOSTILE[1]
+    (folder / "a <b>&.json").write_text(trace.to_json())
+    (folder / "broken.json").write_text("{")
+    out = folder.parent / "site"
+    assert set(build(out, Gallery(folder)).broken) == {"broken"}
+    return out
+
+
+class Watched:
+    """A page from disk with everything that a quiet page must not do."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.page: Page = context.new_page()
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda r: self.asked.append(r.url))
+        self.page.on(
+            "console",
+            lambda m: self.complaints.append(f"{self.page.url}: {m.text}") if m.type in ("error", "warning") else None,
+        )
+        self.page.on("pageerror", lambda e: self.complaints.append(f"{self.page.url}: {e}"))
+        self.page.on(
+            "requestfailed",
+            lambda r: self.complaints.append(f"{r.url} failed") if "ABORTED" not in str(r.failure) else None,
+        )
+
+    def open(self, path: Path) -> Page:
+        self.page.goto(path.as_uri())
+        return self.page
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
+    one = Watched(context)
+    yield one
+    assert one.complaints == []
+    assert [url for url in one.asked if not url.startswith(("file:", "data:"))] == []
+    context.close()
+
+
+class Links(html.parser.HTMLParser):
+    """Everything that a page refers to, its places, and its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.ids: set[str] = set()
+        self.inline = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.found += [str(given[name]) for name in ("href", "src") if given.get(name)]
+        self.ids |= {str(given["id"])} if given.get("id") else set()
+        self.inline += tag == "script" and "src" not in given
+        assert not any(name.startswith("on") for name in given)
+
+
+def test_every_internal_link_resolves_and_no_script_stands_in_a_page(site: Path):
+    pages = {path: Links(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    assert len(pages) >= 60
+    away = set()
+    for path, page in pages.items():
+        assert page.inline == 0
+        for target in page.found:
+            if target.startswith(("https:", "data:")):
+                away.add(target)
+                continue
+            file, _, place = target.partition("#")
+            at = (path.parent / file).resolve() if file else path
+            assert at.is_file() and at.is_relative_to(site.resolve()), f"{path.name} refers to {target}"
+            if place:
+                assert place in pages[at].ids if at in pages else place in Links(at.read_text("utf-8")).ids, (
+                    f"{path.name}: {target}"
+                )
+    assert all(target == "data:," or target.startswith("https://arxiv.org/abs/") for target in away)
+
+
+def test_pages_load_quietly_and_have_their_players(site: Path, watched: Watched):
+    """All but most of the lessons and runs, which are made by the same two functions; that every recorded trace plays
+    is tested with the player."""
+    alike = [sorted((site / folder).glob("*.html")) for folder in ("lessons", "runs")]
+    for path in [
+        *sorted(site.glob("*.html")),
+        *sorted(site.glob("compare/*.html")),
+        *(path for pages in alike for path in pages[::4]),
+    ]:
+        page = watched.open(path)
+        assert page.locator("h1").count() == 1
+        assert set(page.evaluate(PICTURES)) <= {True}
+        wanted = page.locator("[data-play]")
+        players = len(wanted.get_attribute("data-play").split()) if wanted.count() else 0
+        assert page.locator(".dx-panel").count() == players
+        assert page.locator('.dx-panel[data-state="error"]').count() == 0
+
+
+def test_the_first_page_plays_by_itself_unless_motion_is_unwanted(site: Path, watched: Watched, browser: Browser):
+    page = watched.open(site / "index.html")
+    assert page.locator(".dx-panel").count() == 2
+    shorter = list(gallery().opening().values())[1]
+    expect(page.locator(".dx-panel").nth(1)).to_have_attribute("data-step", str(len(shorter.steps)), timeout=20_000)
+    still = browser.new_context(reduced_motion="reduce", offline=True)
+    calm = still.new_page()
+    calm.goto((site / "index.html").as_uri())
+    calm.wait_for_timeout(700)
+    assert calm.locator(".dx-panel").first.get_attribute("data-step") == "0"
+    still.close()
+
+
+def test_a_lesson_goes_to_its_stops_by_keyboard_too(site: Path, watched: Watched):
+    lesson = lessons()[0]
+    page = watched.open(site / "lessons" / f"{lesson.method}.html")
+    for stop in lesson.stops:
+        button = page.get_by_role("button", name=f"Go to step {stop.step}", exact=True)
+        button.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".dx-panel")).to_have_attribute("data-step", str(stop.step))
+        expect(button).to_have_attribute("aria-pressed", "true")
+    assert page.get_by_text(lesson.answer).is_hidden()
+    page.get_by_text(lesson.question).click()
+    assert page.get_by_text(lesson.answer).is_visible()
+
+
+def test_all_papers_stand_in_the_table_and_can_be_found(site: Path, watched: Watched):
+    page = watched.open(site / "methods.html")
+    rows, papers = page.locator("#papers tbody tr"), read().papers
+    assert rows.count() == len(papers)
+    page.get_by_label("State").select_option(label="works")
+    assert page.locator("#papers tbody tr:visible").count() == sum(paper.state == "works" for paper in papers)
+    page.get_by_label("Find").fill(papers[0].name)
+    assert page.locator("#papers tbody tr:visible").first.locator("th").inner_text().startswith(papers[0].name)
+    watched.open(site / "glossary.html")
+    assert watched.page.locator("dt").count() == len(glossary())
+
+
+def test_light_and_dark_and_the_choice_stays(site: Path, watched: Watched):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = watched.open(site / "index.html")
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Change to dark colours").click()
+    dark = page.evaluate(ground)
+    assert light != dark
+    panel = page.evaluate("getComputedStyle(document.querySelector('.dx-panel')).getPropertyValue('--dx-mode').trim()")
+    assert panel == "dark"
+    assert watched.open(site / "gallery.html").evaluate(ground) == dark
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.html",
+        "gallery.html",
+        "methods.html",
+        "sweeps.html",
+        "glossary.html",
+        "docs.html",
+        "docs/*.html",
+        "lessons/*.html",
+        "runs/*.html",
+        "compare/*.html",
+    ],
+)
+def test_on_a_phone_nothing_hangs_over(site: Path, browser: Browser, name: str):
+    context = browser.new_context(viewport={"width": 390, "height": 800}, is_mobile=True, offline=True)
+    page = context.new_page()
+    page.goto(sorted(site.glob(name))[0].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_without_javascript_the_text_is_there(site: Path, browser: Browser):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(sorted(site.glob("runs/*.html"))[0].as_uri())
+    said = page.locator("main").inner_text()
+    card = gallery().cards[0]
+    assert card.prompt in said and card.text.strip().splitlines()[0] in said and "needs JavaScript" in said
+    assert "step 0: calls" in page.locator("main").text_content()
+    page.goto((site / "lessons" / f"{lessons()[0].method}.html").as_uri())
+    assert lessons()[0].stops[0].say in page.locator("main").inner_text()
+    context.close()
+
+
+def test_hostile_text_stays_text(foreign: Path, watched: Watched):
+    for path in sorted(foreign.rglob("*.html")):
+        page = watched.open(path)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img[src=x]").count() == 0
+    assert [path.name for path in foreign.glob("runs/*")] == ["a-b.html"]
+    page = watched.open(foreign / "runs" / "a-b.html")
+    assert HOSTILE[0] in page.locator("h1").inner_text()
+    assert HOSTILE[1] in page.locator("main").text_content()
+    assert not re.search("[\u202a-\u202e\u2028]", (foreign / "runs" / "a-b.html").read_text("utf-8"))
+    last = page.locator(".dx-panel")
+    last.press("End")
+    expect(last).to_have_attribute("data-step", str(len(hostile().steps)))
+
+
+def test_the_same_traces_give_the_same_bytes_and_a_sensible_size(site: Path):
+    made = compose(gallery())
+    on_disk = {
+        path.relative_to(site).as_posix(): path.read_text("utf-8")
+        for path in site.rglob("*")
+        if path.is_file() and path.name != MARKER
+    }
+    assert made == on_disk
+    assert sum(len(text.encode()) for text in made.values()) < MOST_BYTES
+
+
+def test_only_an_empty_folder_or_a_site_of_ours_is_written(tmp_path: Path, capsys):
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    (traces / "one.json").write_text(masked().to_json())
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").write_text("keep me")
+    assert main(["site", str(other), "--traces", str(traces)]) == 2
+    assert "is not empty and was not written by this command" in capsys.readouterr().err
+    assert [path.name for path in other.iterdir()] == ["mine.txt"]
+    out = tmp_path / "out"
+    assert main(["site", str(out), "--traces", str(traces)]) == 0
+    assert (out / "runs" / "one.html").is_file()
+    (traces / "one.json").rename(traces / "two.json")
+    (out / "mine.txt").write_text("keep me")
+    assert main(["site", str(out), "--traces", str(traces)]) == 0
+    assert (
+        (out / "runs" / "two.html").is_file()
+        and not (out / "runs" / "one.html").exists()
+        and (out / "mine.txt").is_file()
+    )
+    (out / MARKER).write_text("../traces/two.json\nmine.txt/../../traces/two.json\n")
+    assert main(["site", str(out), "--traces", str(traces)]) == 0 and (traces / "two.json").is_file()
+    for name, said in ((str(traces / "two.json"), "is a file"), (str(tmp_path / "a" / "b"), "there is no folder")):
+        with pytest.raises(UserError, match=said):
+            build(Path(name))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UserError, match="no recorded run"):
+        build(tmp_path / "nothing", Gallery(tmp_path / "none"))
+
+
+def test_markup_escapes_everything_but_itself():
+    assert h("p", {"title": '"<'}, "<b>&", h("b", {}, "x")) == '<p title="&quot;&lt;">&lt;b&gt;&amp;<b>x</b></p>'
+    assert h("p", {}, "a\u202eb\x00") == "<p>a‹202E›b‹0›</p>"
+    assert (
+        prose("### A <b>\n\n- **bold** & *slanted*\n- two")
+        == "<h2>A &lt;b&gt;</h2><ul><li><strong>bold</strong> &amp; <em>slanted</em></li><li>two</li></ul>"
+    )
+
+
+def test_markdown_knows_what_the_texts_use():
+    text = "Lead `a <b>` is\n[here](x.md).\n1. one\n   more\n2. two\n\n"
+    text += "| a | b |\n|---|---|\n| `1` | *2* |\n\n```sh\n# **x**\n\ny\n```\n"
+    made = markdown(text, resolve=lambda target: "")
+    assert made.startswith("<p>Lead <code>a &lt;b&gt;</code> is here.</p><ol><li>one more</li><li>two</li></ol>")
+    assert "<td><em>2</em></td>" in made and '<th scope="row"><code>1</code></th>' in made
+    assert made.endswith("<pre># **x**\n\ny</pre>")
+    assert markdown("[x](https://a.b)") == '<p><a href="https://a.b" rel="noreferrer">x</a></p>'
+    assert markdown("# A & B", places=True) == '<h1 id="a--b">A &amp; B</h1>'
+
+
+def test_every_text_is_a_page_and_keeps_its_words(site: Path, watched: Watched):
+    for name, title in documents().items():
+        page = watched.open(site / "docs" / f"{name}.html")
+        assert page.locator("h1").inner_text() == title and page.locator("h1").count() == 1
+        assert not re.search(r"\*\*|```|<!--|\]\(", re.sub("`[^`]*`", "", page.locator(".doc").inner_text()))
+    listed = watched.open(site / "docs.html").locator("main .card h3")
+    assert listed.all_inner_texts() == list(documents().values())
+
+
+def test_names_of_files_are_plain_and_apart():
+    taken: set[str] = set()
+    assert [safe_name(name, taken) for name in ("A/../b", "a b", "¡¿", "")] == ["a-b", "a-b-2", "run", "run-2"]

@@ -1,0 +1,42 @@
+"""The Docs tab: every text, its links, and that nothing of it is sent before it is opened."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from explorer.page.docs import text
+from explorer.papers.documents import documents
+
+
+def test_links_stay_on_the_page_or_become_words():
+    for name in documents():
+        shown = text(name)
+        assert shown.startswith(f"# {documents()[name]}\n") and "<!--" not in shown
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", shown, flags=re.DOTALL)):
+            named = re.fullmatch(r"\?doc=([\w-]+)", target)
+            assert target.startswith("https://") or (named and named[1] in documents()), f"{name}: {target}"
+    assert text("../../README") == "There is no text '../../README' here; choose one from the list."
+    assert text(None).startswith("There is no text 'None' here")
+
+
+def test_a_text_is_chosen_followed_and_linked(visit, address):
+    screen = visit()
+    shown = screen.page.locator("#docs-text")
+    assert "A tour in five minutes" not in screen.page.content(), "nothing of it is there before it is opened"
+    screen.tab("Docs")
+    expect(shown.locator("h1")).to_have_text("Using the page")
+    screen.page.get_by_label("Papers and methods").check()
+    expect(shown.locator("h1")).to_have_text("Papers and methods")
+    expect(shown.locator("td code", has_text=re.compile("^prophet$"))).to_have_count(1)
+    shown.get_by_role("link", name="measured here").click()
+    expect(shown.locator("h1")).to_have_text("Measured here")
+    expect(screen.page.get_by_label("Measured here")).to_be_checked()
+    assert "doc=" not in screen.page.url, "the page stays what it is"
+    screen.tab("Explore")
+    screen.page.goto(f"{address}?doc=hosting")
+    expect(shown.locator("h1")).to_have_text("Hosting", timeout=60_000)
+    expect(shown).to_contain_text("upload_folder")
+    screen.page.goto(f"{address}?doc=nothing")
+    expect(shown).to_contain_text("There is no text 'nothing' here", timeout=60_000)

@@ -1,0 +1,227 @@
+"""The stream of a live run: what is read there, what goes Gradio's way instead, and that the page orders both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from explorer.page import event_stream
+from explorer.page.catalogue import Plan
+from explorer.page.event_stream import READERS, STREAMS, EventStream, EventStreams
+from explorer.page.feed import Feed
+from explorer.page.limits import Limits
+from explorer.page.sessions import Job
+from tests.page.conftest import PROMPT, first_model, methods_of
+
+LIMITS = Limits(1000, 100, 60, False)
+END = "event: end\ndata:\n\n"
+
+
+def event(number: int) -> str:
+    return f"id: {number}\ndata: m{number}\n\n"
+
+
+def apart(scene: Any) -> Any:
+    """The result of a coroutine in a thread of its own: the browser's tests keep an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, scene).result()
+
+
+def reading(scene: Callable[[EventStream], Any]) -> Any:
+    return apart(scene(EventStream()))
+
+
+def test_without_a_reader_everything_goes_another_way_and_a_late_reader_gets_all() -> None:
+    async def scene(stream: EventStream) -> None:
+        assert stream.put(1, "m1") == ["m1"] and stream.put(2, "m2") == ["m2"]
+        lines = stream.read(0)
+        assert [await anext(lines), await anext(lines)] == [event(1), event(2)]
+        assert stream.put(3, "m3") == []
+        assert await anext(lines) == event(3)
+        assert stream.close() == []
+        assert [line async for line in lines] == [END]
+
+    reading(scene)
+
+
+def test_a_reader_that_comes_back_goes_on_behind_what_it_has() -> None:
+    async def scene(stream: EventStream) -> None:
+        for number in (1, 2, 3):
+            stream.put(number, f"m{number}")
+        lines = stream.read(2)
+        assert await anext(lines) == event(3)
+        stream.close()
+        assert [line async for line in lines] == [END]
+
+    reading(scene)
+
+
+def test_what_a_reader_that_left_was_not_given_goes_another_way_in_order() -> None:
+    async def scene(stream: EventStream) -> None:
+        stream.put(1, "m1")
+        lines = stream.read(0)
+        assert await anext(lines) == event(1)
+        assert stream.put(2, "m2") == stream.put(3, "m3") == []
+        await lines.aclose()  # type: ignore[attr-defined]
+        assert stream.put(4, "m4") == ["m2", "m3", "m4"] and stream.put(5, "m5") == ["m5"]
+        assert stream.close() == []
+
+    reading(scene)
+
+
+def test_closing_returns_what_nobody_was_given_and_ends_a_reader_that_waits() -> None:
+    async def scene(stream: EventStream) -> None:
+        stream.put(1, "m1")
+        lines = stream.read(0)
+        await anext(lines)
+        waiting = asyncio.ensure_future(anext(lines))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        assert await asyncio.to_thread(stream.put, 2, "m2") == []  # from another thread, as a run does
+        assert await asyncio.wait_for(waiting, 5) == event(2)
+        stream.put(3, "m3")
+        assert stream.close() == ["m3"], "it may be lost with the reader; the page knows it by its number if both come"
+        assert [line async for line in lines] == [event(3), END]
+
+    reading(scene)
+
+
+def test_old_streams_are_forgotten_and_names_cannot_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "OPEN", 3)
+    known = EventStreams()
+    names = [known.open().name for _ in range(5)]
+    assert len(set(names)) == 5 and all(len(name) >= 20 for name in names) and list(known._streams) == names[2:]
+
+
+def test_the_address_answers_for_open_streams_only(address: str) -> None:
+    stream = STREAMS.open()
+    stream.put(1, "m1")
+    stream.put(2, "m2")
+    for name in ("nothing", "%00", "<b>", stream.name[:-1]):
+        assert httpx.get(f"{address}live/{name}").status_code == 204
+    assert httpx.post(f"{address}live/{stream.name}").status_code in (404, 405)
+    for last, numbers in (("1", "2"), ("", "12"), ("-1", "12"), ("x" * 400, "12"), ("9" * 30, "12"), ("²", "12")):
+        with httpx.stream(
+            "GET", f"{address}live/{stream.name}", headers={"last-event-id": last.encode()}, timeout=20
+        ) as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            assert answer.headers["content-security-policy"] and answer.headers["cache-control"] == "no-store"
+            wanted, shown = "".join(event(int(n)) for n in numbers), ""
+            for part in answer.iter_text():
+                if len(shown := shown + part) >= len(wanted):
+                    break
+            assert shown == wanted
+        deadline = time.monotonic() + 20
+        while stream.crowded or stream._readers:
+            assert time.monotonic() < deadline, "the server did not notice that its reader left"
+            time.sleep(0.02)
+    clients = [httpx.Client() for _ in range(READERS)]
+    opened = [client.stream("GET", f"{address}live/{stream.name}") for client in clients]
+    parts = [one.__enter__().iter_text() for one in opened]  # an iterator that is thrown away closes its stream
+    assert [next(part) for part in parts] == [event(1)] * READERS
+    assert httpx.get(f"{address}live/{stream.name}").status_code == 204, "a stream has few readers"
+    stream.close()
+    STREAMS.drop(stream)
+    for one, client in zip(opened, clients, strict=True):
+        one.__exit__(None, None, None)
+        client.close()
+
+
+def parsed(text: str) -> dict[str, Any]:
+    batch: dict[str, Any] = json.loads(text)["batches"][0]
+    return batch
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_steps_go_over_a_stream_that_is_read_and_none_is_lost_when_the_reader_leaves(slowly: Any, leaves: bool) -> None:
+    feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 10})
+    going = feed.messages(plan, PROMPT, 0, LIMITS)
+    header = parsed(next(going))
+    stream = STREAMS._streams[header["stream"]]
+    by_stream: list[dict[str, Any]] = []
+
+    async def follow() -> None:
+        async for line in stream.read(header["seq"]):
+            if line.startswith("id: "):
+                by_stream.append(parsed(line.split("data: ", 1)[1]))
+            if leaves and len(by_stream) == 2:
+                return
+
+    async def scene() -> list[str]:
+        reader = asyncio.create_task(follow())
+        await asyncio.sleep(0.05)
+        rest = await asyncio.to_thread(list, going)
+        await reader
+        return rest
+
+    by_bus = [parsed(text) for text in apart(scene())]
+    assert len(by_stream) == 2 if leaves else len(by_stream) >= 3
+    assert len(by_bus) > 2 if leaves else len(by_bus) == 1, "with a reader Gradio brings the end alone"
+    batches = {batch["seq"]: batch for batch in [header, *by_stream, *by_bus]}
+    assert sorted(batches) == list(range(1, 1 + len(batches)))
+    assert [step["index"] for _, batch in sorted(batches.items()) for step in batch.get("steps", [])] == list(
+        range(len(feed.trace.steps))
+    )  # type: ignore[union-attr]
+    assert by_bus[-1]["state"] == "done" and header["stream"] not in STREAMS._streams
+
+
+def final(screen: Any) -> tuple[str, str | None, str]:
+    player = screen.player(0)
+    return (
+        player.locator(".dx-words").inner_text(),
+        player.get_attribute("data-step"),
+        player.locator(".dx-pill").inner_text(),
+    )
+
+
+def run(screen: Any) -> None:
+    screen.page.locator("#count").get_by_label("1", exact=True).check()
+    screen.press("Run")
+    screen.wait(0, "done", 120)
+    expect(screen.player(1)).to_be_hidden()
+
+
+def test_a_page_reads_the_stream_and_shows_the_same_without_it(visit: Callable[..., Any]) -> None:
+    seen, streams = visit(), []
+    seen.page.on("response", lambda answer: streams.append(answer) if "/live/" in answer.url else None)
+    run(seen)
+    assert (
+        len(streams) == 1
+        and streams[0].status == 200
+        and streams[0].headers["content-type"].startswith("text/event-stream")
+    )
+    cut = visit()
+    cut.page.route("**/live/*", lambda route: route.fulfill(status=204))
+    run(cut)
+    assert final(seen) == final(cut) and len(final(seen)[0]) > 0
+
+
+def test_batches_that_overtake_others_wait_for_them(visit: Callable[..., Any], traces: list[Any]) -> None:
+    """The bus and the stream have no common order."""
+    screen, whole = visit(), json.loads(traces[0].to_json())
+    batches: list[dict[str, Any]] = [
+        {"slot": 0, "run": "x", "seq": 1, "header": whole["header"], "pieces": whole["pieces"], "state": "running"}
+    ]
+    batches += [{"slot": 0, "run": "x", "seq": i + 2, "steps": [step]} for i, step in enumerate(whole["steps"])]
+    batches.append({"slot": 0, "run": "x", "seq": len(batches) + 1, "steps": [], "end": whole["end"], "state": "done"})
+    order = [0, 3, 2, 2, 1, *range(len(batches) - 1, 3, -1), 1, 4]
+    send = """(batches) => { const { name } = performance.getEntriesByType("resource").find(({ name }) =>
+      /gradio\\.js/.test(name));
+      return import(name).then((page) => { const props = {}; let changed; page.bus(document.createElement("div"), props,
+        (_, act) => (changed = act));
+        for (const batch of batches) { props.value = JSON.stringify({ batches: [batch] }); changed(); } }); }"""
+    screen.page.evaluate(send, [batches[i] for i in order])
+    screen.wait(0, "done")
+    assert screen.step(0) == len(whole["steps"])
+    held = [{**batch, "run": "y"} for batch in batches]
+    screen.page.evaluate(send, [held[0], held[1], held[3]])
+    screen.wait(0, "live")
+    expect(screen.player(0).locator(".dx-alert")).to_contain_text("Part of this run did not arrive")

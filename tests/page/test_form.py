@@ -1,0 +1,334 @@
+"""A slot's form: what the server makes of its value, the rules that need no document, and the form as a visitor fills
+it in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Page, expect
+
+import engines
+from engines import MethodInfo, UserError
+from explorer import ASSETS
+from explorer.page.blocks import build
+from explorer.page.catalogue import Catalogue, Plan
+from explorer.page.form import LARGEST, Form, read
+from explorer.page.handlers import Handlers
+from explorer.page.limits import SLOTS, Limits
+from explorer.runs.gallery import Gallery
+from tests.page.conftest import HOSTILE, first_model, methods_of
+from tests.page.stops import Visitor
+
+TOLD = 16  # components whose status one event may change
+RULES = (ASSETS / "page" / "slot.js").read_text("utf-8")
+VALUES = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+
+
+@pytest.fixture(scope="module")
+def handlers(tmp_path_factory: pytest.TempPathFactory) -> Handlers:
+    return Handlers(
+        Gallery(Path(tmp_path_factory.mktemp("traces"))), Catalogue.read(False), Limits(1000, 100, 60, False)
+    )
+
+
+def with_shared() -> tuple[MethodInfo, MethodInfo, str]:
+    """Two masked methods and a float parameter that both declare with the same range."""
+    infos = [engines.get_method(slug).info for slug in methods_of("masked")]
+    for one in infos:
+        for other in infos:
+            if one.slug == other.slug:
+                continue
+            for p in one.params:
+                if p.kind == "float" and any((p.name, p.low, p.high) == (q.name, q.low, q.high) for q in other.params):
+                    return one, other, p.name
+    raise AssertionError("two masked methods with a common parameter are needed")
+
+
+# --- the server
+
+
+def test_no_event_of_the_server_touches_many_components(handlers):
+    """Gradio tells each of them the status of every later event of the page."""
+    wide = {
+        fn.name: len(fn.inputs) + len(fn.outputs)
+        for fn in build(handlers).fns.values()
+        if fn.fn and len(fn.inputs) + len(fn.outputs) > TOLD
+    }
+    assert not wide, "a form is one component, however many controls it has"
+
+
+def test_a_slot_is_one_component_and_the_catalogue_is_sent_once(handlers):
+    demo = build(handlers)
+    run = next(fn for fn in demo.fns.values() if fn.name == "run" and len(fn.inputs) == 3 + SLOTS)
+    assert [one.elem_id for one in run.inputs] == ["prompt", "seed", "count", *(f"slot-{i}" for i in range(SLOTS))]
+    page = json.dumps(demo.get_config_file(), default=str)
+    rarest = max((p.sees for info in handlers.catalogue.methods.values() for p in info.params), key=len)
+    forker = 1  # the panel of a player offers the methods too
+    assert page.count(json.dumps(json.dumps(rarest, ensure_ascii=False)[1:-1])[1:-1]) == 1 + forker
+
+
+@given(st.dictionaries(st.text(max_size=8), VALUES))
+def test_a_form_is_read_back(params):
+    form = Form("some-method", "some-model", params)
+    assert read(form.text()) == form == read({"method": "some-method", "model": "some-model", "params": params})
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        3,
+        "",
+        "{}",
+        "nan",
+        "[",
+        ["a"],
+        "[" * 100_000,
+        '{"method": "' + "x" * LARGEST + '", "model": ""}',
+        '{"method": 1, "model": "x"}',
+        '{"method": "x", "model": "y", "params": [1]}',
+        '{"method": "x", "model": "y", "params": {"n": ' + "9" * 5000 + "}}",
+        '{"method": "x", "model": "y", "\ud800": 1}',
+    ],
+)
+def test_anything_else_is_refused_in_a_sentence(handlers, sent):
+    with pytest.raises(UserError, match=r"could not be read: .*; reload the page, or give an object") as caught:
+        read(sent)
+    str(caught.value).encode()
+    (answer,) = handlers.run(Visitor("one"), "sort: Mia", 0, "2", sent, sent)
+    said = json.loads(answer[1])
+    assert said["kind"] == "error" and said["text"].startswith("Slot 1: the form could not be read")
+
+
+def test_a_run_without_forms_is_refused(handlers):
+    (answer,) = handlers.run(Visitor("one"), "sort: Mia", 0, "2")
+    assert "2 slots cannot be run" in json.loads(answer[1])["text"]
+
+
+def test_a_public_page_offers_what_may_run_there():
+    info = next(info for info in engines.list_methods() if any(p.file for p in info.params))
+    offered = json.loads(Catalogue.read(True, ("tiny-dlm",), 20).offered())
+    params = {p["name"]: p for p in next(m for m in offered["methods"] if m["slug"] == info.slug)["params"]}
+    assert not {p.name for p in info.params if p.file} & set(params)
+    assert params["max_new_tokens"]["high"] == 20 >= params["max_new_tokens"]["default"]
+    assert [model["name"] for model in offered["models"]] == ["tiny-dlm"] and offered["open"] is False
+
+
+# --- the rules
+
+
+@pytest.fixture(scope="module")
+def rules(browser):
+    """Calls a function of slot.js over JSON."""
+    page = browser.new_page()
+    page.evaluate(
+        "async (text) => { window.M = await import('data:text/javascript,' + encodeURIComponent(text)); }", RULES
+    )
+    yield lambda name, *arguments: page.evaluate("([name, given]) => M[name](...given)", [name, list(arguments)])
+    page.close()
+
+
+FLOAT = {"name": "x", "kind": "float", "default": 0.5, "low": 0, "high": 1, "sees": ""}
+WIDER = {**FLOAT, "default": 2, "high": 4}
+ON = {"name": "on", "kind": "bool", "default": True, "sees": ""}
+
+
+@pytest.mark.parametrize(
+    ("to", "values", "kept"),
+    [
+        ([WIDER], {"x": 0.7, "on": True}, {"x": 0.7}),  # a value that a person has set
+        ([WIDER], {"x": 0.5, "on": True}, {"x": 2}),  # at its default: the next paper's default
+        ([{**FLOAT, "high": 0.6}], {"x": 0.7, "on": True}, {"x": 0.5}),  # out of the next range
+        ([{**FLOAT, "kind": "int", "default": 0}], {"x": 0.7, "on": True}, {"x": 0}),  # of another kind
+        ([ON, FLOAT], {"x": 0.7, "on": False}, {"on": False, "x": 0.7}),
+        ([{"name": "on", "kind": "choice", "default": "a", "choices": ["a"]}], {"x": 1, "on": False}, {"on": "a"}),
+        ([], {"x": 0.7, "on": False}, {}),
+    ],
+)
+def test_what_a_person_has_set_stays_where_both_methods_have_it(rules, to, values, kept):
+    assert rules("carry", {"params": [FLOAT, ON]}, {"params": to}, values) == kept
+
+
+def test_a_model_stays_if_it_fits_or_is_the_persons_own(rules):
+    models = [{"name": "a", "kind": "masked"}, {"name": "b", "kind": "masked"}, {"name": "c", "kind": "causal"}]
+    catalogue = {"open": True, "models": models, "methods": []}
+    masked = {"kind": "masked"}
+    assert rules("modelFor", catalogue, masked, "b") == "b"
+    assert rules("modelFor", catalogue, masked, "c") == "a"
+    assert rules("modelFor", catalogue, masked, "me/mine") == "me/mine"
+    assert rules("modelFor", {**catalogue, "open": False}, masked, "me/mine") == "a"
+    assert rules("modelFor", catalogue, {"kind": "block"}, "") == ""
+
+
+def test_a_value_is_made_complete(rules, handlers):
+    catalogue = json.loads(handlers.catalogue.offered())
+    for info in handlers.catalogue.methods.values():
+        form = json.loads(handlers.catalogue.form(Plan(info.slug, handlers.catalogue.first_model(info), {})).text())
+        assert rules("complete", catalogue, form) == form, "what the server sends needs no change"
+        assert rules("changed", {"params": catalogue["methods"][0]["params"]}, {}) is not None
+        assert rules("complete", catalogue, {"method": info.slug, "params": {"no such": 1}})["params"] == form["params"]
+    assert rules("complete", catalogue, {"method": "no-such"})["method"] == catalogue["methods"][0]["slug"]
+
+
+def test_the_hint_says_default_source_range_and_where_it_is_the_baseline(rules):
+    assert rules("hint", {**FLOAT, "source": "official", "neutral": 1}, "Greedy") == (
+        "default 0.5 (official) · 0 to 1 · at 1 the same as Greedy"
+    )
+    assert rules("hint", {**ON, "neutral": False}, None) == "default on"
+    assert rules("hint", {"kind": "text", "default": ""}, None) == 'default ""'
+
+
+# --- the visitor
+
+
+def sent_with(page: Page, act: Any) -> dict[str, Any]:
+    """The body of the event that presses Run."""
+    with page.expect_request(lambda r: "/queue/join" in r.url and "slot" not in r.url and r.method == "POST") as found:
+        act()
+    return json.loads(found.value.post_data or "{}")
+
+
+def test_a_changed_form_is_what_the_run_uses_and_no_change_asks_the_server(visit):
+    one, other, name = with_shared()
+    screen = visit()
+    page = screen.page
+    asked: list[str] = []
+    page.on("request", lambda r: asked.append(r.url) if r.method == "POST" else None)
+    screen.method(0, one.slug)
+    screen.parameters(0).get_by_role("button", name="Reset all to the defaults").click()
+    screen.parameters(0).get_by_role("spinbutton", name=name).fill("0.25")
+    screen.method(0, other.slug)
+    shown = screen.parameters(0)
+    expect(shown.get_by_role("spinbutton", name=name)).to_have_value("0.25")
+    expect(shown.get_by_role("slider", name=f"{name}, slider")).to_have_value("0.25")
+    expect(shown.locator("> summary")).to_contain_text("1 changed")
+    shown.get_by_role("spinbutton", name="max_new_tokens").fill("24")
+    assert asked == [], "a form is filled in without the server"
+    data = sent_with(page, lambda: screen.press("Run"))["data"]
+    first = json.loads(data[3])
+    assert first["method"] == other.slug and len(data) == 3 + SLOTS
+    assert first["params"] == {p.name: p.default for p in other.params} | {name: 0.25, "max_new_tokens": 24}
+    screen.wait(0, "done")
+    expect(screen.player(0).locator("h2")).to_have_text(other.title)
+
+
+def test_a_parameter_and_all_of_them_go_back_to_their_defaults(visit):
+    info = next(i for i in (engines.get_method(slug).info for slug in methods_of("masked")) if len(i.params) > 3)
+    numbers = [p for p in info.params if p.kind in ("int", "float")][:2]
+    screen = visit()
+    screen.method(0, info.slug)
+    shown = screen.parameters(0)
+    boxes = [shown.get_by_role("spinbutton", name=p.name, exact=False).first for p in numbers]
+    everything = shown.get_by_role("button", name="Reset all to the defaults")
+    everything.click()  # the recorded run was shorter than the default
+    expect(everything).to_be_hidden()
+    for p, box in zip(numbers, boxes, strict=True):
+        box.fill(str(p.high))
+    expect(shown.locator("[data-changed]")).to_have_count(2)
+    shown.get_by_role("button", name=f"Reset {numbers[0].name} to").press("Enter")
+    expect(boxes[0]).to_have_value(f"{numbers[0].default:g}")
+    expect(boxes[0]).to_be_focused()
+    expect(shown.locator("[data-changed]")).to_have_count(1)
+    everything.press("Enter")
+    expect(boxes[1]).to_have_value(f"{numbers[1].default:g}")
+    expect(shown.locator("[data-changed]")).to_have_count(0)
+    expect(shown.locator("summary")).to_be_focused()
+
+
+def test_the_keyboard_fills_in_a_form(visit):
+    screen = visit()
+    page = screen.page
+    page.locator("#method-0").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#model-0")).to_be_focused()
+    page.keyboard.press("Tab")
+    summary = page.locator("#slot-0 .slot-params summary")
+    expect(summary).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    slider = page.locator("#slot-0 input[type=range]").first
+    expect(slider).to_be_focused()
+    before = int(slider.input_value())
+    page.keyboard.press("ArrowRight")
+    box = page.locator("#slot-0 input[type=number]").first
+    expect(box).to_have_value(str(before + 1))
+    page.keyboard.press("Tab")
+    expect(box).to_be_focused()
+    described = box.get_attribute("aria-describedby").split()
+    assert all(page.locator(f"[id='{one}']").inner_text().strip() for one in described)
+    expect(page.get_by_role("group", name="Slot 1", exact=True)).to_be_visible()
+    expect(page.get_by_role("group", name="Parameters of slot 1")).to_be_visible()
+
+
+def test_a_model_of_ones_own_can_be_named_and_the_list_is_found_again(visit):
+    screen = visit()
+    page = screen.page
+    screen.model(0, "me/mine")
+    data = sent_with(page, lambda: screen.press("Run"))["data"]
+    assert json.loads(data[3])["model"] == "me/mine"
+    screen.says("me/mine")
+    screen.method(0, methods_of("causal")[0])
+    expect(page.locator("#model-0-other")).to_have_value("me/mine")
+    screen.model(0, first_model("causal"))
+    expect(page.locator("#model-0-other")).to_be_hidden()
+
+
+def test_as_many_slots_are_shown_as_are_run(visit):
+    screen = visit()
+    for count in (4, 1, 3, 2):
+        screen.page.locator("#count").get_by_label(str(count), exact=True).check()
+        for slot in range(SLOTS):
+            expect(screen.page.locator(f"#method-{slot}")).to_be_visible(visible=slot < count)
+
+
+def test_a_closed_slot_says_what_it_holds(visit, traces):
+    screen = visit()
+    slot = screen.page.locator("#slot-0 .slot-form")
+    slot.locator("> summary").press("Enter")
+    expect(screen.page.locator("#method-0")).to_be_hidden()
+    expect(slot.locator("> summary")).to_contain_text(traces[0].header.title)
+    expect(slot.locator("> summary")).to_contain_text(traces[0].header.models[0].name)
+
+
+def test_whatever_the_catalogue_says_stays_text(browser, address):
+    """A method's own words may come from a file of a person: they are text in every place."""
+    context = browser.new_context()
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    page.locator("#method-0").wait_for()
+    param = {
+        "name": HOSTILE,
+        "kind": "choice",
+        "default": HOSTILE,
+        "choices": [HOSTILE],
+        "sees": HOSTILE,
+        "symbol": HOSTILE,
+    }
+    method = {
+        "slug": HOSTILE,
+        "title": HOSTILE,
+        "family": HOSTILE,
+        "kind": HOSTILE,
+        "summary": HOSTILE,
+        "params": [param],
+    }
+    told = page.evaluate(
+        """async (catalogue) => {
+          const { name } = performance.getEntriesByType("resource").find(({ name }) => /page\\/form\\.js/.test(name));
+          const { Form } = await import(name), told = [], form = new Form(catalogue, 7, (value) => told.push(value));
+          document.body.append(form.root);
+          form.write({});
+          return told; }""",
+        {"open": True, "models": [{"name": HOSTILE, "kind": HOSTILE, "label": HOSTILE}], "methods": [method]},
+    )
+    assert told == [{"method": HOSTILE, "model": HOSTILE, "params": {HOSTILE: HOSTILE}}]
+    expect(page.locator("#about-7")).to_have_text(HOSTILE)
+    assert page.evaluate("window.hit") is None and wrong == []
+    context.close()

@@ -1,0 +1,270 @@
+"""Kept runs, links, imports and copied lines, as a visitor meets them; and what a shared server refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from engines import Trace, UserError
+from explorer.page.limits import Limits
+from explorer.page.links import read_query
+from explorer.page.my_runs import PAGE, MyRuns
+from explorer.page.server import launch
+from explorer.runs.gallery import Gallery
+from explorer.runs.store import RunStore
+from tests.page.conftest import HOSTILE, Screen
+
+RECORDS = Path(__file__).parents[1] / "explorer" / "records"
+LIMITS = Limits(prompt_characters=1000, steps=50, seconds=60, public=False)
+COPIES = {"permissions": ["clipboard-read", "clipboard-write"]}
+
+
+@pytest.fixture
+def my_runs(recorded, tmp_path, monkeypatch) -> MyRuns:
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "runs"))
+    return MyRuns.open(Gallery(recorded), LIMITS)
+
+
+@pytest.fixture(scope="module")
+def restarted(address: str, recorded: Path) -> Iterator[str]:
+    """Another server on the same store, as after a restart."""
+    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
+    assert demo.local_url != address
+    yield demo.local_url
+    demo.close()
+
+
+def copied(screen: Screen) -> str:
+    screen.press("Copy link")
+    expect(screen.page.locator("#share output")).to_have_text("Copied.")
+    text = screen.page.evaluate("navigator.clipboard.readText()")
+    assert text == screen.page.locator("#share textarea").input_value()
+    return text
+
+
+def follow(screen: Screen, query: str) -> None:
+    screen.page.goto(f"{screen.address.rstrip('/')}/?{query}")
+
+
+def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], restarted: str, browser):
+    screen = visit(**COPIES)
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    screen.press("Target calls")
+    screen.player(0).press("Home")
+    for _ in range(3):
+        screen.player(0).press("ArrowRight")
+    at, text = screen.step(0), screen.player(0).locator(".dx-body").inner_text()
+    link = copied(screen)
+    assert re.search(r"/\?run=[0-9a-f]{16},[0-9a-f]{16}&step=\d+(&of=2)?&clock=forwards$", link)
+    again = Screen(browser.new_context(viewport={"width": 1400, "height": 1000}), restarted)
+    follow(again, link.split("?")[1])
+    again.says("Opened from the link")
+    expect(again.player(0)).to_have_attribute("data-step", str(at))
+    expect(again.page.locator('[data-unit="forwards"]')).to_have_attribute("aria-pressed", "true")
+    assert again.player(0).locator(".dx-body").inner_text() == text
+    expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
+    assert again.foreign == [] and again.complaints == []
+    again.page.context.close()
+
+
+def test_links_to_recorded_runs_and_to_none(visit, traces, recorded):
+    names = sorted(path.stem for path in recorded.glob("[0-8]*.json"))
+    screen = visit(**COPIES)
+    follow(screen, f"gallery={names[2]}&step=2&lane=entropy")
+    screen.says("Opened from the link")
+    expect(screen.player(0).locator("h2")).to_have_text(traces[2].header.title)
+    expect(screen.player(0)).to_have_attribute("data-step", "2")
+    expect(screen.player(1)).to_be_hidden()
+    lane = screen.page.locator("#panel-0 select").first.input_value()
+    assert copied(screen).endswith(
+        f"?gallery={names[2]}&step=2" + (f"&lane={lane}" if lane not in ("confidence", "") else "")
+    )
+    for query, sentence in (
+        ("run=0123456789abcdef", "no run 0123456789abcdef here"),
+        ("gallery=none", "no recorded trace"),
+        ("run=a&clock=sun", "clock=sun"),
+    ):
+        follow(screen, query)
+        screen.says(sentence)
+        screen.wait(0, "ready")
+    follow(screen, f"gallery={names[0]},none")
+    screen.says("Opened from the link. There is no recorded trace 'none'.")
+    expect(screen.player(1)).to_be_hidden()
+
+
+def test_a_page_without_a_link_asks_for_nothing(browser, address):
+    context = browser.new_context()
+    page = context.new_page()
+    requests: list[str] = []
+    page.on(
+        "request",
+        lambda r: requests.append(r.url) if "/queue/" in r.url or "/run/" in r.url or "/call/" in r.url else None,
+    )
+    page.goto(address)
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "ready")
+    expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-state", "ready")
+    assert (
+        requests == []
+    )  # what would ask has had its turn: it runs when it is mounted, the players are drawn after that
+    context.close()
+
+
+def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
+    keep = RunStore(Path(os.environ["EXPLORER_STORE"]))
+    other = Trace.from_json(traces[2].to_json())
+    other.header.title, other.header.prompt = HOSTILE, HOSTILE
+    name = keep.save(other)
+    screen = visit()
+    screen.tab("My runs")
+    mine = screen.page.locator(f'#runs li[data-id="{name}"]')
+    expect(mine).to_contain_text(HOSTILE[:40])
+    expect(mine).to_contain_text(f"{other.totals.tokens} tokens in {other.totals.forwards} forwards")
+    mine.get_by_text("☆ Pin").click()
+    expect(mine).to_have_attribute("data-pinned", "")
+    mine.get_by_text("Rename").click()
+    mine.locator("input").fill("my ${favourite} <run>")
+    mine.locator("input").press("Enter")
+    expect(mine.locator("strong")).to_have_text("my ${favourite} <run>")
+    assert keep.card(name).pinned and keep.card(name).label == "my ${favourite} <run>"
+    mine.get_by_text("Delete").click()
+    expect(mine).to_have_count(0)
+    screen.page.locator("#runs").get_by_text("Undo").click()
+    expect(mine).to_have_attribute("data-pinned", "")
+    mine.get_by_text("Add").click()
+    screen.says("Added in player 3")
+    expect(screen.player(2).locator("h2")).to_have_text(HOSTILE)
+    screen.tab("My runs")
+    mine.get_by_text("Open", exact=True).click()
+    screen.says("From your runs")
+    expect(screen.player(1)).to_be_hidden()
+    screen.tab("My runs")
+    mine.get_by_text("Delete").click()
+    expect(mine).to_have_count(0)
+
+
+def test_an_import_plays_and_says_what_is_not_recorded(visit):
+    screen = visit(**COPIES)
+    screen.tab("Save and open")
+    screen.page.locator("#trace-file").set_input_files(RECORDS / "vllm-detailed.json")
+    screen.says("Opened in player 3")
+    player = screen.player(2)
+    expect(player.locator(".dx-figure", has_text="Tokens / call").locator("strong")).to_have_text("not recorded")
+    expect(player.locator(".dx-figure", has_text="Model time").locator("strong")).to_have_text("not recorded")
+    expect(player).to_contain_text("imported: vLLM's per-request speculative metrics")
+    player.press("End")
+    expect(player).to_contain_text("blue because of")
+    screen.press("Target calls")
+    expect(player.locator(".dx-pill")).to_contain_text("no target calls recorded")
+    expect(screen.page.locator("#results")).to_contain_text("not recorded")
+    screen.press("Copy link")
+    expect(screen.page.locator("#share output")).to_contain_text("There is no link to player 3")
+    screen.press("Keep in My runs")
+    screen.says("Kept: 3 of 3")
+    assert "?run=" in copied(screen)
+    screen.press("Copy as Python")
+    expect(screen.page.locator("#share output")).to_contain_text("was imported from")
+
+
+def test_the_lines_and_the_events_of_what_is_shown(visit, traces, tmp_path):
+    screen = visit(**COPIES)
+    screen.press("Copy as Python")
+    expect(screen.page.locator("#share output")).to_have_text("Copied.")
+    text = screen.page.evaluate("navigator.clipboard.readText()")
+    assert text.count("engines.run(") == 2 and repr(traces[0].header.method) in text
+    screen.tab("Save and open")
+    with screen.page.expect_download() as saved:
+        screen.press("Save events (CSV)")
+    path = tmp_path / "events.csv"
+    saved.value.save_as(path)
+    written = sum(len(step.commits.tokens) for trace in traces[:2] for step in trace.steps if step.commits)
+    assert len(path.read_text().splitlines()) == 1 + written  # masked runs draft nothing
+
+
+# --- without a browser
+
+
+def rows(my_runs: MyRuns, page: int = 0) -> dict:
+    return json.loads(my_runs.listing(page))
+
+
+def test_a_shared_server_keeps_and_lists_nothing(recorded, monkeypatch, traces):
+    monkeypatch.delenv("EXPLORER_STORE")
+    public = Limits(prompt_characters=10, steps=5, seconds=5, public=True)
+    my_runs = MyRuns.open(Gallery(recorded), public)
+    assert my_runs.keep is None and "keeps no runs" in rows(my_runs)["note"] and rows(my_runs)["rows"] == []
+    assert my_runs.keep_all({0: traces[0]})[0] == {}
+    found, _, gone = my_runs.linked("?run=0123456789abcdef")
+    assert not found and "keeps none" in gone[0]
+
+
+def test_a_shared_server_with_a_store_still_lists_nothing(recorded, monkeypatch, tmp_path, traces):
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path))
+    my_runs = MyRuns.open(Gallery(recorded), Limits(prompt_characters=10, steps=5, seconds=5, public=True))
+    name = my_runs.keep.save(traces[0])
+    for action in ({"act": "delete", "id": name}, {"act": "pin", "id": name, "on": True}, {"act": "page", "page": 0}):
+        assert json.loads(my_runs.act(action))["rows"] == []
+    assert my_runs.keep.get(name) == traces[0] and not my_runs.keep.card(name).pinned
+    assert my_runs.linked(f"run={name}")[0][0][1] == traces[0]
+
+
+def test_a_folder_that_cannot_be_used_is_said_and_not_fatal(recorded, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "file"))
+    my_runs = MyRuns.open(Gallery(recorded), LIMITS)
+    assert my_runs.keep is None and "cannot be kept" in rows(my_runs)["note"]
+
+
+def test_the_list_is_paged_newest_first(my_runs, traces):
+    for seed in range(PAGE + 3):
+        one = Trace.from_json(traces[2].to_json())
+        one.header.seed = seed
+        my_runs.keep.save(one)
+    first, second = rows(my_runs), rows(my_runs, 1)
+    assert (len(first["rows"]), len(second["rows"]), first["pages"]) == (PAGE, 3, 2)
+    when = [row["when"] for row in first["rows"] + second["rows"]]
+    assert when == sorted(when, reverse=True) and rows(my_runs, 99)["page"] == 1
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {},
+        {"act": "delete"},
+        {"act": "pin", "id": "../x"},
+        {"act": "rename", "id": "0" * 16, "label": "x" * 500},
+        {"act": "restore", "id": [1]},
+        {"act": ["open"]},
+    ],
+)
+def test_whatever_the_list_is_asked_it_answers_with_itself(my_runs, traces, action):
+    my_runs.keep.save(traces[0])
+    answer = json.loads(my_runs.act(action))
+    assert len(answer["rows"]) == 1 and isinstance(answer["said"], str)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("run=a&step=-1", "step=-1"),
+        ("run=a&step=9999999999", "step=9"),
+        ("run=a&of=2", "of=2"),
+        ("run=a,b,c,d,e", "names 5 runs"),
+        ("run=" + "a" * 3000, "longer than"),
+        ("&".join(f"x{n}=1" for n in range(50)), "more than 20 parts"),
+        (None, "longer than"),
+    ],
+)
+def test_a_link_is_checked_like_any_input(query, sentence):
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        read_query(query)
+
+
+def test_a_query_without_runs_is_no_link():
+    assert read_query("?__theme=dark") is None and read_query("") is None

@@ -1,0 +1,142 @@
+"""The Studies section without a browser, and once in one."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from engines.core.params import Bool, Choice, Float, Int, Text
+from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
+from explorer.page import studies as page
+from explorer.page.study_figures import study_figure
+
+VISITOR = SimpleNamespace(session_hash="one")
+HOSTILE = "<img src=x onerror=window.hit=1>"
+
+
+@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 3, 1, 9, sees="Points.")])
+def own(p, progress):
+    progress(0, 1)
+    xs = [float(x) for x in range(1, p.n + 1)]
+    bars = Series("bars", xs, [x + 1 for x in xs], "published", "bars", base=xs)
+    return Study(
+        [
+            Table("t", "First", [Column("n", "", "given"), Column("half", "m", "derived", 2)], [[3, 1.5], [1, None]]),
+            Table("u", HOSTILE, [Column("word")], [[HOSTILE]] * 300),
+        ],
+        [
+            Figure("f", HOSTILE, Axis("x", log=True), Axis("y"), [Series(HOSTILE, xs, xs, "derived", low=xs, high=xs)]),
+            Figure("g", "Bars", Axis("x", labels=["a", "b"]), Axis("y"), [bars]),
+        ],
+        [Receipt("half", "n / 2", {"n": p.n}, p.n / 2, "m")],
+        ["A note."],
+    )
+
+
+@study("slow", "Slow", "", summary="Runs a model.", inputs=[Int("n", 3, 1, 9, sees="")], runs_models=True)
+def slow(p, progress):
+    STOP()
+    progress(1, 2)
+    return Study([Table("t", "T", [Column("a")], [["b"]])])
+
+
+def STOP():
+    raise AssertionError("replaced by the test")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    known = {"own": own, "slow": slow}
+    monkeypatch.setattr(declaration, "_registry", lambda: (known, ()))
+
+
+def test_a_run_fills_table_figure_and_receipts(registered):
+    record, line, tables, rows, figures, plot, receipts = page.Studies(False).run("own", VISITOR, 5)
+    assert engines.read_study(record).inputs == {"n": 5} and "done in" in json.loads(line)["text"]
+    assert tables["choices"] == [("First", "t"), (HOSTILE, "u")] and tables["value"] == "t"
+    shown = json.loads(rows)
+    assert shown["columns"] == ["n (given)", "half, m (derived)"] and shown["rows"] == [["3", "1.50"], ["1", "-"]]
+    assert figures["value"] == "f" and list(plot.data[0].x) == [1, 2, 3, 4, 5]
+    told = json.loads(receipts)
+    assert told["rows"] == [["half", "n / 2; n = 5: 2.5 m", "derived"], ["note", "A note.", ""]]
+    assert "n=5" in told["caption"] and "<" not in receipts + rows
+
+
+def test_another_table_and_another_figure_of_the_same_record(registered):
+    record, *_ = page.Studies(False).run("own", VISITOR, 2)
+    rows = json.loads(page._table_of(record, "u"))
+    assert len(rows["rows"]) == page.SHOWN and "first 200 of 300 rows" in rows["caption"]
+    bars = page._figure_of(record, "g")
+    assert bars.data[0].type == "bar" and list(bars.data[0].base) == [1, 2] and list(bars.data[0].y) == [1, 1]
+    for bad in (("", "t"), (record, "nope"), (record, 3), ("{}", "t")):
+        for ask in (page._table_of, page._figure_of):
+            with pytest.raises(gr.Error):
+                ask(*bad)
+
+
+@pytest.mark.parametrize(
+    ("slug", "values", "said"),
+    [("own", (99,), "n=99 is out of range"), ("own", ("x",), "not a whole number"), ("nope", (1,), "does not run")],
+)
+def test_bad_input_is_a_sentence_on_the_status_line(registered, slug, values, said):
+    _, line, *_ = page.Studies(False).run(slug, VISITOR, *values)
+    assert said in json.loads(line)["text"] and json.loads(line)["kind"] == "error"
+
+
+def test_strangers_run_arithmetic_only(registered):
+    assert [info.slug for info in page.Studies(True).offered()] == ["own"]
+    _, line, *_ = page.Studies(True).run("slow", VISITOR, 3)
+    assert "does not run on this page" in json.loads(line)["text"]
+
+
+def test_a_session_stops_its_own_study(registered, monkeypatch):
+    studies = page.Studies(False)
+    assert "no study runs" in json.loads(studies.stop(VISITOR))["text"].lower()
+    monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(SimpleNamespace(session_hash="two")))
+    assert engines.read_study(studies.run("slow", VISITOR, 3)[0]).study == "slow"  # a stranger's stop stops nothing
+    monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(VISITOR))
+    _, line, *_ = studies.run("slow", VISITOR, 3)
+    assert "stopped" in json.loads(line)["text"].lower()
+    monkeypatch.setattr(f"{__name__}.STOP", lambda: None)
+    assert studies.run("slow", VISITOR, 3)[0]  # the next one runs
+
+
+def test_inputs_are_drawn_from_their_declarations():
+    kinds = {
+        gr.Number: [Int("a", 1, 0, 2, sees="A."), Float("b", 0.5, 0.0, 1.0, sees="B.", symbol="β")],
+        gr.Checkbox: [Bool("c", True, sees="C.")],
+        gr.Dropdown: [Choice("d", "x", ["x", "y"], sees="D.")],
+        gr.Textbox: [Text("e", "word", sees="E.")],
+    }
+    for kind, params in kinds.items():
+        for p in params:
+            made = page.field("own", p)
+            assert isinstance(made, kind) and made.value == p.default and made.info == p.sees
+            assert made.elem_id == f"study-own-{p.name}"
+    assert page.field("own", kinds[gr.Number][1]).label == "b (β)"
+
+
+def test_a_figure_holds_no_markup(registered):
+    drawn = study_figure(engines.study("own").figure())
+    assert "<img" not in drawn.to_json() and drawn.layout.xaxis.type == "log"
+    assert drawn.data[0].error_y.array == (0, 0, 0)
+
+
+def test_the_section_in_a_browser(visit):
+    screen = visit()
+    screen.tab("Sweeps")
+    screen.tab("Studies")
+    view = screen.page
+    view.locator("#study-parallelbench-prompts input").fill("1")
+    view.locator("#study-run-parallelbench").click()
+    expect(view.locator("#study-status")).to_contain_text("done in", timeout=180_000, ignore_case=True)
+    expect(view.locator("#study-rows table")).to_contain_text("nats (derived)")
+    expect(view.locator("#study-receipts table")).to_contain_text("n! / n^n")
+    expect(view.locator("#study-plot .js-plotly-plot")).to_be_visible()
+    expect(view.locator("#study-plot")).to_contain_text("closed form (derived)")
+    if folder := os.environ.get("EXPLORER_PICTURES"):
+        view.locator("#studies").screenshot(path=f"{folder}/studies.png")

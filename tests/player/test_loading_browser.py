@@ -1,0 +1,134 @@
+"""Views are loaded when a run first needs them: as modules from a server, and not at all in a page saved to disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from engines.core.trace import Trace
+from explorer import ASSETS
+from tests.player.handmade import drafting, everything_else, masked
+
+MOUNT = """async (theme) => { const m = await import("/gradio.js");
+  const el = () => document.body.appendChild(document.createElement("div"));
+  m.mountToolbar(el(), { theme }); window.panel = m.mountPanel(el(), { slot: 0, theme }); }"""
+
+
+class Served:
+    """A page on which the player's files are modules, with the names of those that were asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.asked = page, []
+        self.missing: set[str] = set()
+        page.route("http://player.test/**", self._serve)
+        page.goto("http://player.test/page")
+        page.evaluate(MOUNT, (ASSETS / "theme.json").read_text("utf-8"))
+
+    def _serve(self, route: Route) -> None:
+        name = route.request.url.removeprefix("http://player.test/")
+        self.asked.append(name)
+        if name == "page":
+            route.fulfill(content_type="text/html", body="<!doctype html><title>t</title><body></body>")
+        elif name in self.missing:
+            route.abort()
+        else:
+            kind = "text/css" if name.endswith(".css") else "text/javascript"
+            route.fulfill(content_type=kind, body=(ASSETS / "player" / name).read_text("utf-8"))
+
+    def views(self) -> set[str]:
+        """Those drawn now."""
+        return set(self.page.evaluate("panel.debug().views"))
+
+    def wait_for(self, *names: str) -> None:
+        self.page.wait_for_function("(names) => names.every((n) => panel.debug().views.includes(n))", arg=list(names))
+
+    def load(self, trace: Trace) -> None:
+        self.page.evaluate("(text) => panel.load(text)", trace.to_json())
+
+
+@pytest.fixture
+def served(browser: Browser) -> Iterator[Served]:
+    page = browser.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield Served(page)
+    assert wrong == []
+    page.close()
+
+
+def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
+    served.load(masked(24, 4))
+    served.wait_for("Counters", "Text", "Tokens", "Predict", "Lanes", "Hindsight")
+    expect(served.page.locator(".dx-race")).to_be_visible()
+    assert not {f"views/{name}.js" for name in ("tree", "gantt", "branches", "routing", "fork")} & set(served.asked)
+    assert len(served.asked) == len(set(served.asked))
+    served.load(drafting())
+    served.wait_for("DraftTree")
+    assert "views/tree.js" in served.asked and len(served.asked) == len(set(served.asked))
+
+
+def test_views_stand_in_their_places_however_late_they_come(served: Served) -> None:
+    served.load(drafting())
+    served.wait_for("DraftTree", "Facts", "Ribbon")
+    expected = served.page.evaluate("(async () => (await import('/views.js')).VIEWS.map(({ name }) => name))()")
+    drawn = served.page.evaluate("panel.debug().views")
+    assert drawn == [name for name in expected if name in drawn]
+    framed = served.page.locator(".dx-view").evaluate_all("(nodes) => nodes.map((n) => n.dataset.view)")
+    assert framed == [name for name in drawn if name in framed]
+
+
+def test_a_live_run_that_grows_a_group_gets_its_view_at_the_step_it_stands_at(served: Served) -> None:
+    whole = json.loads(everything_else().to_json())
+    plain = {"index", "commits", "forwards", "tokens_fed", "model_seconds", "method_seconds"}
+    steps = [{name: part for name, part in step.items() if name in plain} for step in whole["steps"]]
+    steps[2] = whole["steps"][2]
+    grown = {name for name, part in steps[2].items() if isinstance(part, dict | list) and part} - plain
+    first = {"run": "r", "seq": 0, "state": "running", "header": whole["header"], "pieces": whole["pieces"]}
+    push = "(batch) => panel.push(batch)"
+    for batch in (first, *({"run": "r", "seq": i + 1, "steps": [step]} for i, step in enumerate(steps[:2]))):
+        served.page.evaluate(push, batch)
+    served.wait_for("Tokens", "Counters")
+    assert grown and not {"Gantt", "Memory"} & served.views()
+    served.page.evaluate(push, {"run": "r", "seq": 3, "steps": [steps[2]]})
+    served.wait_for("Gantt", "Memory")
+    assert served.page.evaluate("panel.debug().step") == 3
+    expect(served.page.locator(".dx-memory > div:visible").first).to_be_visible()
+    expect(served.page.locator("[data-view=Gantt] .dx-readout")).not_to_be_empty()
+
+
+def test_a_view_that_does_not_come_is_said_and_the_others_stand(served: Served) -> None:
+    served.missing.add("views/tree.js")
+    served.load(drafting())
+    served.wait_for("Tokens", "Facts")
+    said = "The view “Draft tree” could not be loaded; load the run again."
+    expect(served.page.locator(".dx-body")).to_contain_text(said)
+    served.page.evaluate("panel.seek(4)")
+    assert served.page.evaluate("[panel.debug().step, panel.debug().state]") == [4, "ready"]
+
+
+def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Served) -> None:
+    both = [drafting().to_json(), masked(24, 4).to_json()]
+    served.page.evaluate("([one, two]) => { panel.load(one); panel.load(two); }", both)
+    served.wait_for("Tokens", "Lanes")
+    served.page.wait_for_load_state("networkidle")
+    assert "DraftTree" not in served.views()
+    assert served.page.locator(".dx-board").count() == 1
+
+
+def test_scrubbing_asks_the_server_for_nothing(served: Served) -> None:
+    served.load(drafting())
+    served.wait_for("DraftTree", "Facts", "Ribbon")
+    before = len(served.asked)
+    served.page.evaluate("for (let t = 0; t <= panel.debug().steps; t++) panel.seek(t)")
+    assert len(served.asked) == before
+
+
+def test_a_saved_page_says_that_it_lacks_a_view(opened: Callable[..., Any]) -> None:
+    page = opened([masked(24, 4)]).page
+    page.evaluate("(text) => handles[0].load(text)", drafting().to_json())
+    expect(page.locator(".dx-body")).to_contain_text("The view “Draft tree” could not be loaded")
+    assert "Tokens" in page.evaluate("handles[0].debug().views")
