@@ -1,21 +1,20 @@
-"""One ASGI class in front of Gradio: known hosts only, writes from the own origin only, bounded bodies, no routes that
-this app does not use, and a content security policy that keeps every request on this machine."""
+"""One ASGI class in front of Gradio: known hosts only, writes from the own origin only, bounded bodies, only the routes
+that this app uses, and a content security policy that keeps every request on this machine."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-CLOSED = (
-    "/gradio_api/upload",
-    "/gradio_api/proxy=",
-    "/gradio_api/file=http",
-    "/monitoring",
-    "/gradio_api/deep_link",
-    "/gradio_api/vibe",
+# What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
+API = "/gradio_api"
+READ = re.compile(
+    r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(static|assets|svelte|files)/.+|/live/\w+"
+    + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]+|queue/data|call/\w+/\w+)"
 )
-CLOSED_TOO = tuple(path.removeprefix("/gradio_api") for path in CLOSED)
+WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
 
@@ -52,21 +51,24 @@ class Refusal(Exception):
 
 class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
-    any (behind a proxy)."""
+    any (behind a proxy). trace_characters: of the longest trace that may be opened."""
 
-    def __init__(self, app: Any, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, app: Any, hosts: Iterable[str] = (), trace_characters: int = LARGE_BODY) -> None:
         self.app = app
         self.hosts = frozenset(hosts)
+        self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Refuse, or pass on with bounded input and added headers."""
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] == "websocket":  # this app has none
+            return await send({"type": "websocket.close"})
+        if scope["type"] != "http":
             return await self.app(scope, receive, send)
         try:
             self.check(scope)
         except Refusal as refusal:
             return await _answer(send, refusal)
-        limit = LARGE_BODY if scope["path"].startswith(RUN_ROUTES) else SMALL_BODY
+        limit = self._limit(scope)
         try:
             await self.app(scope, _bounded(receive, limit), _with_headers(send))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
@@ -78,19 +80,23 @@ class Guard:
         host = headers.get("host", "")
         if self.hosts and _name(host) not in self.hosts:
             raise Refusal(400, "This server does not answer for that host name. Set EXPLORER_HOSTS to allow it.")
-        if scope["path"].startswith((*CLOSED, *CLOSED_TOO)):
+        reading = scope["method"] in ("GET", "HEAD", "OPTIONS")
+        if not (READ if reading else WRITE).fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
             raise Refusal(404, "Not found.")
-        if scope.get("method", "GET") in ("GET", "HEAD", "OPTIONS"):
+        if reading:
             return
         origin = headers.get("origin")
         if origin and urlsplit(origin).netloc not in {host, headers.get("x-forwarded-host", host)}:
             raise Refusal(403, "Requests from another site are refused.")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not origin:
             raise Refusal(403, "Requests from another site are refused.")
-        limit = LARGE_BODY if scope["path"].startswith(RUN_ROUTES) else SMALL_BODY
+        limit = self._limit(scope)
         announced = headers.get("content-length", "0")
         if not announced.isdigit() or int(announced) > limit:
             raise Refusal(413, f"The request is larger than {limit:,} bytes.")
+
+    def _limit(self, scope: dict[str, Any]) -> int:
+        return self.large if scope["path"].startswith(RUN_ROUTES) else SMALL_BODY
 
 
 def _name(host: str) -> str:

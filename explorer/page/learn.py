@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from posixpath import relpath
 from typing import Any
 
 import gradio as gr
 import msgspec
 
 import engines
-from explorer import ASSETS, papers
+from explorer import ASSETS
+from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import glossary, lessons
 from explorer.runs.gallery import gallery
 
 HERE = ASSETS / "learn"
-
-
-def folders() -> list[Path]:
-    """The browser reads modules and recorded runs from here."""
-    return [HERE, *(place / "traces" for place in papers.folders())]
 
 
 def payload() -> dict[str, Any]:
@@ -42,7 +37,7 @@ def payload() -> dict[str, Any]:
                 "paper": info.paper,
                 "address": paper_link(info.paper),
             }
-            file = os.path.relpath(gallery().path(card.id), HERE)  # as the module asks for it
+            file = relpath(files.address(gallery().path(card.id)), files.address(HERE))  # as the module asks for it
             told.append(said | about | {"file": file, "prompt": card.prompt, "models": " + ".join(card.models)})
     return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
 

@@ -12,9 +12,10 @@ from typing import Any
 import gradio as gr
 
 from explorer import ASSETS
+from explorer.page import files
 
 HERE = Path(__file__).resolve().parent
-PLAYER, PAGE = ASSETS / "player", ASSETS / "page"  # the browser reads modules from here
+PLAYER, PAGE = ASSETS / "player", ASSETS / "page"
 LIGHT: dict[str, Any] = {
     "queue": False,
     "show_progress": "hidden",
@@ -127,8 +128,8 @@ def module(
 ) -> gr.HTML:
     """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
     `props`, `watch`, and over what the script `before` declares. themed: `props.theme` holds theme.json."""
-    address = f"gradio_api/file={(ASSETS / path).as_posix()}?v={_version((ASSETS / path).parent)}"
-    script = f"{before}\nimport(new URL({json.dumps(address)}, document.baseURI)).then((page) => {call});"
+    where = f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
+    script = f"{before}\nimport(new URL({json.dumps(where)}, document.baseURI)).then((page) => {call});"
     if themed:
         options["theme"] = (ASSETS / "theme.json").read_text(encoding="utf-8")
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)

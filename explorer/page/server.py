@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import learn, zerogpu
+from explorer.page import files, zerogpu
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue
 from explorer.page.event_stream import STREAMS
@@ -22,10 +22,10 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.parts import PAGE, PLAYER
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
+SESSIONS = 200  # whose components Gradio remembers, 0.7 MB each
 HEAVY = ("torch", "transformers")
 
 
@@ -41,24 +41,25 @@ def launch(
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     demo = build(handlers)
-    demo.queue(max_size=limits.waiting)
-    gr.set_static_paths([PLAYER, PAGE, *learn.folders()])
+    demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
+    guard = Middleware(Guard, hosts=_hosts(options.get("server_name")), trace_characters=limits.trace_characters)
     demo.launch(
         prevent_thread_lock=True,
         theme=theme(),
         css=css(),
-        app_kwargs={"middleware": [Middleware(Guard, hosts=_hosts(options.get("server_name")))], "openapi_url": None},
+        app_kwargs={"middleware": [guard], "openapi_url": None},
         enable_monitoring=False,
         run_history=False,
         max_file_size="1mb",
         show_error=False,
         ssr_mode=False,
+        state_session_capacity=SESSIONS,
         pwa=False,
         share=False,
         footer_links=[],
         **options,
     )
-    demo.app.router.routes.insert(0, STREAMS.route())  # before Gradio's, which answer for every path
+    demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()
     if block:

@@ -106,12 +106,13 @@ class Visitor:
 
     def open(self) -> None:
         """The page, its configuration and the player."""
+        from explorer.page import files
         from explorer.page.parts import PLAYER
 
         self.get("/")
         self.get("/config")
         for file in sorted(PLAYER.rglob("*.js")):
-            self.get(f"/gradio_api/file={file.as_posix()}")
+            self.get("/" + files.address(file))
 
     def play(self, number: int) -> None:
         """Take a recorded trace, as a click on its card does."""

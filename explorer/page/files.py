@@ -1,0 +1,37 @@
+"""The program's own files for the browser: modules, styles and recorded runs, from named folders and nothing else.
+Gradio's routes for files, which also fetch addresses and know folders of this machine by their path, stay closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from explorer import ASSETS, papers
+
+PREFIX = "files"
+
+
+def folders() -> dict[str, Path]:
+    """What is served, by the name in the address. Raises UserError for an extra folder that is not there."""
+    named = {name: ASSETS / name for name in ("player", "page", "learn")}
+    return named | {
+        f"traces{number or ''}": place / "traces"
+        for number, place in enumerate(papers.folders())
+        if (place / "traces").is_dir()
+    }
+
+
+def address(file: Path) -> str:
+    """Where the browser finds a file, relative to the page. Raises ValueError for one that is in none of the
+    folders."""
+    for name, folder in folders().items():
+        if file.is_relative_to(folder):
+            return "/".join((PREFIX, name, *file.relative_to(folder).parts))
+    raise ValueError(f"{file} is in none of the folders that are served.")
+
+
+def mounts() -> list[Mount]:
+    """The routes."""
+    return [Mount(f"/{PREFIX}/{name}", StaticFiles(directory=folder)) for name, folder in folders().items()]
