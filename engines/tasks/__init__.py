@@ -32,6 +32,8 @@ TASKS: dict[str, Task] = {
     task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)
 }
 
+LONGEST = 4_000  # characters of a prompt that is looked at; the tasks ask a tenth of it, and some answers are quadratic
+
 
 def _parts(prompt: str) -> tuple[str, str]:
     """(slug, text) of a prompt "slug: text", however its first word is typed."""
@@ -42,6 +44,8 @@ def _parts(prompt: str) -> tuple[str, str]:
 def recognise(prompt: str) -> Example | None:
     """The task that a typed prompt asks for, with a right answer; None if it is none of ours (then nothing is
     marked)."""
+    if len(prompt) > LONGEST:
+        return None
     slug, text = _parts(prompt)
     answer = TASKS[slug].read(text) if slug in TASKS and text else None
     return None if answer is None else Example(slug, prompt, answer)

@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import files, zerogpu
+from explorer.page import clients, files, zerogpu
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue
 from explorer.page.event_stream import STREAMS
@@ -42,6 +42,8 @@ def launch(
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     demo = build(handlers)
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
+    if limits.public:
+        clients.share(demo._queue)
     guard = Middleware(Guard, hosts=_hosts(options.get("server_name")), trace_characters=limits.trace_characters)
     demo.launch(
         prevent_thread_lock=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from typing import Any
 
 from engines import Trace
@@ -64,33 +64,51 @@ class Session:
                 job.stop.set()
 
     @property
+    def busy(self) -> bool:
+        """Whether a run or a sweep of it has not ended."""
+        return any(job and not job.finished.is_set() for job in (self.job, self.sweeping))
+
+    @property
     def running(self) -> Job | None:
         """The job, while it has not ended."""
         return self.job if self.job and not self.job.finished.is_set() else None
 
 
 class Sessions:
-    """Sessions by Gradio's session hash, the least recently used dropped first. A new page starts with the opening
-    traces."""
+    """Sessions by Gradio's session hash. A new page starts with the opening traces. Where there are too many, the
+    visitor who has most of them loses the one that was used least recently, but none in which something runs or
+    waits."""
 
     def __init__(self, opening: dict[int, Trace]) -> None:
         self._opening = opening
-        self._all: OrderedDict[str, Session] = OrderedDict()
+        self._all: OrderedDict[str, tuple[str, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, key: str | None) -> Session:
-        """The session of that hash; made at first use."""
+    def of(self, key: str | None, client: str = "") -> Session:
+        """The session of that hash; made at first use. A caller without a hash gets one that nobody else sees and that
+        is not kept. client: who asks, such as an address."""
+        if not key:
+            return Session(self._opening)
         with self._lock:
-            session = self._all.pop(key or "", None) or Session(self._opening)
-            self._all[key or ""] = session
-            while len(self._all) > MAX_SESSIONS:
-                _, old = self._all.popitem(last=False)
-                old.end()
+            _, session = self._all.pop(key, None) or (client, Session(self._opening))
+            self._all[key] = client, session
+            while len(self._all) > MAX_SESSIONS and (idle := self._dispensable(key)):
+                del self._all[idle]
             return session
+
+    def _dispensable(self, newest: str) -> str | None:
+        """The key of the session that goes first."""
+        counts = Counter(client for client, _ in self._all.values())
+        idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
+        return max(idle, key=lambda key: counts[self._all[key][0]], default=None)  # of equals the first, so the oldest
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._all)
 
     def drop(self, key: str | None) -> None:
         """Forget a page that was closed; its run stops."""
         with self._lock:
-            session = self._all.pop(key or "", None)
+            _, session = self._all.pop(key or "", ("", None))
         if session:
             session.end()

@@ -179,15 +179,33 @@ def test_what_goes_wrong_in_the_middle_of_a_run_is_said(slowly, monkeypatch):
     )
 
 
-def test_sessions_are_bounded_and_dropping_one_stops_its_run():
+def test_newcomers_never_end_a_run_and_cost_whoever_has_most_sessions():
     sessions = Sessions({})
-    job = sessions.of("first").begin()
+    job, sweep = sessions.of("runs", "a").begin(), sessions.of("sweeps", "a").begin_sweep()
+    shown = sessions.of("looks", "b")
+    for number in range(3 * MAX_SESSIONS):
+        sessions.of(str(number), "crowd")
+    assert not job.stop.is_set() and sessions.of("runs").job is job
+    assert not sweep.stop.is_set() and sessions.of("sweeps").sweeping is sweep
+    assert sessions.of("looks") is shown and len(sessions) == MAX_SESSIONS
+    job.finished.set(), sweep.finished.set()
     for number in range(MAX_SESSIONS):
-        sessions.of(str(number))
-    assert job.stop.is_set()
-    other = sessions.of("other").begin()
+        sessions.of(str(number), f"visitor {number}")
+    assert sessions.of("runs").job is None and len(sessions) == MAX_SESSIONS
+
+
+def test_dropping_a_session_stops_its_run():
+    sessions = Sessions({})
+    job = sessions.of("other").begin()
     sessions.drop("other")
-    assert other.stop.is_set() and sessions.of("other").job is None
+    assert job.stop.is_set() and sessions.of("other").job is None
+
+
+def test_callers_without_a_session_share_nothing():
+    sessions = Sessions({})
+    job = sessions.of(None).begin()
+    assert sessions.of(None).job is None and sessions.of("").job is None and not job.stop.is_set()
+    assert len(sessions) == 0
 
 
 def test_the_gallery_names_what_it_cannot_read(recorded, traces):
