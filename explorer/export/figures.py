@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from engines import Trace, UserError
 from explorer.export import fonts, look, raster
 from explorer.export.drawing import Drawing, svg
-from explorer.export.overview import overview, shared_scale
+from explorer.export.overview import check_cells, overview, shared_scale
 from explorer.export.playback import CLOCKS, Playback, check_clock
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.export.timeline import timeline
@@ -77,6 +77,7 @@ def layout(
         raise UserError("a trace has no steps; there is nothing to draw.")
     if clock:
         check_clock(runs, unit)
+    check_cells(runs, view)
     drawing = Drawing(72 * width, 0, _title(runs, view))
     if view == "curve":
         _curve(drawing, runs, unit)

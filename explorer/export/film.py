@@ -17,7 +17,7 @@ from explorer.export.drawing import Drawing
 from explorer.export.figures import checked_clock, columns_for
 from explorer.export.film_files import write_gif, write_mp4
 from explorer.export.film_plan import Caps, Progress, Report, Shot
-from explorer.export.overview import Scale, overview, shared_scale
+from explorer.export.overview import Scale, check_cells, overview, shared_scale
 from explorer.export.playback import Playback, check_clock
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words
 from explorer.export.views import SMALL, grid, heading, names, span_kinds, token_board
@@ -113,6 +113,7 @@ class Stage:
             speed,
             caps,
         )
+        check_cells(self.runs, view)
         self.names = names(self.runs)
         if clock == "work":
             check_clock(self.runs, clock)

@@ -14,6 +14,7 @@ from explorer.figures.race import Clock
 
 MAX_ROWS = 400  # steps of a board over steps
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
+MAX_CELLS = {"board": 500_000, "step": 20_000}  # of all runs of a picture, by its view
 OVERVIEW_HEIGHT = 300.0
 
 
@@ -25,6 +26,16 @@ class Scale:
     clock: Clock
     unit: float
     cell: float
+
+
+def check_cells(runs: Sequence[Playback], view: str) -> None:
+    """Raises UserError for boards with more cells than a picture can show, before one of them is drawn."""
+    cells = sum((run.widest - run.start) * (run.length if view == "board" else 1) for run in runs)
+    if cells > MAX_CELLS.get(view, cells):
+        raise UserError(
+            f"the picture would have {cells:,} cells; at most {MAX_CELLS[view]:,} are drawn. Choose fewer traces, "
+            "shorter runs or the view curve."
+        )
 
 
 def shared_scale(runs: Sequence[Playback], clock: Clock, w: float) -> Scale:

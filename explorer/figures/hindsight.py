@@ -26,6 +26,7 @@ every later guess."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import accumulate
 from typing import Literal
 
@@ -84,6 +85,10 @@ def hindsight(trace: Trace) -> Hindsight:
     tops = [top_guesses(step) for step in trace.steps]
     target = target_role(trace)
     used = list(accumulate(target_calls(step, target) for step in trace.steps))  # up to and including a step
+    guessed: dict[int, list[int]] = {}  # position -> steps with candidates for it
+    for number, top in enumerate(tops):
+        for position in top:
+            guessed.setdefault(position, []).append(number)
     found, looked_ahead = [], False
     for position, writes in sorted(written(trace).items()):
         committed, token = writes[-1]
@@ -93,7 +98,8 @@ def hindsight(trace: Trace) -> Hindsight:
         since = committed + 1
         while since > start and tops[since - 1].get(position) == token:
             since -= 1
-        looked_ahead |= any(position in top for top in tops[start:committed])
+        steps = guessed.get(position, [])
+        looked_ahead |= bisect_left(steps, start) < bisect_left(steps, committed)
         if since > committed:
             known: Literal["other", "unknown"] = "other" if position in tops[committed] else "unknown"
             found.append(Position(position=position, token=token, committed=committed, known=known))

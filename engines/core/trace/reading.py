@@ -17,6 +17,8 @@ from engines.core.trace.upgrade import UPGRADES, upgraded
 MAX_TRACE_BYTES = 64 * 2**20
 SAID = 300  # characters of a complaint: it quotes what was found, which may be long
 MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
+MAX_CELLS = 2**25  # steps times positions of a masked board, such as 4,096 steps of 8,192 positions
+MAX_WITHDRAWN = 2**21  # positions taken away again, over all steps: what looks back visits each of them
 
 
 class Whole(Protocol):
@@ -76,8 +78,14 @@ def check_consistency(trace: Whole) -> None:
             f"a board of {limit:,} positions does not fit a prompt of {len(trace.header.prompt_ids)}; at most "
             f"{MAX_POSITIONS:,} are read"
         )
+    if trace.header.canvas is not None and limit * len(trace.steps) > MAX_CELLS:
+        raise TraceError(
+            f"{len(trace.steps):,} steps of a board of {limit:,} positions are {limit * len(trace.steps):,} cells; at "
+            f"most {MAX_CELLS:,} are read"
+        )
     _require_known(trace.header.prompt_ids, known, "the prompt")
     _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
+    width, withdrawn = limit if trace.header.canvas is not None else len(trace.header.prompt_ids), 0
     for number, step in enumerate(trace.steps):
         where = f"step {number}"
         if step.index != number:
@@ -85,6 +93,13 @@ def check_consistency(trace: Whole) -> None:
         for positions in _positions(step):
             if any(p >= limit for p in positions):
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
+        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            withdrawn += max(0, width - position) if token < 0 else 0
+            width = min(width, position) if token < 0 else max(width, position + 1)
+        if withdrawn > MAX_WITHDRAWN:
+            raise TraceError(
+                f"up to {where} {withdrawn:,} positions are taken away; at most {MAX_WITHDRAWN:,} are read"
+            )
         for lane in step.scores:
             if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
                 raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")

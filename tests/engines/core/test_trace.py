@@ -262,3 +262,30 @@ def test_a_trace_too_large_is_refused_before_it_is_read(monkeypatch, masked_trac
     monkeypatch.setattr(reading, "MAX_TRACE_BYTES", 100)
     with pytest.raises(TraceError, match="at most 100"):
         read_trace(masked_trace.to_json())
+
+
+def widened(trace, canvas: int, steps: int):
+    """The data of a trace with a larger board and so many steps without writes."""
+    data = raw(trace)
+    data["header"]["canvas"] = canvas
+    bare = {"forwards": {}, "tokens_fed": 0, "model_seconds": 0, "method_seconds": 0}
+    data["steps"] = [{"index": i, **bare} for i in range(steps)]
+    return data
+
+
+def test_a_board_with_more_cells_than_anything_can_look_at_is_refused(masked_trace):
+    read_trace(json.dumps(widened(masked_trace, 2**20, 32)))
+    with pytest.raises(TraceError, match="34,603,008 cells; at most 33,554,432"):
+        read_trace(json.dumps(widened(masked_trace, 2**20, 33)))
+
+
+def test_positions_taken_away_again_and_again_are_counted(masked_trace):
+    data = widened(masked_trace, 2**20, 6)
+    start = len(data["header"]["prompt_ids"])
+    token = data["header"]["prompt_ids"][0]
+    for step in data["steps"]:
+        step["commits"] = {"positions": [2**20 - 1, start], "tokens": [token, -1], "causes": ["x", "y"]}
+    with pytest.raises(TraceError, match="positions are taken away; at most 2,097,152"):
+        read_trace(json.dumps(data))
+    data["steps"] = data["steps"][:2]
+    read_trace(json.dumps(data))

@@ -304,3 +304,11 @@ def test_runs_of_one_method_are_told_apart():
 def test_words_are_dataclasses_that_can_be_compared():
     one = Words(1, 2, "a", 7, "sans", "#000000")
     assert one == replace(one) and one != replace(one, text="b")
+
+
+@pytest.mark.parametrize(("view", "most"), [("board", "500,000"), ("step", "20,000")])
+def test_a_board_too_wide_for_a_picture_is_refused_before_it_is_drawn(view: str, most: str):
+    trace = masked(24, 30)
+    wide = msgspec.structs.replace(trace, header=msgspec.structs.replace(trace.header, canvas=2**20))
+    with pytest.raises(UserError, match=f"cells; at most {most} are drawn"):
+        figure([wide], view=view)
