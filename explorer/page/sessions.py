@@ -90,7 +90,7 @@ class Sessions:
         if not key:
             return Session(self._opening)
         with self._lock:
-            _, session = self._all.pop(key, None) or (client, Session(self._opening))
+            client, session = self._all.pop(key) if key in self._all else (client, Session(self._opening))
             self._all[key] = client, session
             while len(self._all) > MAX_SESSIONS and (idle := self._dispensable(key)):
                 del self._all[idle]
@@ -109,6 +109,6 @@ class Sessions:
     def drop(self, key: str | None) -> None:
         """Forget a page that was closed; its run stops."""
         with self._lock:
-            _, session = self._all.pop(key or "", ("", None))
-        if session:
-            session.end()
+            found = self._all.pop(key or "", None)
+        if found:
+            found[1].end()
