@@ -157,7 +157,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
             top += overview(d, run, t, x, top, w, scale)
         else:
             top += _one_step(d, run, view, t, x, top, w)
-        said.append(f"{run.header.title}: {totals(run, t)}; prompt: {run.header.prompt}; text: {run.trace.text}")
+        said.append(f"{run.header.title}: {totals(run, t)}; prompt: {run.header.prompt}; text: {run.text(t)}")
         tallest = max(tallest, top - y)
     y += tallest + 8
     d.line([(MARGIN, y - 3), (d.width - MARGIN, y - 3)], look.surface("line"), 0.5)

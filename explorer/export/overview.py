@@ -134,7 +134,7 @@ def _written(d: Drawing, run: Playback, t: int, left: float, bottom: float, w: f
             )
         height += deep + 4
     else:
-        for line in fonts.wrap(run.trace.text, "sans", SMALL, w, 2):
+        for line in fonts.wrap(run.text(t), "sans", SMALL, w, 2):
             height += 8
             d.text(left, bottom + height, line, SMALL, look.surface("text"))
         height += 3

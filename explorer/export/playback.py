@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby, takewhile
 from typing import get_args
 
 import numpy as np
@@ -19,6 +19,7 @@ from explorer.figures.race import Clock, cost
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 CAUSES = {"accepted": "accepted", "bonus": "bonus", "forced": "forced"}
 FIELDS: dict[Clock, str] = {"forwards": "forwards", "seconds": "model_seconds", "work": "work"}
+OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it
 
 
@@ -157,6 +158,21 @@ class Playback:
                 break
             count += token is not None and token >= 0 and token != self.header.mask_id
         return count
+
+    def text(self, t: int) -> str:
+        """The text that stood after t steps, up to the first end mark; places still open are counted."""
+        if t == self.length:
+            return self.trace.text
+        said: list[str] = []
+        standing = takewhile(lambda cell: cell.token not in self.ends, self.board(t)[self.start :])
+        for is_open, cells in groupby(standing, lambda cell: cell.token is None):
+            held = list(cells)
+            if is_open:
+                said.append(f" {OPEN} " if len(held) == 1 else f" {OPEN}×{len(held)} ")
+            else:
+                tokens = [cell.token for cell in held if cell.token is not None]
+                said += [self.text_of(token) for token in tokens if self.kind_of(token) != "special"]
+        return "".join(said).strip()
 
     def levels(self, t: int) -> dict[int, float]:
         """0..1 by position: the score of the step that led to t, for colour; positions without a value are left out."""

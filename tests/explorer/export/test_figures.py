@@ -312,3 +312,22 @@ def test_a_board_too_wide_for_a_picture_is_refused_before_it_is_drawn(view: str,
     wide = msgspec.structs.replace(trace, header=msgspec.structs.replace(trace.header, canvas=2**20))
     with pytest.raises(UserError, match=f"cells; at most {most} are drawn"):
         figure([wide], view=view)
+
+
+def test_the_text_under_a_board_is_what_stood_then():
+    run = Playback(masked(150, 30))
+    scale = shared_scale([run], "steps", 200)
+
+    def said(t: int) -> str:
+        d = Drawing(200, 400, "a board")
+        overview(d, run, t, 0, 0, 200, scale)
+        return " ".join(texts(svg(d)))
+
+    final = run.trace.text.split()
+    assert run.text(run.length) == run.trace.text and final[0] in said(run.length)
+    open_ = f"▢×{run.widest - run.start}"
+    assert run.text(0) == open_ and open_ in said(0) and final[0] not in said(0)
+    for t in (1, 15):
+        standing = [run.text_of(cell.token) for cell in run.board(t)[run.start :] if cell.token is not None]
+        assert [word for word in run.text(t).split() if not word.startswith("▢")] == "".join(standing).split() != final
+        assert run.text(t).split()[0] in said(t)
