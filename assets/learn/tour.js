@@ -79,6 +79,9 @@ function styles() {
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
+/** Where Space plays: the first player, or the button where no player is in sight. */
+const rest = (button) => (shown("#panel-0 .dx-panel") ?? button).focus({ preventScroll: true });
+
 class Tour {
   constructor(button) {
     this.button = button;
@@ -104,6 +107,7 @@ class Tour {
       make("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
     );
     this.keys = (event) => this.#key(event);
+    this.left = (event) => event.target.closest("[role=tab]") && this.end(false); // what it points at is put away
     this.place = () => this.#place();
   }
 
@@ -114,18 +118,21 @@ class Tour {
     this.at = 0;
     document.body.append(this.ring, this.box);
     document.addEventListener("keydown", this.keys, true);
+    document.addEventListener("click", this.left, true);
     for (const event of ["resize", "scroll"]) addEventListener(event, this.place, { passive: true, capture: true });
     this.#show();
   }
 
-  end() {
+  /** back: the focus goes to the player. */
+  end(back = true) {
     if (!this.steps) return;
     this.steps = null;
     document.removeEventListener("keydown", this.keys, true);
+    document.removeEventListener("click", this.left, true);
     for (const event of ["resize", "scroll"]) removeEventListener(event, this.place, { capture: true });
     this.ring.remove();
     this.box.remove();
-    this.button.focus();
+    if (back) rest(this.button);
   }
 
   go(direction) {
@@ -199,7 +206,7 @@ export function mountTour(element) {
   const decline = () => {
     remember();
     offer.remove();
-    button.focus();
+    rest(button);
   };
   const button = make("button", { type: "button", class: "tour-start", onclick: start }, "Tour");
   const tour = new Tour(button);

@@ -126,6 +126,7 @@ function route(batch) {
   if (!target) waiting.set(slot, [...(waiting.get(slot) ?? []), batch]);
   else if (batch.trace) target.load(batch.trace, batch);
   else target.push(batch);
+  if (target && batch.end) handOver(target);
   release(slot);
 }
 
@@ -147,6 +148,19 @@ function listen(name) {
   mine.addEventListener("end", () => mine.close());
 }
 
+/** Space plays wherever it means nothing else. */
+function playAnywhere(event) {
+  const own = "input, textarea, select, button, summary, a, video, [role=tab], [contenteditable]";
+  const seen = players().some(([, { root }]) => root.getClientRects().length);
+  if (event.key === " " && !event.defaultPrevented && seen && !event.target.closest(own)) groupNamed("main").key(event);
+}
+
+/** Who pressed Run or Stop would press it again with Space: at the end of a run the focus goes on to its player. */
+function handOver(target) {
+  const { activeElement: focus } = document;
+  if (focus?.closest("#run, #stop")) target.root.focus({ preventScroll: true });
+}
+
 /** Numbers outside the players ask for their receipts by an event: {anchor, receipt, numbers, header}. */
 function answer() {
   if (document.documentElement.dataset.receipts) return;
@@ -159,9 +173,11 @@ function answer() {
 
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to
  * empty all panels first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids":
- * {slot: id} for what is shown already. A batch may carry the "id" of its run. */
+ * {slot: id} for what is shown already, and "expect": whether a run that was asked for may still take their place. A
+ * batch may carry the "id" of its run. */
 export function bus(_element, props, watch) {
   answer();
+  document.addEventListener("keydown", playAnywhere);
   document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {
     const message = props.value ? read(props.value) : {};
@@ -172,6 +188,7 @@ export function bus(_element, props, watch) {
       ids.clear();
       for (const target of panels.values()) target.clear();
     }
+    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect);
     for (const batch of message.batches ?? []) route(batch);
     for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
     view = message.view ?? view;

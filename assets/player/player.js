@@ -12,6 +12,7 @@ const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen rea
 const WORDS = {
   empty: "no run yet",
   queued: "waiting",
+  expected: "waiting for the new run",
   live: "running",
   ready: "ready",
   playing: "playing",
@@ -154,8 +155,15 @@ class Player {
     this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)]);
   }
 
+  /** A run was asked for that may take the place of what is shown; expected: whether it still may. */
+  expect(expected) {
+    this.root.toggleAttribute("data-expected", expected);
+    this.at(this.t, this.group.playing);
+  }
+
   clear() {
     Object.assign(this, { run: null, last: null, t: 0 });
+    this.root.removeAttribute("data-expected");
     this.views.clear();
     this.reveal(false);
     Object.assign(this.context, { marks: {}, pick: null });
@@ -220,7 +228,8 @@ class Player {
     if (this.base === "ready" || this.base === "done")
       dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
     if (!hurry) {
-      setText(this.head.pill, [WORDS[dataset.state] ?? dataset.state, ...this.#place(t)].join(" · "));
+      const words = [WORDS[dataset.state] ?? dataset.state, ...this.#place(t)];
+      setText(this.head.pill, "expected" in dataset ? WORDS.expected : words.join(" · "));
       this.fork.show();
     }
     if (this.run?.end && t === this.run.length) this.reveal();

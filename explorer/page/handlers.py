@@ -64,7 +64,7 @@ class Handlers:
         job.queued = [feed.queued() for feed in feeds]
         words = f"Running {runs(len(plans))}. The first run of a model loads it."
         try:
-            yield gr.skip(), say(words), gr.skip()
+            yield message(expect=True), say(words), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
                 if job.stop.is_set():
                     break
@@ -84,7 +84,7 @@ class Handlers:
                 close = {} if job.stop.is_set() else ties(plans, session.traces)
                 yield idle(feeds), summary(job, feeds), tables.results(session.traces, close)
             else:
-                yield gr.skip(), summary(job, feeds), gr.skip()
+                yield message(expect=False), summary(job, feeds), gr.skip()
         finally:
             job.last.append(idle(feeds))
             job.finished.set()
@@ -114,7 +114,7 @@ class Handlers:
         if not job.finished.wait(STOP_PATIENCE):
             return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
         if not job.begun:
-            return gr.skip(), stopped(job), gr.skip()
+            return message(expect=False), stopped(job), gr.skip()
         return joined(job), stopped(job), tables.results(session.traces)
 
     def play(self, names: list[str], request: gr.Request) -> Outputs:

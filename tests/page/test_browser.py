@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import threading
 
 import pytest
 from playwright.sync_api import expect
@@ -143,6 +144,48 @@ def test_runs_two_methods_and_scrubs_by_keyboard(visit):
     assert screen.step(0) == 1
     screen.player(0).press("End")
     assert screen.step(0) > 1
+
+
+def test_after_a_run_space_plays_and_does_not_run_again(visit):
+    screen = visit()
+    screen.press("Run")
+    screen.wait(1, "done")
+    screen.says("Done: 2 runs")
+    expect(screen.page.locator("#run")).not_to_be_focused()
+    assert screen.page.evaluate("document.activeElement.closest('.dx-panel') !== null")
+    run = screen.page.locator("#panel-1 .dx-panel").evaluate("() => document.querySelector('#status').innerText")
+    screen.page.keyboard.press("Home")
+    screen.page.keyboard.press(" ")
+    screen.wait(0, "playing")
+    screen.page.locator("h1").click()  # the focus is nowhere
+    screen.page.keyboard.press(" ")
+    expect(screen.player(0)).not_to_have_attribute("data-state", "playing")
+    assert screen.page.locator("#status").inner_text() == run
+    screen.page.locator("#prompt textarea").press(" ")
+    expect(screen.player(0)).not_to_have_attribute("data-state", "playing")
+
+
+def test_what_is_shown_says_that_a_new_run_is_awaited(visit, monkeypatch):
+    real, answered = engines.stream, threading.Event()
+
+    def stream(*args, **options):
+        answered.wait(60)
+        raise engines.UserError("the model has gone fishing.")
+
+    monkeypatch.setattr(engines, "stream", stream)
+    screen = visit()
+    pill = screen.player(0).locator(".dx-pill")
+    expect(pill).to_contain_text("ready")
+    screen.press("Run")
+    expect(pill).to_have_text("waiting for the new run")
+    expect(screen.player(1).locator(".dx-pill")).to_have_text("waiting for the new run")
+    answered.set()
+    screen.says("gone fishing")
+    expect(pill).to_contain_text("ready · step 0")  # nothing came: what was shown stays
+    monkeypatch.setattr(engines, "stream", real)
+    screen.press("Run")
+    screen.wait(1, "done")
+    expect(pill).to_contain_text("done")
 
 
 def test_slots_of_different_kinds_stand_side_by_side(visit):
