@@ -68,7 +68,8 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   const idle = (event) =>
     event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
   document.addEventListener("keydown", idle);
-  const listeners = new Set();
+  const listeners = new Set(),
+    views = [];
   const listen = (listener) => {
     listeners.add(listener);
     group.listeners.add(listener);
@@ -82,6 +83,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
       if (gone) return;
       const view = new View(group);
       root.append(view.root);
+      views.push(view);
       listen((hurry) => view.update(hurry));
     };
     bring(entry, draw); // without it the controls still work
@@ -93,6 +95,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
       gone = true;
       document.removeEventListener("keydown", idle);
       for (const listener of listeners) group.listeners.delete(listener);
+      for (const view of views) view.destroy?.();
       root.remove();
     },
   };

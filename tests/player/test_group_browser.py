@@ -69,12 +69,65 @@ def test_boards_follow_when_a_run_comes_or_goes(opened: Call) -> None:
 def test_heads_of_unlike_length_are_one_height(opened: Call) -> None:
     page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
     page.wait_for_function(LEVEL)
+    lift = "() => parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) || 0"
+    before = page.evaluate(lift)
     page.evaluate(
         "handles[1].root.querySelector('header').firstChild.append(Object.assign(document.createElement('p'), "
         "{ className: 'grown', textContent: 'a line more' }))"
     )
-    page.wait_for_function("() => parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) >= 10")
+    page.wait_for_function(f"(before) => ({lift})() > before + 10", arg=before)
     page.wait_for_function(LEVEL)
     page.evaluate("document.querySelector('.grown').remove()")
-    page.wait_for_function("() => (parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) || 0) < 1")
+    page.wait_for_function(f"(before) => Math.abs(({lift})() - before) < 1", arg=before)
     page.wait_for_function(LEVEL)
+
+
+FIT = """() => {
+  const boxes = handles.map(({ root }) => root.getBoundingClientRect());
+  return Math.max(...boxes.map((b) => b.bottom)) - Math.min(...boxes.map((b) => b.top));
+}"""
+COMPACT = "() => handles.map(({ root }) => root.hasAttribute('data-compact'))"
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_from_three_runs_on_all_fit_in_one_screen(opened: Call, n: int) -> None:
+    page = opened(unlike(n), viewport={"width": 1440, "height": 900}).page
+    assert page.evaluate(COMPACT) == [True] * n
+    bar = page.locator(".dx-toolbar .dx-buttons").bounding_box()["height"]
+    assert page.evaluate(FIT) + bar + 20 <= 900
+    laid = page.evaluate(LAID)
+    assert all(one["above"] <= 48 for one in laid), "a board and one line"
+    assert [one["panel"] for one in laid] == sorted(one["panel"] for one in laid)
+    assert len({(one["columns"], one["pitch"]) for one in laid}) == 1
+    page.evaluate("handles[0].seek(3)")
+    line = page.locator(".dx-line1").first
+    assert "3 model calls" in line.inner_text()
+    assert "draft calls" in page.locator(".dx-line1").nth(2).inner_text()
+    switch = page.get_by_role("button", name="Compact", exact=True)
+    switch.click()
+    assert page.evaluate(COMPACT) == [False] * n
+    assert line.is_hidden() and page.locator(".dx-figures").first.is_visible()
+    switch.click()
+    assert page.evaluate(COMPACT) == [True] * n
+
+
+def test_two_runs_are_compact_only_if_asked(opened: Call) -> None:
+    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
+    assert page.evaluate(COMPACT) == [False] * 2
+    page.get_by_role("button", name="Compact", exact=True).click()
+    assert page.evaluate(COMPACT) == [True] * 2
+    page.evaluate("handles[1].clear()")
+    assert page.evaluate(COMPACT) == [False] * 2
+
+
+def test_a_board_too_high_for_its_strip_shows_where_it_was_written(opened: Call) -> None:
+    made = [masked(240, 12) for _ in range(4)]
+    page = opened(made, viewport={"width": 1100, "height": 700}).page
+    assert page.evaluate(FIT) <= 700
+    page.evaluate("handles[0].seek(0)")
+    for step in (1, 6, 12):
+        page.evaluate("(step) => handles[0].seek(step)", step)
+        last = max(made[0].steps[step - 1].commits.positions)
+        cell = page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").nth(last).bounding_box()
+        board = page.locator(".dx-board").first.bounding_box()
+        assert board["y"] - 1 <= cell["y"] and cell["y"] + cell["height"] <= board["y"] + board["height"] + 1

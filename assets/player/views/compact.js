@@ -1,0 +1,124 @@
+// The compact mode: several runs in one viewport, a board and one line each, one below the other so that the same token
+// of all runs lies in one column. On by itself from three runs; a switch in the controls decides otherwise.
+
+import { number, seconds } from "../codec.js";
+import { el, set, setText } from "../dom.js";
+import { relay } from "../grid.js";
+import { cornerOf } from "../layout.js";
+import { growth } from "../race.js";
+
+export const view = { name: "Compact", title: "", place: "toolbar", needs: [] };
+
+const FROM = 3; // runs
+const BAR = 76; // pixels that the controls and the gaps around them take
+const LINE = 52; // pixels around a board: its line, the frame, the gap
+const LEAST = 82; // pixels of a board, however many there are
+const WORDS = {
+  button: "Compact",
+  title: "All runs in one screen: a board and one line each",
+  tokens: "tokens",
+  calls: "target calls",
+  alone: "model calls",
+  beside: "draft calls",
+  none: "not recorded",
+};
+
+/** A run's numbers in one line; calls of the target first, those of other models beside them. */
+function lineOf(run, t) {
+  const { forwards, others, model, method } = run.sums[t],
+    held = (field, text) => (run.missing.has(field) ? "" : text),
+    tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+  return [
+    held("tokens", `${number(tokens)} ${WORDS.tokens}`),
+    held("forwards", `${number(forwards)} ${run.sums.at(-1).others ? WORDS.calls : WORDS.alone}`),
+    others ? held("forwards", `${number(others)} ${WORDS.beside}`) : "",
+    held("model_seconds", seconds(model + method)),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** The nearest element that holds all of these. */
+function around([first, ...others]) {
+  let node = first?.parentElement;
+  while (node && !others.every((one) => node.contains(one))) node = node.parentElement;
+  return node;
+}
+
+export class Compact {
+  constructor(group) {
+    Object.assign(this, { group, chosen: null, lines: new WeakMap(), place: null });
+    this.root = el(
+      "button",
+      { class: "dx-toggle dx-compact", title: WORDS.title, hidden: true, onclick: () => this.#choose() },
+      WORDS.button,
+    );
+    this.fit = () => this.group.compact && this.#fit(this.group.runners);
+    window.addEventListener("resize", this.fit);
+  }
+
+  destroy() {
+    window.removeEventListener("resize", this.fit);
+  }
+
+  #choose() {
+    this.chosen = !this.group.compact;
+    this.update();
+  }
+
+  /** Called after every move of the clock. */
+  update(hurry) {
+    const { group } = this,
+      { runners } = group,
+      on = runners.length > 1 && (this.chosen ?? runners.length >= FROM);
+    this.root.hidden = runners.length < 2;
+    set(this.root, { "aria-pressed": String(on) });
+    const known = runners.map(({ slot }) => slot).join();
+    if (on !== Boolean(group.compact) || known !== this.known) {
+      this.known = known;
+      group.compact = on;
+      this.#arrange(on ? runners : []);
+      relay(group);
+      if (on) this.#fit(runners);
+    }
+    if (!on) return;
+    for (const runner of runners) {
+      if (!hurry) setText(this.#line(runner), lineOf(runner.run, runner.t));
+      this.#follow(runner);
+    }
+  }
+
+  #line({ root }) {
+    if (!this.lines.has(root)) {
+      const line = el("span", "dx-line1");
+      root.querySelector("header").firstChild.after(line);
+      this.lines.set(root, line);
+    }
+    return this.lines.get(root);
+  }
+
+  /** Marks the players that are shown in compact form, and what they stand in. */
+  #arrange(runners) {
+    for (const member of this.group.members) member.root.toggleAttribute("data-compact", runners.includes(member));
+    this.place?.removeAttribute("data-strips");
+    this.place = runners.length ? around(runners.map(({ root }) => root)) : null;
+    this.place?.setAttribute("data-strips", "");
+  }
+
+  /** Boards that are higher than their part of the window scroll in themselves. */
+  #fit(runners) {
+    const room = Math.max(LEAST, Math.floor((innerHeight - BAR) / runners.length) - LINE);
+    for (const { root } of runners) root.style.setProperty("--dx-room", `${room}px`);
+  }
+
+  /** A board that scrolls shows the place that was written last. */
+  #follow({ root, run, t, views }) {
+    const board = root.querySelector(".dx-board"),
+      { grid } = views.board()?.view ?? {},
+      written = run.steps[t - 1]?.commits?.positions ?? [];
+    if (!grid || !board || board.scrollHeight <= board.clientHeight) return;
+    const { y } = written.length ? cornerOf(grid, Math.max(...written)) : { y: 0 };
+    if (y < board.scrollTop || y + grid.rowHeight > board.scrollTop + board.clientHeight)
+      board.scrollTop = y + grid.rowHeight - board.clientHeight;
+  }
+}
