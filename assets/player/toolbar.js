@@ -5,6 +5,7 @@ import { groupNamed, SPEEDS, UNITS } from "./clock.js";
 import { number, seconds } from "./codec.js";
 import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
+import { stickSlim } from "./stick.js";
 import { installTheme } from "./theme.js";
 
 /** Draws the controls of the group `name` into an element: {group, root, destroy}. */
@@ -77,6 +78,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   };
   let gone = false;
   element.replaceChildren(root);
+  const unstick = stickSlim(root);
   listen(update);
   for (const entry of IN_TOOLBAR) {
     const draw = (View) => {
@@ -96,6 +98,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
       document.removeEventListener("keydown", idle);
       for (const listener of listeners) group.listeners.delete(listener);
       for (const view of views) view.destroy?.();
+      unstick();
       root.remove();
     },
   };

@@ -24,4 +24,5 @@ export const VIEWS = [
   { file: "routing", name: "Routing", title: "Routing", place: 150, needs: ["routing"] },
   { file: "compact", name: "Compact", title: "", place: "toolbar", needs: [] },
   { file: "race", name: "Race", title: "Race", place: "toolbar", needs: [] },
+  { file: "verdict", name: "Verdict", title: "", place: "toolbar", needs: [] },
 ];

@@ -10,6 +10,11 @@ from tests.page.conftest import PROMPT
 
 IN_SIGHT = "(node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight * 0.6; }"
 
+TWO_BY_TWO = """() => {
+  const at = [...document.querySelectorAll('#players .dx-board')].map((b) => Math.round(b.getBoundingClientRect().top));
+  return at[0] === at[1] && at[2] === at[3] && at[0] < at[2];
+}"""
+
 
 def run_four(screen) -> None:
     screen.page.locator("#count").get_by_role("radio", name="4", exact=True).check()
@@ -36,13 +41,15 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     screen.page.get_by_label("Freeze at").fill("2")
     screen.press("Freeze")
     expect(screen.page.locator("#toolbar .dx-standing tbody tr")).to_have_count(4)
-    assert height(screen) <= 0.36 * 800
-    at = tops(screen)
-    assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
+    assert tops(screen) == sorted(tops(screen)), "four stand one below the other, in compact form"
     status = screen.page.locator("#toolbar .dx-race [role=status]").bounding_box()
     assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, (
         "the sentence lies over no lane"
     )
+    screen.page.get_by_role("button", name="Compact", exact=True).click()
+    screen.page.wait_for_function(f"() => ({TWO_BY_TWO})()")
+    at = tops(screen)
+    assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
     more = screen.page.locator("#toolbar .more")
     more.click()
     expect(more).to_have_attribute("aria-expanded", "false")
@@ -50,6 +57,24 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     assert height(screen) <= 64
     more.press("Enter")
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
+
+
+def test_four_finished_runs_and_the_bar_fit_in_one_screen(visit):
+    screen = visit(viewport={"width": 1440, "height": 900})
+    run_four(screen)
+    screen.wait(3, "done")
+    top = screen.page.locator("#players").evaluate("(node) => node.getBoundingClientRect().top + scrollY")
+    below = screen.page.locator("#panel-3 .dx-panel").evaluate("(n) => n.getBoundingClientRect().bottom + scrollY")
+    screen.page.evaluate("(top) => scrollTo(0, top - 70)", top)
+    screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().top < 8")
+    expect(screen.page.locator("#toolbar .dx-race")).to_be_hidden()
+    assert height(screen) <= 64, "one row"
+    first, last = (screen.page.locator(f"#panel-{slot} .dx-panel").bounding_box() for slot in (0, 3))
+    assert first["y"] >= 60 and last["y"] + last["height"] <= 900
+    now = screen.page.locator("#panel-3 .dx-panel").evaluate("(n) => n.getBoundingClientRect().bottom + scrollY")
+    assert abs(now - below) < 1, "what is read does not move when the bar becomes one row"
+    screen.page.evaluate("scrollTo(0, 0)")
+    expect(screen.page.locator("#toolbar .dx-race")).to_be_visible()
 
 
 def test_a_recording_from_far_down_in_the_gallery_is_seen_from_its_top(visit):

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from engines.core.trace import Piece, Span, Trace
-from tests.player.handmade import drafting, masked
+from explorer.figures.metrics import measure
+from tests.player.handmade import drafting, masked, recorded
 
 Call = Callable[..., Any]
 SIZES = [(1440, 900), (1920, 1080), (390, 844)]
@@ -131,3 +133,97 @@ def test_a_board_too_high_for_its_strip_shows_where_it_was_written(opened: Call)
         cell = page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").nth(last).bounding_box()
         board = page.locator(".dx-board").first.bounding_box()
         assert board["y"] - 1 <= cell["y"] and cell["y"] + cell["height"] <= board["y"] + board["height"] + 1
+
+
+# the verdict
+
+
+def twice(method: str, control: Trace) -> Trace:
+    """The drafting run again, as another method's run whose control is `control`, twice as fast and with two tokens
+    changed."""
+    trace = drafting()
+    trace.header.method, trace.header.title, trace.header.baseline = method, f"The {method}", control.header.method
+    for step in trace.steps:
+        step.model_seconds, step.method_seconds = step.model_seconds / 2, step.method_seconds / 2
+    return trace
+
+
+def compared() -> list[Trace]:
+    """A control and two runs that are held against it, the second of which ends in another text."""
+    control = drafting()
+    control.header.method, control.header.title = "plain", "Plain"
+    same, other = twice("same", control), twice("other", control)
+    other.end.output_ids = [*other.end.output_ids[:2], 9, *other.end.output_ids[3:]]
+    other.end.text = "another text"
+    for trace in (control, same, other):
+        trace.header.prompt, trace.header.models[0].tokenizer = "the same", "one"
+    return [same, control, other]
+
+
+def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_receipt(opened: Call) -> None:
+    traces = compared()
+    page = opened(traces, viewport={"width": 1440, "height": 900}).page
+    strip = page.locator(".dx-verdict")
+    top = page.evaluate("() => handles[0].root.getBoundingClientRect().top")
+    expect(strip).to_contain_text("The verdict stands here when all runs were shown to their end.")
+    expect(strip.locator("button")).to_have_count(0)
+    page.evaluate("handles[0].seek(4)")
+    expect(strip.locator("button")).to_have_count(0)
+    page.evaluate("handles[0].group.seek(1e9)")
+    lines = strip.locator("p")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).to_contain_text("1 The same:")
+    expect(lines.nth(0)).to_contain_text("same text as Plain")
+    expect(lines.nth(0)).to_contain_text("2.0× tokens/s")
+    expect(lines.nth(1)).to_contain_text("text differs from Plain after 2 tokens")
+    measured = {metric.name: metric for metric in measure(traces[0])}
+    share = measured["acceptance_rate_of_drafted"].value
+    expect(lines.nth(0)).to_contain_text(f"{round(100 * share)} % of drafts accepted")
+    expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} target calls")
+    expect(lines.nth(0)).to_contain_text(f"{measured['calls_draft'].value} draft calls beside")
+    assert page.evaluate("() => handles[0].root.getBoundingClientRect().top") == top, "its place was kept free"
+    parts = lines.nth(0).locator("button")
+    expect(parts).to_have_count(5)
+    for part in parts.all():
+        part.click()
+        box = page.locator(".dx-receipt")
+        expect(box.locator("dt", has_text="formula")).to_be_visible()
+        if part.get_attribute("data-part") == "speed":
+            expect(box).to_contain_text(
+                "the reading of the prompt is inside; warm-up, recording and drawing are left out"
+            )
+            expect(box).to_contain_text(measured["tokens_per_second"].terms)
+        page.keyboard.press("Escape")
+        expect(box).to_have_count(0)
+    page.evaluate("handles[2].clear()")
+    expect(strip.locator("p:visible")).to_have_count(1)
+    page.evaluate("handles[1].clear()")
+    expect(strip).to_be_hidden()
+
+
+def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
+    seen = 0
+    body = (
+        "const runs = texts.map((text) => modules['store.js'].Run.from(text)), found = M.field(runs); "
+        "return found && [runs.indexOf(found.basis), found.others.map((run) => [runs.indexOf(run), "
+        "Object.fromEntries(M.verdict(run, found.basis).map(({ name, value }) => [name, value]))])];"
+    )
+    by_prompt: dict[str, list[Trace]] = {}
+    for trace in recorded():
+        by_prompt.setdefault(trace.header.prompt, []).append(trace)
+    for traces in by_prompt.values():
+        found = js("verdict.js", f"(() => {{ {body} }})()", texts=[trace.to_json() for trace in traces])
+        if len(traces) < 2:
+            assert found is None
+            continue
+        basis, others = {m.name: m for m in measure(traces[found[0]])}, found[1]
+        for at, parts in others:
+            mine = {metric.name: metric for metric in measure(traces[at])}
+            assert parts["calls"] == mine["target_calls"].value
+            if rate := mine.get("acceptance_rate_of_drafted"):
+                assert parts["drafts"] == pytest.approx(rate.value)
+            if mine["tokens_per_second"].value and basis["tokens_per_second"].value:
+                ratio = mine["tokens_per_second"].value / basis["tokens_per_second"].value
+                assert parts["speed"] == pytest.approx(ratio)
+            seen += 1
+    assert seen > 5

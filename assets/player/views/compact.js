@@ -2,7 +2,7 @@
 // of all runs lies in one column. On by itself from three runs; a switch in the controls decides otherwise.
 
 import { number, seconds } from "../codec.js";
-import { el, set, setText } from "../dom.js";
+import { el, icon, set, setText } from "../dom.js";
 import { relay } from "../grid.js";
 import { cornerOf } from "../layout.js";
 import { growth } from "../race.js";
@@ -50,8 +50,14 @@ export class Compact {
     Object.assign(this, { group, chosen: null, lines: new WeakMap(), place: null });
     this.root = el(
       "button",
-      { class: "dx-toggle dx-compact", title: WORDS.title, hidden: true, onclick: () => this.#choose() },
-      WORDS.button,
+      {
+        class: "dx-toggle dx-compact",
+        "aria-label": WORDS.button,
+        title: WORDS.title,
+        hidden: true,
+        onclick: () => this.#choose(),
+      },
+      icon("M1 1H11V3H1ZM1 5H11V7H1ZM1 9H11V11H1Z"),
     );
     this.fit = () => this.group.compact && this.#fit(this.group.runners);
     window.addEventListener("resize", this.fit);

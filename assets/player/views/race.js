@@ -37,7 +37,7 @@ export class Race {
     this.table = el("table", { class: "dx-standing", hidden: true });
     this.root = el(
       "details",
-      { class: "dx-race", open: true, hidden: true, ontoggle: () => this.update() },
+      { class: "dx-race dx-below", open: true, hidden: true, ontoggle: () => this.update() },
       el("summary", {}, "Race"),
       this.lanes,
       el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say),
