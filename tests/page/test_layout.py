@@ -6,7 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.page.conftest import PROMPT
+import engines
+from tests.page.conftest import PROMPT, first_model, methods_of
 
 IN_SIGHT = "(node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight * 0.6; }"
 
@@ -21,6 +22,15 @@ def run_four(screen) -> None:
     expect(screen.page.locator("#method-3")).to_be_visible()
     screen.prompt(PROMPT)
     screen.press("Run")
+
+
+def lossless_pair() -> tuple[str, str]:
+    """A method that drafts with one causal model and claims the text of its control, behind that control."""
+    known = {info.slug: info for info in engines.list_methods()}
+    for slug in methods_of("causal"):
+        if known[slug].lossless and known[slug].baseline in known:
+            return str(known[slug].baseline), slug
+    raise LookupError("no lossless method")
 
 
 def height(screen) -> float:
@@ -115,3 +125,27 @@ def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, s
     assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
     screen.press("Stop")
     screen.wait(0, "stopped")
+
+
+def test_the_verdict_column_is_not_cut_off(visit):
+    screen = visit(viewport={"width": 1440, "height": 900})
+    screen.prompt(PROMPT)
+    screen.page.locator("#count").get_by_role("radio", name="2", exact=True).check()
+    slow, fast = lossless_pair()
+    for slot, slug in enumerate((slow, fast)):
+        screen.method(slot, slug)
+        screen.model(slot, first_model("causal"))
+    screen.press("Run")
+    screen.wait(1, "done")
+    screen.says("Done: 2 runs")
+    facts = screen.page.locator("#results .facts")
+    last = facts.locator("thead th").last
+    expect(last).to_have_text("Against its control")
+    for width in (1440, 1920):
+        screen.page.set_viewport_size({"width": width, "height": 900})
+        assert facts.evaluate("(node) => node.scrollWidth <= node.clientWidth")
+        box, room = last.bounding_box(), facts.bounding_box()
+        assert box["x"] + box["width"] <= room["x"] + room["width"] + 1 and box["width"] >= 120
+        for cell in facts.locator("thead th").all():
+            assert cell.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "no heading is cut"
+    expect(facts.locator("tbody tr").nth(1).locator("td").last).to_contain_text("Tokens per second of the whole run")
