@@ -113,8 +113,8 @@ export class Compact {
 
   /** Boards that are higher than their part of the window scroll in themselves. */
   #fit(runners) {
-    const room = Math.max(LEAST, Math.floor((innerHeight - BAR) / runners.length) - LINE);
-    for (const { root } of runners) root.style.setProperty("--dx-room", `${room}px`);
+    this.room = Math.max(LEAST, Math.floor((innerHeight - BAR) / runners.length) - LINE);
+    for (const { root } of runners) root.style.setProperty("--dx-room", `${this.room}px`);
   }
 
   /** A board that scrolls shows the place that was written last. */
@@ -122,7 +122,10 @@ export class Compact {
     const board = root.querySelector(".dx-board"),
       { grid } = views.board()?.view ?? {},
       written = run.steps[t - 1]?.commits?.positions ?? [];
-    if (!grid || !board || board.scrollHeight <= board.clientHeight) return;
+    if (!grid || !board) return;
+    const tall = grid.height > this.room;
+    root.toggleAttribute("data-tall", tall); // else signs at the corners of cells may stand out
+    if (!tall) return;
     const { y } = written.length ? cornerOf(grid, Math.max(...written)) : { y: 0 };
     if (y < board.scrollTop || y + grid.rowHeight > board.scrollTop + board.clientHeight)
       board.scrollTop = y + grid.rowHeight - board.clientHeight;
