@@ -119,6 +119,7 @@ def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, s
     screen.page.mouse.wheel(0, 600)
     screen.page.wait_for_function("document.querySelector('#toolbar').getBoundingClientRect().top < 10")
     assert screen.page.locator("#toolbar").bounding_box()["y"] >= 0
+    screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().height <= 64")
     screen.page.locator("#toolbar .more").click()
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
     assert screen.page.evaluate("getComputedStyle(document.querySelector('#toolbar')).position") == "static"

@@ -117,7 +117,7 @@ export class Compact {
     for (const { root } of runners) root.style.setProperty("--dx-room", `${this.room}px`);
   }
 
-  /** A board that scrolls shows the place that was written last. */
+  /** A board that scrolls shows what was written last, from its first place on. */
   #follow({ root, run, t, views }) {
     const board = root.querySelector(".dx-board"),
       { grid } = views.board()?.view ?? {},
@@ -126,8 +126,10 @@ export class Compact {
     const tall = grid.height > this.room;
     root.toggleAttribute("data-tall", tall); // else signs at the corners of cells may stand out
     if (!tall) return;
-    const { y } = written.length ? cornerOf(grid, Math.max(...written)) : { y: 0 };
-    if (y < board.scrollTop || y + grid.rowHeight > board.scrollTop + board.clientHeight)
-      board.scrollTop = y + grid.rowHeight - board.clientHeight;
+    const [from, to] = written.length ? [Math.min(...written), Math.max(...written)] : [0, 0],
+      top = cornerOf(grid, from).y,
+      end = cornerOf(grid, to).y + grid.rowHeight;
+    if (end > board.scrollTop + board.clientHeight) board.scrollTop = end - board.clientHeight;
+    if (top < board.scrollTop) board.scrollTop = top;
   }
 }
