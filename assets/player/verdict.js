@@ -14,7 +14,7 @@ export const WORDS = {
   far: (name) => `same text as ${name} as far as both go`,
   respelled: (name) => `same text as ${name}, in other tokens`,
   differs: (name, n, unit) => (n ? `text differs from ${name} after ${many(n, unit)}` : `another text than ${name}`),
-  speed: (ratio) => `${times(ratio)} tokens/s`,
+  speed: (ratio, apart) => `${times(ratio)} tokens/s${apart ? " on another model" : ""}`,
   drafts: (share) => `${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
     `${many(n, alone ? "model call" : "target call")}${other === null || other === n ? "" : ` instead of ${other}`}`,
@@ -68,7 +68,8 @@ export function field(runs) {
   if (!first?.header.prompt) return null;
   const all = runs.filter(({ header }) => header.prompt === first.header.prompt),
     plain = (run) => !Object.keys(run.header.edits ?? {}).length && !run.header.origin,
-    controls = (basis) => all.some((run) => run !== basis && run.header.baseline === basis.header.method);
+    controls = (basis) =>
+      all.some((run) => run !== basis && run.header.baseline === basis.header.method && main(run) === main(basis));
   const basis = all.find((run) => plain(run) && controls(run)) ?? all[0];
   return { basis, others: all.filter((run) => run !== basis) };
 }
@@ -119,9 +120,9 @@ function speed(here, there, run, basis, sheet) {
   const [mine, theirs] = [rate(here), rate(there)];
   if (!mine || !theirs || !Number.isFinite(mine / theirs)) return null;
   const value = `${(mine / theirs).toFixed(2)}×`,
-    apart = main(run) === main(basis) ? [] : [SPEED.apart];
+    apart = main(run) !== main(basis);
   return {
-    text: WORDS.speed(mine / theirs),
+    text: WORDS.speed(mine / theirs, apart),
     name: "speed",
     value: mine / theirs,
     receipt: sheet({
@@ -131,7 +132,7 @@ function speed(here, there, run, basis, sheet) {
       formula: SPEED.formula,
       terms: fill(SPEED.terms(nameOf(basis)), here).replace("OTHER", fill(SPEED.other, there)),
       counts: ["tokens", "time"],
-      note: [SPEED.note, ...apart].join(". "),
+      note: apart ? `${SPEED.note}. ${SPEED.apart}` : SPEED.note,
     }),
   };
 }

@@ -113,6 +113,20 @@ def test_from_three_runs_on_all_fit_in_one_screen(opened: Call, n: int) -> None:
     assert page.evaluate(COMPACT) == [True] * n
 
 
+def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
+    page = opened(unlike(3), viewport={"width": 1440, "height": 900}).page
+    page.evaluate("() => handles.forEach((handle) => handle.clear())")
+    assert page.evaluate(COMPACT) == [False] * 3
+    page.evaluate(
+        """() => {
+          handles.forEach((handle, i) => handle.push({ run: `${i}`, seq: 0, state: "queued", title: `Method ${i}` }));
+          const { header, pieces } = JSON.parse(document.querySelector("script[data-trace]").textContent);
+          handles[0].push({ run: "0", seq: 1, header, pieces });
+        }"""
+    )
+    assert page.evaluate(COMPACT) == [True] * 3, "the first does not move when the third begins"
+
+
 def test_two_runs_are_compact_only_if_asked(opened: Call) -> None:
     page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
     assert page.evaluate(COMPACT) == [False] * 2

@@ -47,7 +47,7 @@ function around([first, ...others]) {
 
 export class Compact {
   constructor(group) {
-    Object.assign(this, { group, chosen: null, lines: new WeakMap(), place: null });
+    Object.assign(this, { group, chosen: null, filled: [], lines: new WeakMap(), place: null });
     this.root = el(
       "button",
       {
@@ -59,7 +59,7 @@ export class Compact {
       },
       icon("M1 1H11V3H1ZM1 5H11V7H1ZM1 9H11V11H1Z"),
     );
-    this.fit = () => this.group.compact && this.#fit(this.group.runners);
+    this.fit = () => this.group.compact && this.#fit();
     window.addEventListener("resize", this.fit);
   }
 
@@ -73,25 +73,39 @@ export class Compact {
   }
 
   /** Called after every move of the clock. */
-  update(hurry) {
+  update(hurry, now = false) {
     const { group } = this,
-      { runners } = group,
-      on = runners.length > 1 && (this.chosen ?? runners.length >= FROM);
-    this.root.hidden = runners.length < 2;
+      filled = [...group.members].filter(({ run, root }) => run || root.dataset.state !== "empty"); // or about to be
+    if (filled.length < this.filled.length && !now) return this.#later();
+    const on = filled.length > 1 && (this.chosen ?? filled.length >= FROM);
+    this.root.hidden = filled.length < 2;
     set(this.root, { "aria-pressed": String(on) });
-    const known = runners.map(({ slot }) => slot).join();
-    if (on !== Boolean(group.compact) || known !== this.known) {
-      this.known = known;
+    if (
+      on !== group.compact ||
+      filled.length !== this.filled.length ||
+      filled.some((member, i) => member !== this.filled[i])
+    ) {
+      this.filled = filled;
       group.compact = on;
-      this.#arrange(on ? runners : []);
+      this.#arrange(on ? filled : []);
+      if (on) this.#fit();
       relay(group);
-      if (on) this.#fit(runners);
     }
     if (!on) return;
-    for (const runner of runners) {
+    for (const runner of group.runners) {
       if (!hurry) setText(this.#line(runner), lineOf(runner.run, runner.t));
       this.#follow(runner);
     }
+  }
+
+  /** A run that goes is often followed by another at once. */
+  #later() {
+    if (this.late) return;
+    this.late = true;
+    queueMicrotask(() => {
+      this.late = false;
+      this.update(false, true);
+    });
   }
 
   #line({ root }) {
@@ -104,17 +118,17 @@ export class Compact {
   }
 
   /** Marks the players that are shown in compact form, and what they stand in. */
-  #arrange(runners) {
-    for (const member of this.group.members) member.root.toggleAttribute("data-compact", runners.includes(member));
+  #arrange(members) {
+    for (const member of this.group.members) member.root.toggleAttribute("data-compact", members.includes(member));
     this.place?.removeAttribute("data-strips");
-    this.place = runners.length ? around(runners.map(({ root }) => root)) : null;
+    this.place = members.length ? around(members.map(({ root }) => root)) : null;
     this.place?.setAttribute("data-strips", "");
   }
 
   /** Boards that are higher than their part of the window scroll in themselves. */
-  #fit(runners) {
-    this.room = Math.max(LEAST, Math.floor((innerHeight - BAR) / runners.length) - LINE);
-    for (const { root } of runners) root.style.setProperty("--dx-room", `${this.room}px`);
+  #fit() {
+    this.room = Math.max(LEAST, Math.floor((innerHeight - BAR) / this.filled.length) - LINE);
+    for (const { root } of this.filled) root.style.setProperty("--dx-room", `${this.room}px`);
   }
 
   /** A board that scrolls shows what was written last, from its first place on. */
