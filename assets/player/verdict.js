@@ -33,8 +33,8 @@ const SPEED = {
   terms: (name) => `{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
   other: "{tokens} ÷ ({model_seconds} + {method_seconds})",
   note:
-    "the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the machine " +
-    "below: no benchmark",
+    "the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the " +
+    "machine below: no benchmark",
   apart: "The two runs have other models, so the method is not all that differs",
 };
 const DRAFTS = {
