@@ -9,7 +9,7 @@ const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
 export const WORDS = {
-  waits: "The verdict stands here when all runs were shown to their end.",
+  waits: "The verdict comes when all runs were shown to their end.",
   same: (name) => `same text as ${name}`,
   far: (name) => `same text as ${name} as far as both go`,
   respelled: (name) => `same text as ${name}, in other tokens`,

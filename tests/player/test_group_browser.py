@@ -179,7 +179,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
     page = opened(traces, viewport={"width": 1440, "height": 900}).page
     strip = page.locator(".dx-verdict")
     top = page.evaluate("() => handles[0].root.getBoundingClientRect().top")
-    expect(strip).to_contain_text("The verdict stands here when all runs were shown to their end.")
+    expect(strip).to_contain_text("The verdict comes when all runs were shown to their end.")
     expect(strip.locator("button")).to_have_count(0)
     page.evaluate("handles[0].seek(4)")
     expect(strip.locator("button")).to_have_count(0)
