@@ -42,6 +42,7 @@ export class Group {
       speed: 1,
       playing: false,
       follow: false,
+      compact: false, // several runs in one viewport; decided by views/compact.js
       told: 0,
       moved: 0,
     });

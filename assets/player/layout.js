@@ -1,5 +1,23 @@
 // Where things go: pure functions of sizes.
 
+const DOM_LIMIT = 256; // cells; above it a board is painted
+const NARROW = 480;
+
+/** {large, track, cell, gutter} for the boards of a group: they are as dense as the largest of them needs. typical:
+ * characters of a long word; kinds: tracks of brackets; compact: several runs in one viewport. */
+export function density({ width, typical, kinds, count, compact = false }) {
+  const large = count > DOM_LIMIT,
+    track = large || compact ? 6 : 8,
+    under = 4 + track * kinds,
+    w = large ? Math.min(typical, 6) * 6 + 5 : compact ? typical * 6.7 + 8 : typical * 7.9 + 12;
+  return {
+    large,
+    track,
+    cell: { w: Math.round(w * (large || width >= NARROW ? 1 : 0.85)), h: large ? 20 : compact ? 22 : 30, under },
+    gutter: count > 16 ? 30 : 0,
+  };
+}
+
 /** Columns and cell width of a board of `count` cells in `width` pixels; columns are rounded to a number that is easy
  * to count. */
 export function grid(width, count, cell, gutter = 34, gap = 3) {

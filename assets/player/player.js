@@ -3,6 +3,7 @@
 import { groupNamed, UNITS } from "./clock.js";
 import { el, setText } from "./dom.js";
 import { Fork } from "./fork.js";
+import { agree, leave, level } from "./grid.js";
 import { Head } from "./head.js";
 import { Shown } from "./shown.js";
 import { order, parseTrace, Run } from "./store.js";
@@ -75,6 +76,7 @@ class Player {
       mode: () => modeOf(this.root),
       seek: (t) => this.seek(t),
       peers: () => this.group.runners,
+      agree: (need) => agree(this.group, this, need),
       mark: (kind, marks) => this.#mark(kind, marks),
       picking: () => {
         this.#alone();
@@ -84,8 +86,11 @@ class Player {
       setPeek: (peek) => this.#relook({ peek }),
     };
     this.views = new Shown(this.body, this.context, (draw) => this.#late(draw));
-    this.sizes = new ResizeObserver(() => this.views.resize());
-    this.sizes.observe(this.body);
+    this.sizes = new ResizeObserver(() => {
+      this.views.resize();
+      level(this.group);
+    });
+    for (const node of [this.head.root, this.body]) this.sizes.observe(node);
     this.modes = new MutationObserver(() => this.#recolour());
     for (const node of [document.documentElement, document.body])
       this.modes.observe(node, { attributeFilter: ["class"] });
@@ -165,6 +170,7 @@ class Player {
     Object.assign(this, { run: null, last: null, t: 0 });
     this.root.removeAttribute("data-expected");
     this.views.clear();
+    leave(this.group, this);
     this.reveal(false);
     Object.assign(this.context, { marks: {}, pick: null });
     this.root.removeAttribute("data-predict");

@@ -5,6 +5,7 @@ import { groupNamed, SPEEDS, UNITS } from "./clock.js";
 import { number, seconds } from "./codec.js";
 import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
+import { stickSlim } from "./stick.js";
 import { installTheme } from "./theme.js";
 
 /** Draws the controls of the group `name` into an element: {group, root, destroy}. */
@@ -68,7 +69,8 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   const idle = (event) =>
     event.target === document.body && root.offsetParent && / |Arrow(Left|Right)/.test(event.key) && group.key(event);
   document.addEventListener("keydown", idle);
-  const listeners = new Set();
+  const listeners = new Set(),
+    views = [];
   const listen = (listener) => {
     listeners.add(listener);
     group.listeners.add(listener);
@@ -76,12 +78,14 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
   };
   let gone = false;
   element.replaceChildren(root);
+  const unstick = stickSlim(root);
   listen(update);
   for (const entry of IN_TOOLBAR) {
     const draw = (View) => {
       if (gone) return;
       const view = new View(group);
       root.append(view.root);
+      views.push(view);
       listen((hurry) => view.update(hurry));
     };
     bring(entry, draw); // without it the controls still work
@@ -93,6 +97,8 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
       gone = true;
       document.removeEventListener("keydown", idle);
       for (const listener of listeners) group.listeners.delete(listener);
+      for (const view of views) view.destroy?.();
+      unstick();
       root.remove();
     },
   };

@@ -22,5 +22,7 @@ export const VIEWS = [
   { file: "branches", name: "Branches", title: "Branches", place: 130, needs: ["branches"] },
   { file: "media", name: "Media", title: "Picture tokens", place: 140, needs: ["media"] },
   { file: "routing", name: "Routing", title: "Routing", place: 150, needs: ["routing"] },
+  { file: "compact", name: "Compact", title: "", place: "toolbar", needs: [] },
   { file: "race", name: "Race", title: "Race", place: "toolbar", needs: [] },
+  { file: "verdict", name: "Verdict", title: "", place: "toolbar", needs: [] },
 ];

@@ -148,10 +148,8 @@ def show_command(args: argparse.Namespace) -> int:
     if args.json:
         print_json(card)
         return 0
-    cost = (
-        f"{card.tokens:,} tokens in {'unknown' if card.forwards is None else f'{card.forwards:,}'} forward passes "
-        f"and {card.steps:,} steps"
-    )
+    calls = "unknown" if card.forwards is None else f"{card.forwards:,}"
+    cost = f"{card.tokens:,} tokens in {card.calls or f'{calls} model calls'} and {card.steps:,} steps"
     lines = {
         "run": f"{card.id}, kept {when(card)}, {card.size / 1000:.0f} kB{', pinned' if card.pinned else ''}",
         "label": card.label,

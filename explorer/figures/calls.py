@@ -4,7 +4,7 @@ draft or of any other model stand beside them and are never added to them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engines import Step, Trace
 
@@ -34,8 +34,13 @@ def in_words(steps: Sequence[Step], role: str) -> str:
     found = Counter[str]()
     for step in steps:
         found.update(step.forwards)
-    calls = found.pop(role, 0) if role else sum(found.values())
-    others = {name: n for name, n in found.items() if role and n}
+    return by_role(found, role)
+
+
+def by_role(found: Mapping[str, int], role: str) -> str:
+    """Calls by role as a person reads them, the target's first."""
+    calls = found.get(role, 0) if role else sum(found.values())
+    others = {name: n for name, n in found.items() if role and name != role and n}
     if not others:
         return many(calls, "model call")
     return ", ".join([many(calls, "target call"), *(many(n, f"{name} call") for name, n in others.items())])

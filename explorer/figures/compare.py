@@ -174,11 +174,23 @@ class Pace:
             f"a round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token takes "
             f"{1000 * self.plain_seconds:.1f} ms"
         )
-        verdict = "Faster" if self.speed > 1.02 else "Slower" if self.speed < 0.98 else "As fast"
+        verdict = "faster" if self.speed > 1.02 else "slower" if self.speed < 0.98 else "as fast"
         return (
-            f"{verdict}, {self.speed:.2f}×: {cost}, so it pays from {self.break_even:.2f} tokens per round on and "
-            f"gained {self.gained:.2f}."
+            f"Behind the prompt, by the median round: {verdict}, {self.speed:.2f}×: {cost}, so it pays from "
+            f"{self.break_even:.2f} tokens per round on and gained {self.gained:.2f}."
         )
+
+
+def whole_run(trace: Trace, control: Trace) -> float | None:
+    """Tokens per second over the control's: tokens ÷ (model time + method time) of the whole run each, the reading of
+    the prompt included. None where a run has no time or no tokens."""
+    lost = {"tokens", "model_seconds", "method_seconds"}
+    if any(lost & set(one.header.missing) for one in (trace, control)):
+        return None
+    (tokens, seconds), (others, plain) = (
+        (sums.tokens, sums.model_seconds + sums.method_seconds) for sums in (trace.totals, control.totals)
+    )
+    return tokens * plain / (seconds * others) if seconds and others and tokens else None
 
 
 def pace(trace: Trace, control: Trace) -> Pace | None:

@@ -295,7 +295,7 @@ def _player(handlers: Handlers, names: list[str]) -> Any:
 def _card(card: Card) -> str:
     rows: list[list[Any]] = [["Method", card.title], ["Model", " + ".join(card.models)], ["Prompt", card.prompt[:160]]]
     rows.append(["Output", {"text": card.text[:160], "fold": True}])
-    rows.append(["Cost", f"{card.tokens:,} tokens in {card.forwards:,} forwards"])
+    rows.append(["Cost", f"{card.tokens:,} tokens in {card.calls}"])
     return tables.card(card.caption or card.title, rows + ([["Watch", card.watch]] if card.watch else []))
 
 

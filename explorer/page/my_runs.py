@@ -11,6 +11,7 @@ import gradio as gr
 
 from engines import Trace, TraceError, UserError
 from explorer.export.python import lines
+from explorer.figures.calls import many
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
@@ -164,7 +165,7 @@ class MyRuns:
 
 
 def _row(card: Kept) -> dict[str, Any]:
-    forwards = "forwards not recorded" if card.forwards is None else f"{card.forwards:,} forwards"
+    unknown = "calls not recorded" if card.forwards is None else many(card.forwards, "model call")
     seconds = "" if card.seconds is None else f", {card.seconds:.2f} s"
     ending = {"complete": "", "budget": "budget used up", "failed": "failed"}.get(card.reason, card.reason)
     if card.message.startswith("the process that ran this"):
@@ -176,7 +177,7 @@ def _row(card: Kept) -> dict[str, Any]:
         "title": card.title,
         "models": " + ".join(card.models),
         "prompt": card.prompt[:SHOWN],
-        "cost": f"{card.tokens:,} tokens in {forwards}{seconds}",
+        "cost": f"{card.tokens:,} tokens in {card.calls or unknown}{seconds}",
         "mark": card.mark,
         "ending": ending,
         "pinned": card.pinned,

@@ -10,7 +10,7 @@ from typing import Any
 from engines import MethodInfo, Trace
 from explorer import papers
 from explorer.bench import quality
-from explorer.figures.compare import Tie, certificate, control_of, pace
+from explorer.figures.compare import Tie, certificate, control_of, pace, whole_run
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
@@ -79,6 +79,8 @@ def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, 
         held = certificate(trace, control, tie)
         said.append(held.sentence)
         mark = {"mark": "right" if held.at is None else "wrong"}
+    if ratio := whole_run(trace, control):
+        said.append(f"Tokens per second of the whole run, prompt included: {ratio:.2f}×.")
     said += [speed.sentence] if speed else []
     return {"text": " ".join(said) if len(said) > 1 else f"{control.header.title} is beside it.", "long": True, **mark}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ import msgspec
 
 from engines import Trace, TraceError, read_trace
 from explorer import ASSETS, papers
+from explorer.figures.calls import by_role
 from explorer.papers.schema import Recording
 
 GALLERY = ASSETS / "traces"
@@ -26,6 +28,7 @@ class _StepCost(msgspec.Struct):
 
 class _Model(msgspec.Struct):
     name: str
+    role: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -61,7 +64,7 @@ class Card:
     prompt: str
     text: str
     steps: int
-    forwards: int
+    calls: str  # in words, those of the target first
     tokens: int
     caption: str = ""
     watch: str = ""
@@ -131,6 +134,9 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
     probe = msgspec.json.decode(text, type=_Probe)
     ids, ends = probe.end.output_ids, set(probe.header.eos_ids)
     cut = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    calls = Counter[str]()
+    for step in probe.steps:
+        calls.update(step.forwards)
     return Card(
         id=name,
         method=probe.header.method,
@@ -140,7 +146,7 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
         prompt=probe.header.prompt,
         text=probe.end.text,
         steps=len(probe.steps),
-        forwards=sum(n for step in probe.steps for n in step.forwards.values()),
+        calls=by_role(calls, probe.header.models[0].role if probe.header.models else ""),
         tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
         caption=said.title if said else "",
         watch=said.watch if said else "",

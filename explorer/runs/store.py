@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from engines import Trace, TraceError, UserError, read_trace, tasks
+from explorer.figures.calls import in_words, target_role
 from explorer.runs.gallery import read_bytes
 
 if sys.platform != "win32":
@@ -58,6 +59,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     mark: str = ""  # right or wrong, where the prompt is one of the checkable tasks
     pinned: bool = False
     label: str = ""
+    calls: str = ""  # in words, those of the target first; "" in a card that was written before this was kept
 
 
 class RunStore:
@@ -286,6 +288,7 @@ def card_of(trace: Trace, name: str, digest: str, size: int, saved_at: float, la
         message=trace.end.message[:_CLIP],
         mark="" if example is None else "right" if tasks.check(example, trace.text).correct else "wrong",
         label=label,
+        calls="" if "forwards" in missing else in_words(trace.steps, target_role(trace)),
     )
 
 

@@ -6,9 +6,15 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.page.conftest import PROMPT
+import engines
+from tests.page.conftest import PROMPT, first_model, methods_of
 
 IN_SIGHT = "(node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight * 0.6; }"
+
+TWO_BY_TWO = """() => {
+  const at = [...document.querySelectorAll('#players .dx-board')].map((b) => Math.round(b.getBoundingClientRect().top));
+  return at[0] === at[1] && at[2] === at[3] && at[0] < at[2];
+}"""
 
 
 def run_four(screen) -> None:
@@ -16,6 +22,15 @@ def run_four(screen) -> None:
     expect(screen.page.locator("#method-3")).to_be_visible()
     screen.prompt(PROMPT)
     screen.press("Run")
+
+
+def lossless_pair() -> tuple[str, str]:
+    """A method that drafts with one causal model and claims the text of its control, behind that control."""
+    known = {info.slug: info for info in engines.list_methods()}
+    for slug in methods_of("causal"):
+        if known[slug].lossless and known[slug].baseline in known:
+            return str(known[slug].baseline), slug
+    raise LookupError("no lossless method")
 
 
 def height(screen) -> float:
@@ -36,13 +51,15 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     screen.page.get_by_label("Freeze at").fill("2")
     screen.press("Freeze")
     expect(screen.page.locator("#toolbar .dx-standing tbody tr")).to_have_count(4)
-    assert height(screen) <= 0.36 * 800
-    at = tops(screen)
-    assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
+    assert tops(screen) == sorted(tops(screen)), "four stand one below the other, in compact form"
     status = screen.page.locator("#toolbar .dx-race [role=status]").bounding_box()
     assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, (
         "the sentence lies over no lane"
     )
+    screen.page.get_by_role("button", name="Compact", exact=True).click()
+    screen.page.wait_for_function(f"() => ({TWO_BY_TWO})()")
+    at = tops(screen)
+    assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
     more = screen.page.locator("#toolbar .more")
     more.click()
     expect(more).to_have_attribute("aria-expanded", "false")
@@ -50,6 +67,24 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     assert height(screen) <= 64
     more.press("Enter")
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
+
+
+def test_four_finished_runs_and_the_bar_fit_in_one_screen(visit):
+    screen = visit(viewport={"width": 1440, "height": 900})
+    run_four(screen)
+    screen.wait(3, "done")
+    top = screen.page.locator("#players").evaluate("(node) => node.getBoundingClientRect().top + scrollY")
+    below = screen.page.locator("#panel-3 .dx-panel").evaluate("(n) => n.getBoundingClientRect().bottom + scrollY")
+    screen.page.evaluate("(top) => scrollTo(0, top - 70)", top)
+    screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().top < 8")
+    expect(screen.page.locator("#toolbar .dx-race")).to_be_hidden()
+    assert height(screen) <= 64, "one row"
+    first, last = (screen.page.locator(f"#panel-{slot} .dx-panel").bounding_box() for slot in (0, 3))
+    assert first["y"] >= 60 and last["y"] + last["height"] <= 900
+    now = screen.page.locator("#panel-3 .dx-panel").evaluate("(n) => n.getBoundingClientRect().bottom + scrollY")
+    assert abs(now - below) < 1, "what is read does not move when the bar becomes one row"
+    screen.page.evaluate("scrollTo(0, 0)")
+    expect(screen.page.locator("#toolbar .dx-race")).to_be_visible()
 
 
 def test_a_recording_from_far_down_in_the_gallery_is_seen_from_its_top(visit):
@@ -84,9 +119,34 @@ def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, s
     screen.page.mouse.wheel(0, 600)
     screen.page.wait_for_function("document.querySelector('#toolbar').getBoundingClientRect().top < 10")
     assert screen.page.locator("#toolbar").bounding_box()["y"] >= 0
+    screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().height <= 64")
     screen.page.locator("#toolbar .more").click()
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
     assert screen.page.evaluate("getComputedStyle(document.querySelector('#toolbar')).position") == "static"
     assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
     screen.press("Stop")
     screen.wait(0, "stopped")
+
+
+def test_the_verdict_column_is_not_cut_off(visit):
+    screen = visit(viewport={"width": 1440, "height": 900})
+    screen.prompt(PROMPT)
+    screen.page.locator("#count").get_by_role("radio", name="2", exact=True).check()
+    slow, fast = lossless_pair()
+    for slot, slug in enumerate((slow, fast)):
+        screen.method(slot, slug)
+        screen.model(slot, first_model("causal"))
+    screen.press("Run")
+    screen.wait(1, "done")
+    screen.says("Done: 2 runs")
+    facts = screen.page.locator("#results .facts")
+    last = facts.locator("thead th").last
+    expect(last).to_have_text("Against its control")
+    for width in (1440, 1920):
+        screen.page.set_viewport_size({"width": width, "height": 900})
+        assert facts.evaluate("(node) => node.scrollWidth <= node.clientWidth")
+        box, room = last.bounding_box(), facts.bounding_box()
+        assert box["x"] + box["width"] <= room["x"] + room["width"] + 1 and box["width"] >= 120
+        for cell in facts.locator("thead th").all():
+            assert cell.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "no heading is cut"
+    expect(facts.locator("tbody tr").nth(1).locator("td").last).to_contain_text("Tokens per second of the whole run")

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engines import Trace, UserError
+from explorer.figures.calls import in_words, target_role
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
 from explorer.page.my_runs import PAGE, MyRuns
@@ -125,7 +126,7 @@ def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
     screen.tab("My runs")
     mine = screen.page.locator(f'#runs li[data-id="{name}"]')
     expect(mine).to_contain_text(HOSTILE[:40])
-    expect(mine).to_contain_text(f"{other.totals.tokens} tokens in {other.totals.forwards} forwards")
+    expect(mine).to_contain_text(f"{other.totals.tokens} tokens in {in_words(other.steps, target_role(other))}")
     mine.get_by_text("☆ Pin").click()
     expect(mine).to_have_attribute("data-pinned", "")
     mine.get_by_text("Rename").click()

@@ -300,3 +300,17 @@ def test_a_token_of_the_hindsight_goes_to_its_commit(opened: Call) -> None:
         page.page.evaluate("handles[0].debug().step")
         == next(s.index for s in trace.steps if first in s.commits.positions) + 1
     )
+
+
+def test_on_the_clock_of_target_calls_the_draft_calls_stand_beside(opened: Call) -> None:
+    page = opened([masked(24, 4), drafting()]).page
+    lanes = page.locator(".dx-lane:visible")
+    expect(lanes.nth(1).locator("small")).to_have_text("")
+    page.get_by_role("button", name="Target calls", exact=True).click()
+    drafts = sum(step.forwards["draft"] for step in drafting().steps)
+    expect(lanes.nth(1).locator("small")).to_have_text(f"+ {drafts} draft calls")
+    expect(lanes.nth(0).locator("small")).to_have_text("")
+    drawn = lanes.nth(1).locator("path").nth(1).get_attribute("d")
+    assert drawn.count("M") == sum(step.forwards["draft"] > 0 for step in drafting().steps)
+    assert float(re.findall(r"H([\d.]+)V", drawn)[-1]) == pytest.approx(9), "the axis is that of the target's calls"
+    expect(lanes.nth(1).locator("[role=img]")).to_have_attribute("aria-label", re.compile(f"{drafts} draft calls"))

@@ -10,6 +10,26 @@ export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] }
 
 const PAUSE = 250; // milliseconds between two tables while the runs play
 
+/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of target calls
+ * the calls of the other models in each stretch of it, as high as they are many. */
+function below(run, unit) {
+  if (unit === "seconds")
+    return [...work(run)].map(([lane, spells]) => ({
+      spells,
+      said: `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`,
+    }));
+  const calls = run.sums.slice(1).map(({ others }, t) => others - run.sums[t].others),
+    most = Math.max(...calls);
+  if (unit !== "forwards" || !(most > 0)) return [];
+  const axis = run.axes.forwards;
+  return [
+    {
+      spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
+      said: `+ ${number(run.sums.at(-1).others)} draft calls`,
+    },
+  ];
+}
+
 export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
@@ -37,7 +57,7 @@ export class Race {
     this.table = el("table", { class: "dx-standing", hidden: true });
     this.root = el(
       "details",
-      { class: "dx-race", open: true, hidden: true, ontoggle: () => this.update() },
+      { class: "dx-race dx-below", open: true, hidden: true, ontoggle: () => this.update() },
       el("summary", {}, "Race"),
       this.lanes,
       el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say),
@@ -108,13 +128,10 @@ export class Race {
           : run.end
             ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}`
             : "still running";
-      const strips = [...(unit === "seconds" && !untimed(run, unit) ? work(run) : [])],
+      const strips = untimed(run, unit) ? [] : below(run, unit),
         y = (i) => most * (1.1 + 0.6 * i);
       setText(name.firstChild, `${slot + 1} ${title}`);
-      setText(
-        name.lastChild,
-        strips.map(([lane, spells]) => `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`).join("\n"),
-      );
+      setText(name.lastChild, strips.map(({ said }) => said).join("\n"));
       track.style.height = `${20 + 12 * strips.length}px`;
       name.title = title;
       set(picture, { viewBox: `0 0 ${end || 1} ${y(strips.length) - most / 10}` });
@@ -126,12 +143,16 @@ export class Race {
       });
       set(picture.lastChild, {
         d: strips
-          .map(([, spells], i) => spells.map(([a, b]) => `M${a},${y(i)}H${b}V${y(i + 0.8)}H${a}Z`).join(""))
+          .map(({ spells }, i) =>
+            spells.map(([a, b, part = 1]) => `M${a},${y(i + 0.8)}H${b}V${y(i + 0.8 - 0.8 * part)}H${a}Z`).join(""),
+          )
           .join(""),
       });
       set(track, {
         role: "img",
-        "aria-label": `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim(),
+        "aria-label":
+          `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() +
+          strips.map(({ said }) => `; ${said}`).join(""),
       });
       setText(stop, run.end ? "■" : "▸");
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;

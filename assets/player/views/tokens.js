@@ -3,16 +3,13 @@
 
 import { glyphs, unpack } from "../codec.js";
 import { el, pool, set, setText } from "../dom.js";
-import { cornerOf, grid } from "../layout.js";
+import { cornerOf, density, grid } from "../layout.js";
 import { levelOf, ramp } from "../theme.js";
 import { Brackets, controls, legend } from "./board.js";
 import { Picking } from "./picking.js";
 import { alike, Sheet } from "./sheet.js";
 
 export const view = { name: "Tokens", title: "Token board", place: 40, needs: [] };
-
-const DOM_LIMIT = 256;
-const NARROW = 480;
 
 export class Tokens {
   load(run, dom, context) {
@@ -50,28 +47,25 @@ export class Tokens {
     this.width = width;
     this.mode = this.context.mode();
     this.ramp = ramp(this.context.theme, this.mode);
-    const large = run.widest > DOM_LIMIT;
     const lengths = [...run.pieces.values()]
       .filter((p) => p.kind === "text")
       .map((p) => Math.min(glyphs(p.text).length, 11))
       .sort((a, b) => a - b);
     const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
-    this.track = large ? 6 : 8;
-    const under = 4 + this.track * run.spanKinds.length,
-      squeeze = width < NARROW ? 0.85 : 1;
-    const cell = large
-      ? { w: Math.round(Math.min(typical, 6) * 6 + 5), h: 20, under }
-      : { w: Math.round((typical * 7.9 + 12) * squeeze), h: 30, under };
-    this.grid = grid(width, run.widest, cell, run.widest > 16 ? 30 : 0);
-    const laid = JSON.stringify([this.grid, this.mode, large]),
+    const plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count: run.widest }),
+      { cell, gutter, track, large } = density(plan);
+    const painted = large || Boolean(this.sheet);
+    this.track = track;
+    this.grid = grid(plan.width, run.widest, cell, gutter);
+    const laid = JSON.stringify([this.grid, this.mode, painted]),
       same = laid === this.laid;
     this.laid = laid;
-    if (same) return void (large || this.#spans());
+    if (same) return void (painted || this.#spans());
     this.board.style.height = `${this.grid.height}px`;
     this.drawn = [];
     this.shown = null;
-    this.cells.className = `dx-cells${large ? "" : " dx-dom"}`;
-    if (large) this.#sheet().size(this.grid, this.mode, this.ramp);
+    this.cells.className = `dx-cells${painted ? "" : " dx-dom"}`;
+    if (painted) this.#sheet().size(this.grid, this.mode, this.ramp);
     else this.#spans();
     const { rowHeight, columns, rows } = this.grid;
     pool(this.numbers, this.grid.gutter && rows > 1 ? rows : 0, () => el("span")).forEach((node, row) => {
@@ -79,6 +73,11 @@ export class Tokens {
       setText(node, String(row * columns));
     });
     this.show(this.t);
+  }
+
+  /** The boards of the group have a new plan. */
+  relay() {
+    this.resize(this.width);
   }
 
   #spans() {

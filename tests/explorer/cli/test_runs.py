@@ -55,7 +55,7 @@ def test_runs_are_listed_shown_pinned_deleted_and_exported(keep, made, capsys, t
     assert (
         one in shown
         and made[0].text in shown
-        and f"{made[0].totals.forwards} forward passes" in shown
+        and f"{made[0].totals.forwards} model calls" in shown
         and "pinned" not in shown
     )
     assert call(capsys, "runs", "pin", one)[0] == 0 and keep.card(one).pinned

@@ -8,7 +8,8 @@ import pytest
 
 import engines
 from explorer.bench import classes
-from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace
+from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace, whole_run
+from explorer.figures.metrics import measure
 from explorer.page import tables
 from tests.engines.fakes import TableCausal
 
@@ -119,11 +120,17 @@ def test_the_pace_is_what_the_steps_measured(pair):
         and found.gained == gained
         and found.speed == pytest.approx(gained * 0.75)
     )
-    assert found.sentence.startswith("Faster") and "1.33 tokens" in found.sentence
-    assert Pace(0.04, 0.03, 1.2, 5).sentence.startswith("Slower, 0.90×") and Pace(
-        0.03, 0.03, 1.0, 5
-    ).sentence.startswith("As fast")
+    assert (
+        found.sentence.startswith("Behind the prompt, by the median round: faster") and "1.33 tokens" in found.sentence
+    )
+    assert Pace(0.04, 0.03, 1.2, 5).sentence.partition("round: ")[2].startswith("slower, 0.90×")
+    assert Pace(0.03, 0.03, 1.0, 5).sentence.partition("round: ")[2].startswith("as fast")
     assert pace(control, control) is None
+    told = [f"Tokens per second of the whole run, prompt included: {whole_run(ours, control):.2f}×.", found.sentence]
+    last = json.loads(tables.results({0: control, 1: ours}))["rows"][1][-1]["text"]
+    assert [last.count(sentence) for sentence in told] == [1, 1], "two ratios, each with its name"
+    rates = [{m.name: m for m in measure(one)}["tokens_per_second"].value for one in (ours, control)]
+    assert whole_run(ours, control) == pytest.approx(rates[0] / rates[1])
 
 
 def test_the_benchmark_by_class_measures_what_it_says():

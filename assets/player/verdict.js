@@ -1,0 +1,185 @@
+// What finished runs of one prompt say when they are held against each other: same text or not, tokens per second as a
+// multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
+
+import { difference } from "./race.js";
+import { compose, fill, lost, numbers } from "./receipt.js";
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
+const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+
+export const WORDS = {
+  waits: "The verdict comes when all runs were shown to their end.",
+  same: (name) => `same text as ${name}`,
+  far: (name) => `same text as ${name} as far as both go`,
+  respelled: (name) => `same text as ${name}, in other tokens`,
+  differs: (name, n, unit) => (n ? `text differs from ${name} after ${many(n, unit)}` : `another text than ${name}`),
+  speed: (ratio, apart) => `${times(ratio)} tokens/s${apart ? " on another model" : ""}`,
+  drafts: (share) => `${percent(share)} of drafts accepted`,
+  calls: (n, alone, other) =>
+    `${many(n, alone ? "model call" : "target call")}${other === null || other === n ? "" : ` instead of ${other}`}`,
+  beside: (n) => `${many(n, "draft call")} beside`,
+};
+const TEXT = {
+  label: "Text",
+  formula: "the emitted ids of both runs before their first end mark, held against each other in order",
+  spelled: "the texts of both runs, character by character, since their models have other tokenizers",
+};
+const SPEED = {
+  label: (name) => `Tokens per second over those of ${name}`,
+  formula:
+    "tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method time) of " +
+    "the whole run",
+  terms: (name) => `{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
+  other: "{tokens} ÷ ({model_seconds} + {method_seconds})",
+  note:
+    "the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the " +
+    "machine below: no benchmark",
+  apart: "The two runs have other models, so the method is not all that differs",
+};
+const DRAFTS = {
+  label: "Acceptance rate",
+  formula: "Σ accepted ÷ Σ drafted nodes",
+  note: "over the steps that verified a draft tree; the root row is no drafted node",
+};
+const CALLS = {
+  target: {
+    label: (alone) => (alone ? "Model calls" : "Target calls"),
+    formula: "calls of the model that was picked; a batch of alternatives in one call is one call",
+    terms: (name) => `{roles}; in ${name} OTHER`,
+  },
+  draft: {
+    label: "Draft calls",
+    formula: "calls of all other models of the run: a draft, a small model, an encoder",
+    note: "a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both",
+  },
+};
+
+const nameOf = ({ header }) => header.title || header.method;
+const main = ({ header }) => {
+  const { name, sha256, dtype } = header.models?.[0] ?? {};
+  return [name, sha256, dtype].join();
+};
+
+/** Runs of the same prompt as the first that has company, and the one that the others are held against: a control of
+ * one of them, else the first. Null where no two runs have the same prompt. */
+export function field(runs) {
+  const first = runs.find(({ header }) => runs.filter((one) => one.header.prompt === header.prompt).length > 1);
+  if (!first?.header.prompt) return null;
+  const all = runs.filter(({ header }) => header.prompt === first.header.prompt),
+    plain = (run) => !Object.keys(run.header.edits ?? {}).length && !run.header.origin,
+    controls = (basis) =>
+      all.some((run) => run !== basis && run.header.baseline === basis.header.method && main(run) === main(basis));
+  const basis = all.find((run) => plain(run) && controls(run)) ?? all[0];
+  return { basis, others: all.filter((run) => run !== basis) };
+}
+
+/** Accepted and drafted nodes over all steps of a run; null where it verified no drafts. */
+export function drafts(run) {
+  const trees = run.steps.map(({ tree }) => tree).filter(Boolean),
+    drafted = trees.reduce((n, { parents }) => n + parents.length - 1, 0),
+    accepted = trees.reduce((n, { why }) => n + why.filter((fate) => fate === "accepted").length, 0);
+  return drafted ? { accepted, drafted } : null;
+}
+
+const rate = ({ tokens, model_seconds, method_seconds }) =>
+  model_seconds === null || tokens === null || !tokens ? null : tokens / (model_seconds + method_seconds);
+
+/** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
+export function verdict(run, basis) {
+  const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
+    name = nameOf(basis),
+    sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header);
+  return [text(run, basis, name, sheet), speed(here, there, run, basis, sheet), accepted(run, sheet)]
+    .concat(calls(run, here, there, name, sheet))
+    .filter(Boolean);
+}
+
+function text(run, basis, name, sheet) {
+  const { unit, at, count, limited, respelled } = difference(run, basis),
+    same = at === null;
+  const words = respelled
+    ? WORDS.respelled(name)
+    : same
+      ? WORDS[limited ? "far" : "same"](name)
+      : WORDS.differs(name, at, unit);
+  return {
+    text: words,
+    name: "text",
+    receipt: sheet({
+      label: TEXT.label,
+      kind: "derived",
+      value: words,
+      formula: unit === "token" ? TEXT.formula : TEXT.spelled,
+      terms: `${many(same ? count : at, unit)} are the same`,
+    }),
+  };
+}
+
+function speed(here, there, run, basis, sheet) {
+  const [mine, theirs] = [rate(here), rate(there)];
+  if (!mine || !theirs || !Number.isFinite(mine / theirs)) return null;
+  const value = `${(mine / theirs).toFixed(2)}×`,
+    apart = main(run) !== main(basis);
+  return {
+    text: WORDS.speed(mine / theirs, apart),
+    name: "speed",
+    value: mine / theirs,
+    receipt: sheet({
+      label: SPEED.label(nameOf(basis)),
+      kind: "derived",
+      value,
+      formula: SPEED.formula,
+      terms: fill(SPEED.terms(nameOf(basis)), here).replace("OTHER", fill(SPEED.other, there)),
+      counts: ["tokens", "time"],
+      note: apart ? `${SPEED.note}. ${SPEED.apart}` : SPEED.note,
+    }),
+  };
+}
+
+function accepted(run, sheet) {
+  const found = drafts(run);
+  if (!found) return null;
+  const share = found.accepted / found.drafted;
+  return {
+    text: WORDS.drafts(share),
+    name: "drafts",
+    value: share,
+    receipt: sheet({
+      ...DRAFTS,
+      kind: "derived",
+      value: `${(100 * share).toFixed(1)} %`,
+      terms: `${found.accepted} ÷ ${found.drafted}`,
+    }),
+  };
+}
+
+/** Target calls first, draft calls beside them. */
+function calls(run, here, there, name, sheet) {
+  if (lost("target_calls", run).length) return [];
+  const alone = !here.draft_calls,
+    { target, draft } = CALLS,
+    n = WORDS.calls(here.target_calls, alone, there.target_calls);
+  const other = there.target_calls === null ? "not recorded" : String(there.target_calls);
+  return [
+    {
+      text: n,
+      name: "calls",
+      value: here.target_calls,
+      receipt: sheet({
+        label: target.label(alone),
+        kind: "measured",
+        value: String(here.target_calls),
+        formula: target.formula,
+        terms: fill(target.terms(name), here).replace("OTHER", other),
+        counts: ["calls"],
+      }),
+    },
+    !alone && {
+      text: WORDS.beside(here.draft_calls),
+      name: "draft",
+      value: here.draft_calls,
+      receipt: sheet({ ...draft, kind: "measured", value: String(here.draft_calls), terms: fill("{roles}", here) }),
+    },
+  ];
+}

@@ -1,0 +1,48 @@
+// The verdict above the players: what finished runs of one prompt say when they are held against each other. Nothing of
+// it is told before all of them were shown to their end.
+
+import { el, pool, setText } from "../dom.js";
+import { field, verdict, WORDS } from "../verdict.js";
+import { figure } from "./receipt.js";
+
+export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
+
+const nameOf = ({ header }) => header.title || header.method;
+
+export class Verdict {
+  constructor(group) {
+    Object.assign(this, { group, known: [] });
+    this.root = el("div", { class: "dx-verdict dx-below", role: "region", "aria-label": "Verdict", hidden: true });
+    this.told = () => this.update();
+    document.addEventListener("dx-seen", this.told);
+  }
+
+  destroy() {
+    document.removeEventListener("dx-seen", this.told);
+  }
+
+  /** Called after every move of the clock. */
+  update(hurry) {
+    if (hurry) return;
+    const { runners } = this.group,
+      known = runners.flatMap(({ run, seen }) => [run, Boolean(run.end && seen)]);
+    if (known.length === this.known.length && known.every((part, i) => part === this.known[i])) return;
+    this.known = known;
+    const found = field(runners.map(({ run }) => run));
+    this.root.hidden = !found;
+    if (!found) return;
+    const all = [found.basis, ...found.others],
+      ready = runners.every(({ run, seen }) => !all.includes(run) || (run.end && seen));
+    this.root.toggleAttribute("data-ready", ready);
+    // one line for each run that is held against another, told or not: the players below do not move
+    pool(this.root, found.others.length, () => el("p")).forEach((line, i) => {
+      if (!ready) return void setText(line, i ? "\u00a0" : WORDS.waits);
+      const run = found.others[i],
+        place = runners.find((runner) => runner.run === run).slot + 1;
+      line.replaceChildren(
+        el("strong", {}, `${place} ${nameOf(run)}: `),
+        ...verdict(run, found.basis).map(({ text, name, receipt }) => figure(text, receipt, { "data-part": name })),
+      );
+    });
+  }
+}

@@ -1,0 +1,243 @@
+"""Several runs in one view: one grid for all boards, heads of one height, the compact mode and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from engines.core.trace import Piece, Span, Trace
+from explorer.figures.metrics import measure
+from tests.player.handmade import drafting, masked, recorded
+
+Call = Callable[..., Any]
+SIZES = [(1440, 900), (1920, 1080), (390, 844)]
+LAID = """() => handles.map((handle) => {
+  const { grid } = handle.views.board().view,
+    box = handle.root.querySelector('.dx-board').getBoundingClientRect(),
+    panel = handle.root.getBoundingClientRect(),
+    cells = [...handle.root.querySelectorAll('.dx-cells .dx-cell')].filter((node) => node.style.display !== 'none');
+  return {
+    columns: grid.columns, pitch: grid.rowHeight, top: box.top, panel: panel.top, above: box.top - panel.top,
+    bottom: panel.bottom,
+    places: cells.map((node) => { const at = node.getBoundingClientRect(); return [at.x - box.x, at.y - box.y]; }),
+  };
+})"""
+LEVEL = """() => {
+  const rows = {};
+  for (const { root } of handles) {
+    const board = root.querySelector('.dx-board'), { top } = root.getBoundingClientRect();
+    (rows[Math.round(top)] ??= []).push(Math.round(board.getBoundingClientRect().top));
+  }
+  return Object.values(rows).every((tops) => Math.max(...tops) - Math.min(...tops) <= 1);
+}"""
+
+
+def unlike(n: int) -> list[Trace]:
+    """Runs whose words, brackets, lengths and heads differ as much as runs of one prompt do."""
+    made = [masked(24, 4), masked(40, 8), drafting(), masked(24, 6)][:n]
+    for i, trace in enumerate(made):
+        trace.header.prompt, trace.header.title = "the same prompt", f"Method {i}"
+    made[0].pieces = [*made[0].pieces, *(Piece(200 + i, f" extraordinarily{i}") for i in range(60))]
+    for step in made[0].steps:
+        step.spans = [*(step.spans or []), Span("suffix", 12, 20), Span("window", 14, 18)]
+    made[-1].header.departures = "A little."
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_token_stands_at_the_same_place_in_every_board(opened: Call, n: int, size: tuple[int, int]) -> None:
+    page = opened(unlike(n), viewport={"width": size[0], "height": size[1]}).page
+    laid = page.evaluate(LAID)
+    assert len({(one["columns"], one["pitch"]) for one in laid}) == 1
+    for one in laid[1:]:
+        for mine, first in zip(one["places"], laid[0]["places"], strict=False):
+            assert mine == [pytest.approx(at, abs=0.6) for at in first]
+    page.wait_for_function(LEVEL)
+
+
+def test_boards_follow_when_a_run_comes_or_goes(opened: Call) -> None:
+    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
+    before = page.evaluate(LAID)
+    page.evaluate("handles[0].clear()")
+    page.wait_for_function("(pitch) => handles[1].views.board().view.grid.rowHeight < pitch", arg=before[1]["pitch"])
+    page.evaluate("handles[0].load(document.querySelector('script[data-trace]').textContent)")
+    assert [one["pitch"] for one in page.evaluate(LAID)] == [before[0]["pitch"]] * 2
+
+
+def test_heads_of_unlike_length_are_one_height(opened: Call) -> None:
+    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
+    page.wait_for_function(LEVEL)
+    lift = "() => parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) || 0"
+    before = page.evaluate(lift)
+    page.evaluate(
+        "handles[1].root.querySelector('header').firstChild.append(Object.assign(document.createElement('p'), "
+        "{ className: 'grown', textContent: 'a line more' }))"
+    )
+    page.wait_for_function(f"(before) => ({lift})() > before + 10", arg=before)
+    page.wait_for_function(LEVEL)
+    page.evaluate("document.querySelector('.grown').remove()")
+    page.wait_for_function(f"(before) => Math.abs(({lift})() - before) < 1", arg=before)
+    page.wait_for_function(LEVEL)
+
+
+FIT = """() => {
+  const boxes = handles.map(({ root }) => root.getBoundingClientRect());
+  return Math.max(...boxes.map((b) => b.bottom)) - Math.min(...boxes.map((b) => b.top));
+}"""
+COMPACT = "() => handles.map(({ root }) => root.hasAttribute('data-compact'))"
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_from_three_runs_on_all_fit_in_one_screen(opened: Call, n: int) -> None:
+    page = opened(unlike(n), viewport={"width": 1440, "height": 900}).page
+    assert page.evaluate(COMPACT) == [True] * n
+    bar = page.locator(".dx-toolbar .dx-buttons").bounding_box()["height"]
+    assert page.evaluate(FIT) + bar + 20 <= 900
+    laid = page.evaluate(LAID)
+    assert all(one["above"] <= 48 for one in laid), "a board and one line"
+    assert [one["panel"] for one in laid] == sorted(one["panel"] for one in laid)
+    assert len({(one["columns"], one["pitch"]) for one in laid}) == 1
+    page.evaluate("handles[0].seek(3)")
+    line = page.locator(".dx-line1").first
+    assert "3 model calls" in line.inner_text()
+    assert "draft calls" in page.locator(".dx-line1").nth(2).inner_text()
+    switch = page.get_by_role("button", name="Compact", exact=True)
+    switch.click()
+    assert page.evaluate(COMPACT) == [False] * n
+    assert line.is_hidden() and page.locator(".dx-figures").first.is_visible()
+    switch.click()
+    assert page.evaluate(COMPACT) == [True] * n
+
+
+def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
+    page = opened(unlike(3), viewport={"width": 1440, "height": 900}).page
+    page.evaluate("() => handles.forEach((handle) => handle.clear())")
+    assert page.evaluate(COMPACT) == [False] * 3
+    page.evaluate(
+        """() => {
+          handles.forEach((handle, i) => handle.push({ run: `${i}`, seq: 0, state: "queued", title: `Method ${i}` }));
+          const { header, pieces } = JSON.parse(document.querySelector("script[data-trace]").textContent);
+          handles[0].push({ run: "0", seq: 1, header, pieces });
+        }"""
+    )
+    assert page.evaluate(COMPACT) == [True] * 3, "the first does not move when the third begins"
+
+
+def test_two_runs_are_compact_only_if_asked(opened: Call) -> None:
+    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
+    assert page.evaluate(COMPACT) == [False] * 2
+    page.get_by_role("button", name="Compact", exact=True).click()
+    assert page.evaluate(COMPACT) == [True] * 2
+    page.evaluate("handles[1].clear()")
+    assert page.evaluate(COMPACT) == [False] * 2
+
+
+def test_a_board_too_high_for_its_strip_shows_where_it_was_written(opened: Call) -> None:
+    made = [masked(240, 12) for _ in range(4)]
+    page = opened(made, viewport={"width": 1100, "height": 700}).page
+    assert page.evaluate(FIT) <= 700
+    page.evaluate("handles[0].seek(0)")
+    for step in (1, 6, 12):
+        page.evaluate("(step) => handles[0].seek(step)", step)
+        first = min(made[0].steps[step - 1].commits.positions)
+        cell = page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").nth(first).bounding_box()
+        board = page.locator(".dx-board").first.bounding_box()
+        assert board["y"] - 1 <= cell["y"] and cell["y"] + cell["height"] <= board["y"] + board["height"] + 1
+
+
+# the verdict
+
+
+def twice(method: str, control: Trace) -> Trace:
+    """The drafting run again, as another method's run whose control is `control`, twice as fast and with two tokens
+    changed."""
+    trace = drafting()
+    trace.header.method, trace.header.title, trace.header.baseline = method, f"The {method}", control.header.method
+    for step in trace.steps:
+        step.model_seconds, step.method_seconds = step.model_seconds / 2, step.method_seconds / 2
+    return trace
+
+
+def compared() -> list[Trace]:
+    """A control and two runs that are held against it, the second of which ends in another text."""
+    control = drafting()
+    control.header.method, control.header.title = "plain", "Plain"
+    same, other = twice("same", control), twice("other", control)
+    other.end.output_ids = [*other.end.output_ids[:2], 9, *other.end.output_ids[3:]]
+    other.end.text = "another text"
+    for trace in (control, same, other):
+        trace.header.prompt, trace.header.models[0].tokenizer = "the same", "one"
+    return [same, control, other]
+
+
+def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_receipt(opened: Call) -> None:
+    traces = compared()
+    page = opened(traces, viewport={"width": 1440, "height": 900}).page
+    strip = page.locator(".dx-verdict")
+    top = page.evaluate("() => handles[0].root.getBoundingClientRect().top")
+    expect(strip).to_contain_text("The verdict comes when all runs were shown to their end.")
+    expect(strip.locator("button")).to_have_count(0)
+    page.evaluate("handles[0].seek(4)")
+    expect(strip.locator("button")).to_have_count(0)
+    page.evaluate("handles[0].group.seek(1e9)")
+    lines = strip.locator("p")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).to_contain_text("1 The same:")
+    expect(lines.nth(0)).to_contain_text("same text as Plain")
+    expect(lines.nth(0)).to_contain_text("2.0× tokens/s")
+    expect(lines.nth(1)).to_contain_text("text differs from Plain after 2 tokens")
+    measured = {metric.name: metric for metric in measure(traces[0])}
+    share = measured["acceptance_rate_of_drafted"].value
+    expect(lines.nth(0)).to_contain_text(f"{round(100 * share)} % of drafts accepted")
+    expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} target calls")
+    expect(lines.nth(0)).to_contain_text(f"{measured['calls_draft'].value} draft calls beside")
+    assert page.evaluate("() => handles[0].root.getBoundingClientRect().top") == top, "its place was kept free"
+    parts = lines.nth(0).locator("button")
+    expect(parts).to_have_count(5)
+    for part in parts.all():
+        part.click()
+        box = page.locator(".dx-receipt")
+        expect(box.locator("dt", has_text="formula")).to_be_visible()
+        if part.get_attribute("data-part") == "speed":
+            expect(box).to_contain_text(
+                "the reading of the prompt is inside; warm-up, recording and drawing are left out"
+            )
+            expect(box).to_contain_text(measured["tokens_per_second"].terms)
+        page.keyboard.press("Escape")
+        expect(box).to_have_count(0)
+    page.evaluate("handles[2].clear()")
+    expect(strip.locator("p:visible")).to_have_count(1)
+    page.evaluate("handles[1].clear()")
+    expect(strip).to_be_hidden()
+
+
+def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
+    seen = 0
+    body = (
+        "const runs = texts.map((text) => modules['store.js'].Run.from(text)), found = M.field(runs); "
+        "return found && [runs.indexOf(found.basis), found.others.map((run) => [runs.indexOf(run), "
+        "Object.fromEntries(M.verdict(run, found.basis).map(({ name, value }) => [name, value]))])];"
+    )
+    by_prompt: dict[str, list[Trace]] = {}
+    for trace in recorded():
+        by_prompt.setdefault(trace.header.prompt, []).append(trace)
+    for traces in by_prompt.values():
+        found = js("verdict.js", f"(() => {{ {body} }})()", texts=[trace.to_json() for trace in traces])
+        if len(traces) < 2:
+            assert found is None
+            continue
+        basis, others = {m.name: m for m in measure(traces[found[0]])}, found[1]
+        for at, parts in others:
+            mine = {metric.name: metric for metric in measure(traces[at])}
+            assert parts["calls"] == mine["target_calls"].value
+            if rate := mine.get("acceptance_rate_of_drafted"):
+                assert parts["drafts"] == pytest.approx(rate.value)
+            if mine["tokens_per_second"].value and basis["tokens_per_second"].value:
+                ratio = mine["tokens_per_second"].value / basis["tokens_per_second"].value
+                assert parts["speed"] == pytest.approx(ratio)
+            seen += 1
+    assert seen > 5
