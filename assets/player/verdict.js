@@ -55,7 +55,7 @@ const CALLS = {
   },
 };
 
-const nameOf = ({ header }) => header.title || header.method;
+export const nameOf = ({ header }) => header.title || header.method;
 const main = ({ header }) => {
   const { name, sha256, dtype } = header.models?.[0] ?? {};
   return [name, sha256, dtype].join();

@@ -20,7 +20,6 @@ const WORDS = {
   calls: "target calls",
   alone: "model calls",
   beside: "draft calls",
-  none: "not recorded",
 };
 
 /** A run's numbers in one line; calls of the target first, those of other models beside them. */

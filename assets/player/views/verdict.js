@@ -2,12 +2,10 @@
 // it is told before all of them were shown to their end.
 
 import { el, pool, setText } from "../dom.js";
-import { field, verdict, WORDS } from "../verdict.js";
+import { field, nameOf, verdict, WORDS } from "../verdict.js";
 import { figure } from "./receipt.js";
 
 export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
-
-const nameOf = ({ header }) => header.title || header.method;
 
 export class Verdict {
   constructor(group) {
