@@ -262,6 +262,7 @@ class Player {
   }
 
   #speak() {
+    if (this.group.quiet) return;
     this.spoken = performance.now();
     setText(this.say, this.#sentence());
   }

@@ -20,6 +20,7 @@ from explorer.page import (
     my_runs,
     parallelbench,
     pictures,
+    scenarios,
     settings,
     speed,
     studies,
@@ -144,6 +145,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
             with gr.Row():
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
+            chips = scenarios.chips(handlers)
             line = status(say(_welcome(handlers)))
             jump()
             my_runs.sharing(handlers)
@@ -172,6 +174,8 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
                 for slot in range(SLOTS):
                     panel(slot)
             outputs = [inbox, line, _results(handlers, inbox, line, save_file)]
+    scenarios.connect(handlers, chips, outputs)
+    scenarios.opening()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
     _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs)

@@ -17,6 +17,7 @@ from engines import Trace, TraceError, read_trace
 from explorer import ASSETS, papers
 from explorer.figures.calls import by_role
 from explorer.papers.schema import Recording
+from explorer.runs.scenarios import scenarios
 
 GALLERY = ASSETS / "traces"
 MAX_TRACE_CHARACTERS = 8_000_000  # of a trace that a visitor brings
@@ -107,8 +108,10 @@ class Gallery:
             return self._read[name]
 
     def opening(self) -> dict[str, Trace]:
-        """The traces a page opens with, by name: the first two cards on one prompt (by different methods), else the
-        first card, else none."""
+        """The traces a page opens with, by name: the first scenario that is recorded, else the first two cards on one
+        prompt (by different methods), else the first card, else none."""
+        for scenario in scenarios(self._paths):
+            return {name: self.get(name) for name in scenario.traces}
         for i, first in enumerate(self.cards):
             second = next(
                 (c for c in self.cards[i + 1 :] if c.prompt == first.prompt and c.method != first.method), None

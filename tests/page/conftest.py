@@ -70,7 +70,7 @@ def address(recorded: Path) -> Iterator[str]:
 class Screen:
     """One visitor."""
 
-    def __init__(self, context: BrowserContext, address: str) -> None:
+    def __init__(self, context: BrowserContext, address: str, query: str = "?still") -> None:
         self.page: Page = context.new_page()
         self.address = address
         self.foreign: list[str] = []
@@ -81,8 +81,9 @@ class Screen:
         )
         self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.page.goto(address)
-        self.wait(0, "ready")
+        self.page.goto(address + query)
+        if query == "?still":
+            self.wait(0, "ready")
 
     def player(self, slot: int) -> Locator:
         return self.page.locator(f"#panel-{slot} .dx-panel")
@@ -136,11 +137,11 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
     """Opens the page; at the end each page must have been quiet."""
     contexts, screens = [], []
 
-    def open_(**options) -> Screen:
+    def open_(query: str = "?still", **options) -> Screen:
         contexts.append(
             browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options})
         )
-        screens.append(Screen(contexts[-1], address))
+        screens.append(Screen(contexts[-1], address, query))
         return screens[-1]
 
     yield open_

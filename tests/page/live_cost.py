@@ -281,7 +281,7 @@ def measure(
         return Found(way, books, browser_cpu() - shown)
 
     try:
-        page.goto(address)
+        page.goto(address + "?still")
         page.locator("#panel-0 .dx-panel[data-state=ready]").wait_for(timeout=120_000)
         page.locator("#count").get_by_label("1", exact=True).check()
         found = []

@@ -108,7 +108,7 @@ def test_a_page_without_a_link_asks_for_nothing(browser, address):
         "request",
         lambda r: requests.append(r.url) if "/queue/" in r.url or "/run/" in r.url or "/call/" in r.url else None,
     )
-    page.goto(address)
+    page.goto(address + "?still")
     expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "ready")
     expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-state", "ready")
     assert (

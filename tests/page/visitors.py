@@ -196,7 +196,7 @@ def together(jobs: list[Any], report: Report) -> None:
 
 def open_page(browser: Any, address: str) -> Any:
     page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
-    page.goto(address)
+    page.goto(address + "?still")
     page.locator("#panel-0 .dx-panel[data-state=ready]").wait_for(timeout=120_000)
     return page
 

@@ -1,0 +1,39 @@
+"""Chips beside the prompt: each plays a recorded comparison at once and fills the controls, so that Run decodes it
+live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from explorer.page.handlers import Handlers
+from explorer.page.parts import LIGHT, module
+from explorer.runs.scenarios import scenarios
+
+
+def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
+    """A button and the runs that it plays, for each scenario whose runs are recorded here."""
+    found = scenarios([card.id for card in handlers.gallery.cards])
+    if not found:
+        return []
+    with gr.Row(elem_id="scenarios"):
+        return [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
+
+
+def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs: list[Any]) -> None:
+    """Let the chips play."""
+    for button, names in made:
+        button.click(_player(handlers, names), None, outputs, **LIGHT)
+
+
+def _player(handlers: Handlers, names: list[str]) -> Any:
+    def play(request: gr.Request) -> tuple[Any, ...]:
+        return handlers.play(names, request)
+
+    return play
+
+
+def opening() -> gr.HTML:
+    """Hidden; lets the recorded runs of a page that was just opened play by themselves."""
+    return module("page/opening.js", "page.opening()", themed=False, visible="hidden", elem_id="opening")
