@@ -61,6 +61,13 @@ const main = ({ header }) => {
   return [name, sha256, dtype].join();
 };
 
+/** Where times were measured. Times of two machines, or of other numbers of threads, are no ratio. */
+const place = ({ header }) =>
+  [
+    header.machine,
+    ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
+  ].join();
+
 /** Runs of the same prompt as the first that has company, and the one that the others are held against: a control of
  * one of them, else the first. Null where no two runs have the same prompt. */
 export function field(runs) {
@@ -118,7 +125,7 @@ function text(run, basis, name, sheet) {
 
 function speed(here, there, run, basis, sheet) {
   const [mine, theirs] = [rate(here), rate(there)];
-  if (!mine || !theirs || !Number.isFinite(mine / theirs)) return null;
+  if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
   const value = `${(mine / theirs).toFixed(2)}×`,
     apart = main(run) !== main(basis);
   return {
