@@ -95,7 +95,6 @@ def _agreed(name: str) -> bool:
 
 def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
     """Make the Space where there is none, and write all files in one commit; returns its address. Raises UserError."""
-    import httpx
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
@@ -107,9 +106,19 @@ def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
         raise UserError("HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it.") from None
     except HfHubHTTPError as error:
         raise UserError(_refusal(name, error)) from None
-    except (httpx.HTTPError, ConnectionError) as error:
+    except Exception as error:
+        if not _of_network(error):
+            raise
         raise UserError(f"the Hub could not be reached ({type(error).__name__}); check the network.") from None
     return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co').rstrip('/')}/spaces/{name}"
+
+
+def _of_network(error: Exception) -> bool:
+    """Whether a request failed before an answer came. The Hub's client has changed its HTTP library twice, so its errors
+    are told by their base, which that of a refusal names."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return isinstance(error, (OSError, *(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")))
 
 
 def _refusal(name: str, error: Any) -> str:
