@@ -114,11 +114,11 @@ def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
 
 
 def _of_network(error: Exception) -> bool:
-    """Whether a request failed before an answer came. The Hub's client has changed its HTTP library twice, so its errors
-    are told by their base, which that of a refusal names."""
+    """Whether a request failed before an answer came. The class is taken from a base of the Hub's own error, because
+    the library below its client differs between versions."""
     from huggingface_hub.errors import HfHubHTTPError
 
-    return isinstance(error, (OSError, *(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")))
+    return isinstance(error, (ConnectionError, *(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")))
 
 
 def _refusal(name: str, error: Any) -> str:

@@ -100,11 +100,29 @@ def test_who_declines_the_tour_is_not_asked_again(visit):
     offer = screen.page.locator(".tour-offer")
     offer.get_by_role("button", name="Not now").press("Enter")
     expect(offer).to_have_count(0)
-    expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_focused()
+    expect(screen.player(0)).to_be_focused()
+    screen.page.keyboard.press("Space")
+    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
     screen.page.reload()
     screen.wait(0, "ready")
     expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
     expect(offer).to_have_count(0)
+
+
+def test_escape_ends_the_tour_at_the_player_and_another_tab_closes_it(visit):
+    screen = visit(reduced_motion="reduce")
+    box, start = screen.page.get_by_role("dialog"), screen.page.get_by_role("button", name="Tour", exact=True)
+    start.press("Enter")
+    expect(box).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(screen.player(0)).to_be_focused()
+    screen.page.keyboard.press("Space")
+    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
+    start.press("Enter")
+    expect(box).to_be_visible()
+    screen.page.get_by_role("tab", name="Learn", exact=True).dispatch_event("click")
+    expect(box).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1400, 390])
@@ -113,30 +131,29 @@ def test_the_tour_is_offered_once_and_goes_by_keyboard(visit, width):
     page = screen.page
     offer, box = page.locator(".tour-offer"), page.get_by_role("dialog")
     offer.get_by_role("button", name="Start the tour").press("Enter")
-    expect(box.locator("h2")).to_have_text("Prompt")
+    expect(box.locator("h2")).to_have_text("The board")
     expect(box.get_by_role("button", name="Next")).to_be_focused()
-    seen = []
+    assert screen.step(0) == 0
+    seen = {}
     while box.count():
         name = box.locator("h2").inner_text()
-        seen.append(name)
+        seen[name] = (box.locator("#tour-text").inner_text(), page.locator(".tour-marks i").count())
         assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
         inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && "
                                "bottom <= innerHeight)"
                                "(document.querySelector('.tour-box').getBoundingClientRect())")  # fmt: skip
         assert inside, f"the note on {name} leaves the screen"
         page.keyboard.press("ArrowRight")
-    assert len(seen) == len(set(seen)) == 8 and seen[-1] == "Gallery"
-    start = page.get_by_role("button", name="Tour", exact=True)
-    expect(start).to_be_focused()
-    start.press("Enter")
-    page.keyboard.press("Tab")  # stays inside
-    assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
-    page.keyboard.press("Escape")
-    expect(box).to_have_count(0)
-    expect(start).to_be_focused()
+    assert list(seen) == ["The board", "Guesses", "Yellow", "Many at once", "The end"]
+    for text, marked in (seen["The board"], seen["Guesses"]):
+        assert str(marked) in re.findall(r"\d+", text), "as many cells are framed as the note says"
+    for name in ("Yellow", "Many at once"):
+        text, marked = seen[name]
+        assert marked == int(re.search(r"(\d+) token", text)[1]), "as many cells are framed as the note says"
+    expect(screen.player(0)).to_be_focused()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.context.cookies() == []
     page.reload()
     screen.wait(0, "ready")
-    expect(start).to_be_visible()
+    expect(page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
     expect(offer).to_have_count(0)

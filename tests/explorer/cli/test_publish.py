@@ -88,7 +88,8 @@ class Answer(BaseHTTPRequestHandler):
             return self._send({"transfer": "basic", "objects": objects})
         if "/commit/" in self.path:
             hub.commit = [json.loads(line) for line in body.splitlines() if line]
-            return self._send({"success": True, "commitOid": "1" * 40, "commitUrl": f"{hub.address}/spaces/ada/decoding/commit/1", "hookMsg": ""})
+            url = f"{hub.address}/spaces/ada/decoding/commit/1"
+            return self._send({"success": True, "commitOid": "1" * 40, "commitUrl": url, "hookMsg": ""})
         return self._send({})
 
 
