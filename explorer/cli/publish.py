@@ -118,7 +118,8 @@ def _of_network(error: Exception) -> bool:
     the library below its client differs between versions."""
     from huggingface_hub.errors import HfHubHTTPError
 
-    return isinstance(error, (ConnectionError, *(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")))
+    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    return isinstance(error, (ConnectionError, *bases))
 
 
 def _refusal(name: str, error: Any) -> str:

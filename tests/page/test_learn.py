@@ -27,6 +27,24 @@ def test_lessons_look_at_views_that_the_player_has():
     assert named and named <= {view.name for view in views()}
 
 
+def test_each_lesson_looks_at_scores_that_its_run_has_at_every_stop_that_names_them():
+    from explorer.page.learn import lane
+    from explorer.runs.gallery import gallery
+
+    looked = {}
+    for lesson in lessons():
+        if not (looked_at := lane(lesson)):
+            continue
+        looked[lesson.method] = looked_at
+        steps = gallery().get(lesson.trace).steps
+        assert any(one.name == looked_at for step in steps for one in step.scores), lesson.method
+        for stop in lesson.stops:
+            for claim in stop.check.lanes:
+                recorded = {one.name for one in steps[(claim.step or stop.step) - 1].scores}
+                assert claim.lane in recorded, (lesson.method, stop.step)
+    assert "fused" in looked.values(), "the lesson on credit says: watch 'fused'"
+
+
 def test_its_modules_set_text_only_and_stay_on_this_server():
     folder = ASSETS / "learn"
     for path in sorted(folder.glob("*")):
@@ -51,6 +69,7 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
     learn.locator(".learn-list button").nth(2).click()
     expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][2]["title"])
     expect(panel).to_have_attribute("data-state", "ready")
+    expect(panel).to_have_attribute("data-step", str(told.stops[0].step))
     for stop in (told.stops[1], told.stops[0]):
         learn.get_by_role("button", name=f"Step {stop.step}", exact=True).click()
         expect(panel).to_have_attribute("data-step", str(stop.step))
@@ -75,6 +94,33 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
     expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][1]["title"])
     assert screen.step(0) == 1, "the players of Explore stay where they are"
     _papers(screen)
+
+
+def test_a_lesson_opens_at_its_first_stop_with_its_lane_and_is_ticked_off(visit):
+    screen = visit(viewport={"width": 1280, "height": 900})
+    told = next(one for one in payload()["lessons"] if one["lane"] == "fused")
+    screen.tab("Learn")
+    learn = screen.page.locator("#lessons")
+    panel = learn.locator(".dx-panel")
+    option = learn.locator(".learn-list button").nth(
+        [one["method"] for one in payload()["lessons"]].index(told["method"])
+    )
+    option.click()
+    expect(panel).to_have_attribute("data-step", str(told["stops"][0]["step"]))
+    lane = panel.locator("select").filter(has=screen.page.locator('option[value="fused"]')).first
+    expect(lane).to_have_value("fused")
+    expect(option).to_have_text(f"{told['title']}1 of {len(told['stops'])}")
+    for stop in told["stops"]:
+        learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
+    expect(option).to_have_text(f"{told['title']}✓ seen")
+    middles = """[...document.querySelectorAll("#lessons .dx-toolbar > *")].filter((node) => node.offsetHeight)
+        .map((node) => node.getBoundingClientRect()).map((r) => r.top + r.height / 2)"""
+    tops = screen.page.evaluate(middles)
+    assert max(tops) - min(tops) < 12, f"the toolbar is one row: {tops}"
+    screen.page.reload()
+    screen.wait(0, "ready")
+    screen.tab("Learn")
+    expect(option).to_have_text(f"{told['title']}✓ seen")
 
 
 def _papers(screen) -> None:
