@@ -6,6 +6,27 @@ import { mountToolbar } from "../player/toolbar.js";
 
 const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
 const GLOSSARY = "glossary";
+const KEY = "decoding-explorer-lessons"; // localStorage: {method: steps of the stops that were seen}
+
+/** The stops that were seen, of all lessons; nothing where storage is shut or holds something else. */
+function remembered() {
+  try {
+    const kept = Object.entries(JSON.parse(localStorage.getItem(KEY)) ?? {});
+    return new Map(kept.filter(([, steps]) => Array.isArray(steps)).map(([method, steps]) => [method, new Set(steps)]));
+  } catch {
+    return new Map();
+  }
+}
+function remember(seen) {
+  try {
+    localStorage.setItem(
+      KEY,
+      JSON.stringify(Object.fromEntries([...seen].map(([method, steps]) => [method, [...steps]]))),
+    );
+  } catch {
+    /* then it holds until the page is closed */
+  }
+}
 
 function styles(...names) {
   for (const name of names) {
@@ -42,6 +63,8 @@ class Learn {
       fetchTrace,
       at: null,
       open: null,
+      ready: false, // the run of the open lesson is loaded
+      seen: remembered(),
     });
     this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": "Lesson" });
     this.more = el("article", { class: "learn-text learn-more", "aria-label": "Question and words" });
@@ -54,12 +77,14 @@ class Learn {
     this.player = mount(this.stage, { group: GROUP, slot: 0, title: "", theme });
     this.toolbar = mountToolbar(this.bar, { group: GROUP, theme });
     this.toolbar.group.listeners.add(() => this.#follow());
+    for (const lesson of this.lessons) this.#tick(lesson);
     this.show(this.lessons[0].method);
   }
 
   #list() {
     const item = (key, title) => {
-      const button = el("button", { type: "button", onclick: () => this.show(key, true) }, title);
+      const done = key === GLOSSARY ? null : el("span", { class: "learn-done" });
+      const button = el("button", { type: "button", onclick: () => this.show(key, true) }, title, done);
       this.choices.set(key, button);
       return el("li", {}, button);
     };
@@ -86,6 +111,14 @@ class Learn {
       el("option", { value: GLOSSARY }, "Glossary"),
     );
     return el("div", { class: "learn-choice" }, this.box);
+  }
+
+  /** How many of its stops were seen, in both lists. */
+  #tick({ method, title, stops }) {
+    const n = stops.filter(({ step }) => this.seen.get(method)?.has(step)).length;
+    const done = n === stops.length ? "✓ seen" : n ? `${n} of ${stops.length}` : "";
+    setText(this.choices.get(method).querySelector(".learn-done"), done);
+    setText(this.box.querySelector(`option[value="${CSS.escape(method)}"]`), [title, done].filter(Boolean).join(" · "));
   }
 
   /** Opens a lesson by its method, or the glossary; `focus` moves the keyboard to the text. */
@@ -174,6 +207,7 @@ class Learn {
 
   async #play(lesson) {
     this.open = lesson;
+    this.ready = false;
     this.player.clear();
     setText(this.say, "");
     let text = "";
@@ -184,7 +218,9 @@ class Learn {
       return;
     }
     if (this.open !== lesson) return; // another one was opened meanwhile
-    this.player.load(text);
+    this.player.context.lane = lesson.lane || null; // before the views are made
+    this.player.load(text, { at: lesson.stops[0]?.step ?? 0 });
+    this.ready = true;
     this.#follow();
   }
 
@@ -201,12 +237,16 @@ class Learn {
 
   /** The sentence of the last stop that was reached; the stop that one stands at is marked. */
   #follow() {
-    if (this.at === GLOSSARY || !this.open) return;
+    if (this.at === GLOSSARY || !this.open || !this.ready) return;
     const t = this.player.t,
       reached = this.open.stops.filter(({ step }) => step <= t).pop();
     for (const button of this.stops) button.setAttribute("aria-pressed", String(Number(button.dataset.step) === t));
     setText(this.say, reached ? `Step ${reached.step}: ${reached.say}` : "");
     this.say.toggleAttribute("data-past", Boolean(reached) && reached.step !== t);
+    if (!reached || this.seen.get(this.open.method)?.has(reached.step)) return;
+    this.seen.set(this.open.method, (this.seen.get(this.open.method) ?? new Set()).add(reached.step));
+    remember(this.seen);
+    this.#tick(this.open);
   }
 
   #lookUp(term) {
@@ -217,7 +257,7 @@ class Learn {
   }
 
   #glossary() {
-    this.open = null;
+    Object.assign(this, { open: null, ready: false });
     const left = el("output", { "aria-live": "polite", class: "learn-quiet" });
     const entries = [...this.terms.values()].map((entry) => {
       const see = entry.see?.length

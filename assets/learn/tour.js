@@ -1,47 +1,61 @@
-// A guided tour of the page: small notes that point at its parts, one after the other. Keyboard: arrows or the buttons,
-// Escape ends.
+// A guided tour of decoding: a few notes, each of which moves the players to a step of the runs that are shown and points
+// at the cells it speaks of. All numbers are those of the runs. Keyboard: arrows or the buttons, Escape ends.
+
+import { groupNamed } from "../player/clock.js";
 
 const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
+const GROUP = "main"; // the players of Explore
 
-const STEPS = [
-  ["#prompt", "Prompt", "What is to be decoded. The task examples below it have answers that can be checked exactly."],
-  [
-    "#method-0",
-    "Methods",
-    "Each slot is one decoding method on one model. Up to four run on the same prompt; open a slot for its parameters.",
+const WORDS = {
+  offer: "New here? See in half a minute how a text is decoded.",
+  empty: ["No run yet", "Press Run: a model writes an answer, and each step of it appears here as it is made."],
+  boxes: (n) => ["The board", `${count(n, "box", "boxes")} at the start: each is an unwritten token.`],
+  start: () => ["The board", "This model writes from left to right: after the prompt nothing stands yet."],
+  guesses: (n) => [
+    "Guesses",
+    `The model guesses all of them at once. After one step ${count(n, "box is", "boxes are")} still unwritten; point at one to ` +
+      "see its guesses.",
   ],
-  [
-    "#run",
-    "Run",
-    "Decodes now, with a real model, one slot after the other. " +
-      "Every step appears as soon as it is made; Stop keeps what there is.",
+  now: (n, t) => ["Yellow", `Yellow was written now: ${count(n, "token", "tokens")} in step ${t}.`],
+  most: (n, t, title) => [
+    "Many at once",
+    n > 1
+      ? `${title} writes ${n} tokens at once in step ${t}.`
+      : `${title} never writes more than one token in a step.`,
   ],
-  [
-    "#panel-0",
-    "Players",
-    "Each run has a player. Nothing in it is drawn from a formula: it shows the steps that the run left.",
+  end: (tokens, steps) => [
+    "The end",
+    `${count(tokens, "token", "tokens")} in ${count(steps, "step", "steps")}. Space plays, the arrow keys step. ` +
+      "Learn explains each method.",
   ],
-  [
-    "#toolbar .dx-units, #toolbar [data-folded] .more",
-    "One clock for all",
-    "The same runs by steps, by target calls, in measured seconds, or by work. Space plays, the arrow keys step.",
-  ],
-  [
-    "#panel-0 .dx-board",
-    "Tokens",
-    "Every position in every step. Point at one for its candidates and scores, also while it is still masked.",
-  ],
-  [
-    "#results",
-    "Results",
-    "What came out, whether it is right, and what it cost. Each number says how it was obtained.",
-  ],
-  [
-    "[role=tab][data-tab-id=gallery]",
-    "Gallery",
-    "Recorded runs that play at once. Learn, the next tab, explains each method on one of them.",
-  ],
-];
+};
+const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
+
+/** The cells that were written in step t, and those that are unwritten after it. */
+const written = (run, t) => run.board(t).filter(({ entry, token }) => token !== null && entry?.step === t - 1);
+const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "masked");
+
+/** The notes on what is shown now: {words, player, step, cells}. */
+function stops() {
+  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && root.getClientRects().length);
+  if (!players.length) return [{ words: WORDS.empty, selector: "#run" }];
+  const [player] = players,
+    { run } = player;
+  const stop = (words, whose, step, cells) => ({ words, player: whose, step, cells });
+  const open = unwritten(run, 0),
+    left = unwritten(run, 1);
+  const found = [stop(open.length ? WORDS.boxes(open.length) : WORDS.start(), player, 0, open)];
+  if (left.length) found.push(stop(WORDS.guesses(left.length), player, 1, left));
+  const all = players.flatMap((one) =>
+    Array.from({ length: one.run.length }, (_, i) => ({ one, t: i + 1, cells: written(one.run, i + 1) })),
+  );
+  const first = all.find(({ one, cells }) => one === player && cells.length);
+  if (first) found.push(stop(WORDS.now(first.cells.length, first.t), player, first.t, first.cells));
+  const most = all.reduce((best, here) => (here.cells.length > best.cells.length ? here : best));
+  if (most.cells.length)
+    found.push(stop(WORDS.most(most.cells.length, most.t, most.one.run.header.title), most.one, most.t, most.cells));
+  return [...found, stop(WORDS.end(run.tokens(run.length), run.length), player, run.length, [])];
+}
 
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
@@ -67,6 +81,9 @@ const remember = () => {
 const shown = (selector) =>
   [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
 
+/** The keyboard goes to the first player that is shown, so that Space plays; without one, to the button. */
+const toPlayer = (button) => (shown("[id^=panel-] .dx-panel") ?? button).focus({ preventScroll: true });
+
 /** Pixels to leave free above a part that is scrolled to the top: the toolbar stays there on a wide screen. */
 function room() {
   const bar = document.querySelector("#toolbar");
@@ -78,9 +95,6 @@ function styles() {
   if (!document.querySelector(`link[href="${href}"]`))
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
-
-/** Where Space plays: the first player, or the button where no player is in sight. */
-const rest = (button) => (shown("#panel-0 .dx-panel") ?? button).focus({ preventScroll: true });
 
 class Tour {
   constructor(button) {
@@ -107,32 +121,30 @@ class Tour {
       make("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
     );
     this.keys = (event) => this.#key(event);
-    this.left = (event) => event.target.closest("[role=tab]") && this.end(false); // what it points at is put away
     this.place = () => this.#place();
+    this.marks = make("div", { class: "tour-marks", "aria-hidden": "true" });
+    new ResizeObserver(() => shown(".tour-start") || this.end(false)).observe(button); // another tab was opened
   }
 
   start() {
     if (this.steps) return;
     remember();
-    this.steps = STEPS.filter(([selector]) => shown(selector)); // a part that is not on the page now is left out
+    this.steps = stops();
     this.at = 0;
-    document.body.append(this.ring, this.box);
+    document.body.append(this.ring, this.marks, this.box);
     document.addEventListener("keydown", this.keys, true);
-    document.addEventListener("click", this.left, true);
     for (const event of ["resize", "scroll"]) addEventListener(event, this.place, { passive: true, capture: true });
     this.#show();
   }
 
-  /** back: the focus goes to the player. */
-  end(back = true) {
+  /** focus: to the player, where Space plays. */
+  end(focus = true) {
     if (!this.steps) return;
     this.steps = null;
     document.removeEventListener("keydown", this.keys, true);
-    document.removeEventListener("click", this.left, true);
     for (const event of ["resize", "scroll"]) removeEventListener(event, this.place, { capture: true });
-    this.ring.remove();
-    this.box.remove();
-    if (back) rest(this.button);
+    for (const node of [this.ring, this.marks, this.box]) node.remove();
+    if (focus) toPlayer(this.button);
   }
 
   go(direction) {
@@ -143,13 +155,13 @@ class Tour {
   }
 
   #show() {
-    const [selector, title, text] = this.steps[this.at];
-    this.title.textContent = title;
-    this.text.textContent = text;
+    const { words, player, step } = this.steps[this.at];
+    [this.title.textContent, this.text.textContent] = words;
+    player?.seek(step);
     this.count.textContent = `${this.at + 1} of ${this.steps.length}`;
     this.back.disabled = this.at === 0;
     this.next.textContent = this.at === this.steps.length - 1 ? "Done" : "Next";
-    const target = shown(selector),
+    const target = this.#targets()[0],
       tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
     const high = tall || innerWidth <= 560; // so that the note at the foot covers no more than it must
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
@@ -158,15 +170,34 @@ class Tour {
     this.next.focus({ preventScroll: true });
   }
 
-  /** The ring around the part, and the note beside it where there is room: below, above, to the right, else at the foot
-   * of the screen. */
+  /** The cells that the note speaks of; the board, where they are painted or none is named. */
+  #targets() {
+    const { player, cells, selector } = this.steps[this.at];
+    if (!player) return [shown(selector)].filter(Boolean);
+    const nodes = player.root.querySelectorAll(".dx-board .dx-cells > .dx-cell");
+    const named = cells.map(({ position }) => nodes[position]).filter((node) => node?.getClientRects().length);
+    return named.length ? named : [player.root.querySelector(".dx-board") ?? player.root];
+  }
+
+  /** A frame around each cell, the ring around all, and the note beside it where there is room: below, above, to the
+   * right, else at the foot of the screen. */
   #place() {
-    const target = this.steps && shown(this.steps[this.at][0]),
-      EDGE = 10;
-    this.ring.hidden = !target;
-    if (!target) return void (this.box.style.cssText = "");
-    const r = target.getBoundingClientRect(),
-      { offsetWidth: w, offsetHeight: h } = this.box;
+    if (!this.steps) return;
+    const EDGE = 10,
+      rects = this.#targets().map((node) => node.getBoundingClientRect());
+    this.ring.hidden = !rects.length;
+    if (!rects.length) return void (this.box.style.cssText = "");
+    const edge = (name, pick) => pick(...rects.map((rect) => rect[name]));
+    const r = new DOMRect(edge("left", Math.min), edge("top", Math.min));
+    [r.width, r.height] = [edge("right", Math.max) - r.left, edge("bottom", Math.max) - r.top];
+    const { offsetWidth: w, offsetHeight: h } = this.box;
+    this.marks.replaceChildren(
+      ...rects.map((rect) =>
+        make("i", {
+          style: `left:${rect.left}px;top:${rect.top}px;width:${rect.width}px;height:${rect.height}px`,
+        }),
+      ),
+    );
     this.ring.style.cssText =
       `left:${r.left - 5}px;top:${r.top - 5}px;` + `width:${r.width + 10}px;height:${r.height + 10}px`;
     if (innerWidth <= 560) return void (this.box.style.cssText = "");
@@ -206,15 +237,20 @@ export function mountTour(element) {
   const decline = () => {
     remember();
     offer.remove();
-    rest(button);
+    toPlayer(button);
   };
   const button = make("button", { type: "button", class: "tour-start", onclick: start }, "Tour");
   const tour = new Tour(button);
   if (!remembered()) {
     offer = make(
       "div",
-      { class: "tour-offer", role: "region", "aria-label": "First visit" },
-      make("span", {}, "New here? The tour shows the parts of this page in a minute."),
+      {
+        class: "tour-offer",
+        role: "region",
+        "aria-label": "First visit",
+        onkeydown: ({ key }) => key === "Escape" && decline(),
+      },
+      make("span", {}, WORDS.offer),
       make("button", { type: "button", onclick: start }, "Start the tour"),
       make("button", { type: "button", onclick: decline }, "Not now"),
     );

@@ -1,5 +1,5 @@
 """The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | verify |
-bench | certify | sweep | study | parallelbench | template | site | runs | serve`.
+bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
 
 Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error
 that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help` answer without
@@ -23,6 +23,7 @@ from explorer.cli import bench as cli_bench
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
 from explorer.cli import parallelbench as cli_parallelbench
+from explorer.cli import publish as cli_publish
 from explorer.cli import run as cli_run
 from explorer.cli import runs as cli_runs
 from explorer.cli import study as cli_study
@@ -120,6 +121,10 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser(
             "site", help="write gallery, lessons, methods and player as plain files, for a folder or any web server"
         )
+    )
+
+    cli_publish.add_arguments(
+        commands.add_parser("publish", help="put the app, or the static site, on the Hugging Face Hub as a Space")
     )
 
     cli_runs.add_arguments(

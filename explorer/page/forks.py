@@ -71,7 +71,7 @@ class Forks:
 
     def fork(self, value: Any, request: gr.Request) -> Iterator[Outputs]:
         """Replay and go on, as a run does: yields before the model is touched, streams to the bus, and Stop ends it."""
-        session = self.handlers.sessions.of(request.session_hash)
+        session = self.handlers.session(request)
         try:
             wish = read_wish(value)
             trace = self._trace(session, wish)

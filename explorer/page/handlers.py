@@ -13,6 +13,7 @@ import gradio as gr
 from engines import Trace, TraceError, UserError
 from explorer.page import curves, tables
 from explorer.page.catalogue import Catalogue, Plan
+from explorer.page.clients import client_of
 from explorer.page.feed import MODEL_LOCK, Feed, message, whole
 from explorer.page.form import read
 from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
@@ -41,6 +42,10 @@ class Handlers:
         self.sessions = Sessions(self.opening)
         self.my_runs = MyRuns.open(gallery, limits)
 
+    def session(self, request: gr.Request) -> Session:
+        """What is remembered of the page that asks."""
+        return self.sessions.of(request.session_hash, client_of(request))
+
     def run(
         self, request: gr.Request, prompt: Any = None, seed: Any = None, count: Any = None, *forms: Any
     ) -> Iterator[Outputs]:
@@ -49,7 +54,7 @@ class Handlers:
 
         What the players show stays until the first run has begun: a refusal that only the loaded model can give costs
         nothing."""
-        session = self.sessions.of(request.session_hash)
+        session = self.session(request)
         try:
             prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
             plans = self._plans(count, forms)
@@ -106,7 +111,7 @@ class Handlers:
     def stop(self, request: gr.Request) -> Outputs:
         """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can
         show nothing any more."""
-        session = self.sessions.of(request.session_hash)
+        session = self.session(request)
         job = session.running
         if job is None:
             return gr.skip(), say("Nothing is running; a run that was waiting is withdrawn."), gr.skip()
@@ -124,7 +129,7 @@ class Handlers:
         except TraceError as error:
             return gr.skip(), say(str(error), "error"), gr.skip()
         said = ", ".join(trace.header.title for trace in traces.values())
-        return self._show(self.sessions.of(request.session_hash), traces, f"Recorded: {said}.", dict(enumerate(names)))
+        return self._show(self.session(request), traces, f"Recorded: {said}.", dict(enumerate(names)))
 
     def follow(self, query: Any, request: gr.Request) -> Outputs:
         """Show the runs of a link, at the step, clock and lane that it names."""
@@ -135,7 +140,7 @@ class Handlers:
         missing = " ".join(one[:1].upper() + one[1:] for one in gone)
         if not found:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
-        session = self.sessions.of(request.session_hash)
+        session = self.session(request)
         session.traces = {slot: trace for slot, (_, trace) in found.items()}
         session.opened = dict(session.traces)
         text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok", go="stage")
@@ -143,7 +148,7 @@ class Handlers:
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
         """Show a kept run, alone or in the next free player; and whether it is shown."""
-        session = self.sessions.of(request.session_hash)
+        session = self.session(request)
         try:
             if not self.my_runs.listed:
                 raise TraceError(self.my_runs.why)
@@ -165,12 +170,12 @@ class Handlers:
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
-        found, said = self.my_runs.keep_all(self.sessions.of(request.session_hash).traces)
+        found, said = self.my_runs.keep_all(self.session(request).traces)
         return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
 
     def as_python(self, request: gr.Request) -> str:
         """The lines that repeat what is shown."""
-        return script(self.sessions.of(request.session_hash).traces)
+        return script(self.session(request).traces)
 
     @staticmethod
     def _next(session: Session) -> int:
@@ -198,11 +203,11 @@ class Handlers:
         found, _ = self.my_runs.keep_all({0: trace}) if self.my_runs.keep else ({}, "")
         step = at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
-        yield self._show(self.sessions.of(request.session_hash), {0: trace}, f"Run again: {words}.{where}", found, step)
+        yield self._show(self.session(request), {0: trace}, f"Run again: {words}.{where}", found, step)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""
-        session = self.sessions.of(request.session_hash)
+        session = self.session(request)
         try:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
@@ -242,7 +247,7 @@ class Handlers:
 
     def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
         """The traces of one player or of "all". Raises UserError where there is none."""
-        traces = self.sessions.of(request.session_hash).traces
+        traces = self.session(request).traces
         chosen = (
             dict(traces) if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
         )
@@ -277,11 +282,11 @@ class Handlers:
 
     def numbers(self, request: gr.Request) -> str:
         """The table of all numbers."""
-        return tables.numbers(self.sessions.of(request.session_hash).traces)
+        return tables.numbers(self.session(request).traces)
 
     def curves(self, request: gr.Request) -> tuple[Any, Any]:
         """Both summary figures; the first call imports plotly."""
-        traces = self.sessions.of(request.session_hash).traces
+        traces = self.session(request).traces
         return curves.tokens_figure(traces), curves.confidence_figure(traces)
 
     def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, Any]:

@@ -13,10 +13,18 @@ from explorer import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.papers.lessons import glossary, lessons
+from explorer.papers.lessons import Lesson, glossary, lessons
 from explorer.runs.gallery import gallery
 
 HERE = ASSETS / "learn"
+USUAL = "confidence"  # what a player shows where nothing else is asked for
+
+
+def lane(lesson: Lesson) -> str:
+    """The scores that a lesson looks at: the first of those its stops speak of that a player would not show by itself;
+    "" where none is named."""
+    named = [claim.lane for stop in lesson.stops for claim in stop.check.lanes]
+    return next((name for name in named if name != USUAL), named[0] if named else "")
 
 
 def payload() -> dict[str, Any]:
@@ -31,6 +39,7 @@ def payload() -> dict[str, Any]:
                 "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops]
             }
             about = {
+                "lane": lane(lesson),
                 "title": info.title,
                 "family": info.family,
                 "lossless": info.lossless,

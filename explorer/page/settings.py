@@ -18,7 +18,7 @@ def connect(handlers: Any, results: gr.HTML, controls: Sequence[Any]) -> None:
     slots, and the forms of the slots."""
 
     def take(request: gr.Request) -> list[Any]:
-        session = handlers.sessions.of(request.session_hash)
+        session = handlers.session(request)
         opened, session.opened = session.opened, {}
         return updates(handlers.catalogue, opened, len(session.traces), session.named)
 

@@ -138,7 +138,7 @@ class Sweeper:
     def run(self, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Run it: (status, figure by tokens per forward, figure by forwards, points, prompts). Yields before the model
         is touched."""
-        session = self.handlers.sessions.of(request.session_hash)
+        session = self.handlers.session(request)
         try:
             checked = self.read(values)
         except UserError as error:
@@ -179,7 +179,7 @@ class Sweeper:
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
         """Cancel: ends after the step under way; what is finished stays and is shown."""
-        session = self.handlers.sessions.of(request.session_hash)
+        session = self.handlers.session(request)
         job = session.sweeping
         if job is None or job.finished.is_set():
             return say("No sweep is running."), *[gr.skip()] * 4
@@ -206,7 +206,7 @@ class Sweeper:
 
     def _prompts(self, row: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of a point, wrong ones first, and the line above them."""
-        sweep = self.handlers.sessions.of(request.session_hash).sweep
+        sweep = self.handlers.session(request).sweep
         try:
             setting = row_number(row, len(sweep.settings) if sweep else 0, "point of this sweep")
         except UserError as error:
@@ -219,7 +219,7 @@ class Sweeper:
 
     def again(self, row: Any, _: Any, request: gr.Request) -> Replay:
         """The run of a chosen prompt. Raises UserError."""
-        sweep = self.handlers.sessions.of(request.session_hash).sweep
+        sweep = self.handlers.session(request).sweep
         number = row_number(row, sweep.total if sweep else 0, "run of this sweep")
         cell = sweep.cells[number]
         return Replay(

@@ -27,6 +27,24 @@ def test_lessons_look_at_views_that_the_player_has():
     assert named and named <= {view.name for view in views()}
 
 
+def test_each_lesson_looks_at_scores_that_its_run_has_at_every_stop_that_names_them():
+    from explorer.page.learn import lane
+    from explorer.runs.gallery import gallery
+
+    looked = {}
+    for lesson in lessons():
+        if not (looked_at := lane(lesson)):
+            continue
+        looked[lesson.method] = looked_at
+        steps = gallery().get(lesson.trace).steps
+        assert any(one.name == looked_at for step in steps for one in step.scores), lesson.method
+        for stop in lesson.stops:
+            for claim in stop.check.lanes:
+                recorded = {one.name for one in steps[(claim.step or stop.step) - 1].scores}
+                assert claim.lane in recorded, (lesson.method, stop.step)
+    assert "fused" in looked.values(), "the lesson on credit says: watch 'fused'"
+
+
 def test_its_modules_set_text_only_and_stay_on_this_server():
     folder = ASSETS / "learn"
     for path in sorted(folder.glob("*")):
@@ -51,6 +69,7 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
     learn.locator(".learn-list button").nth(2).click()
     expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][2]["title"])
     expect(panel).to_have_attribute("data-state", "ready")
+    expect(panel).to_have_attribute("data-step", str(told.stops[0].step))
     for stop in (told.stops[1], told.stops[0]):
         learn.get_by_role("button", name=f"Step {stop.step}", exact=True).click()
         expect(panel).to_have_attribute("data-step", str(stop.step))
@@ -77,6 +96,33 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
     _papers(screen)
 
 
+def test_a_lesson_opens_at_its_first_stop_with_its_lane_and_is_ticked_off(visit):
+    screen = visit(viewport={"width": 1280, "height": 900})
+    told = next(one for one in payload()["lessons"] if one["lane"] == "fused")
+    screen.tab("Learn")
+    learn = screen.page.locator("#lessons")
+    panel = learn.locator(".dx-panel")
+    option = learn.locator(".learn-list button").nth(
+        [one["method"] for one in payload()["lessons"]].index(told["method"])
+    )
+    option.click()
+    expect(panel).to_have_attribute("data-step", str(told["stops"][0]["step"]))
+    lane = panel.locator("select").filter(has=screen.page.locator('option[value="fused"]')).first
+    expect(lane).to_have_value("fused")
+    expect(option).to_have_text(f"{told['title']}1 of {len(told['stops'])}")
+    for stop in told["stops"]:
+        learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
+    expect(option).to_have_text(f"{told['title']}✓ seen")
+    middles = """[...document.querySelectorAll("#lessons .dx-toolbar > *")].filter((node) => node.offsetHeight)
+        .map((node) => node.getBoundingClientRect()).map((r) => r.top + r.height / 2)"""
+    tops = screen.page.evaluate(middles)
+    assert max(tops) - min(tops) < 12, f"the toolbar is one row: {tops}"
+    screen.page.reload()
+    screen.wait(0, "ready")
+    screen.tab("Learn")
+    expect(option).to_have_text(f"{told['title']}✓ seen")
+
+
 def _papers(screen) -> None:
     screen.tab("Methods")
     table = screen.page.locator("#papers")
@@ -101,12 +147,28 @@ def test_who_declines_the_tour_is_not_asked_again(visit):
     offer.get_by_role("button", name="Not now").press("Enter")
     expect(offer).to_have_count(0)
     expect(screen.player(0)).to_be_focused()
-    screen.page.keyboard.press(" ")
-    screen.wait(0, "playing")
+    screen.page.keyboard.press("Space")
+    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
     screen.page.reload()
     screen.wait(0, "ready")
     expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
     expect(offer).to_have_count(0)
+
+
+def test_escape_ends_the_tour_at_the_player_and_another_tab_closes_it(visit):
+    screen = visit(reduced_motion="reduce")
+    box, start = screen.page.get_by_role("dialog"), screen.page.get_by_role("button", name="Tour", exact=True)
+    start.press("Enter")
+    expect(box).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(screen.player(0)).to_be_focused()
+    screen.page.keyboard.press("Space")
+    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
+    start.press("Enter")
+    expect(box).to_be_visible()
+    screen.page.get_by_role("tab", name="Learn", exact=True).dispatch_event("click")
+    expect(box).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1400, 390])
@@ -115,35 +177,29 @@ def test_the_tour_is_offered_once_and_goes_by_keyboard(visit, width):
     page = screen.page
     offer, box = page.locator(".tour-offer"), page.get_by_role("dialog")
     offer.get_by_role("button", name="Start the tour").press("Enter")
-    expect(box.locator("h2")).to_have_text("Prompt")
+    expect(box.locator("h2")).to_have_text("The board")
     expect(box.get_by_role("button", name="Next")).to_be_focused()
-    seen = []
+    assert screen.step(0) == 0
+    seen = {}
     while box.count():
         name = box.locator("h2").inner_text()
-        seen.append(name)
+        seen[name] = (box.locator("#tour-text").inner_text(), page.locator(".tour-marks i").count())
         assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
         inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && "
                                "bottom <= innerHeight)"
                                "(document.querySelector('.tour-box').getBoundingClientRect())")  # fmt: skip
         assert inside, f"the note on {name} leaves the screen"
         page.keyboard.press("ArrowRight")
-    assert len(seen) == len(set(seen)) == 8 and seen[-1] == "Gallery"
-    start = page.get_by_role("button", name="Tour", exact=True)
+    assert list(seen) == ["The board", "Guesses", "Yellow", "Many at once", "The end"]
+    for text, marked in (seen["The board"], seen["Guesses"]):
+        assert str(marked) in re.findall(r"\d+", text), "as many cells are framed as the note says"
+    for name in ("Yellow", "Many at once"):
+        text, marked = seen[name]
+        assert marked == int(re.search(r"(\d+) token", text)[1]), "as many cells are framed as the note says"
     expect(screen.player(0)).to_be_focused()
-    start.press("Enter")
-    page.keyboard.press("Tab")  # stays inside
-    assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
-    page.keyboard.press("Escape")
-    expect(box).to_have_count(0)
-    expect(screen.player(0)).to_be_focused()
-    start.press("Enter")
-    screen.tab("Gallery")  # what the note points at is put away
-    expect(box).to_have_count(0)
-    expect(page.locator(".tour-ring")).to_have_count(0)
-    screen.tab("Explore")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.context.cookies() == []
     page.reload()
     screen.wait(0, "ready")
-    expect(start).to_be_visible()
+    expect(page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
     expect(offer).to_have_count(0)

@@ -1,0 +1,132 @@
+"""`publish`: put the app or the static site on the Hugging Face Hub, as a Space.
+
+A plain `git push` is refused there because of the binary files; `huggingface_hub` stores those as the Hub demands."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from engines import UserError
+from explorer import ASSETS
+
+ROOT = ASSETS.parent
+NEEDED = ("README.md", "LICENSE", "requirements.txt", "app.py", "engines", "explorer", "assets")  # of a Space
+REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+LARGEST = 5  # files that are named
+STATIC_README = "---\ntitle: Decoding Explorer\nsdk: static\napp_file: index.html\nlicense: apache-2.0\n---\n"
+ACCEPT = ("y", "yes")
+
+
+def add_arguments(publish: argparse.ArgumentParser) -> None:
+    """Declare the options of `publish`."""
+    target = publish.add_mutually_exclusive_group(required=True)
+    target.add_argument("--space", metavar="OWNER/NAME", help="the app itself, as a Gradio Space")
+    target.add_argument(
+        "--static", metavar="OWNER/NAME", help="the site of `decoding-explorer site`, as a static Space"
+    )
+    publish.add_argument("--yes", action="store_true", help="upload without asking")
+    publish.add_argument("--dry-run", action="store_true", help="show what would be uploaded; needs no token")
+    publish.set_defaults(command=publish_command)
+
+
+def publish_command(args: argparse.Namespace) -> int:
+    """Show what goes where, ask, upload."""
+    name = args.space or args.static
+    if not REPO.fullmatch(name):
+        raise UserError(f"'{name}' is no name of a Space; write OWNER/NAME, such as 'ada/decoding-explorer'.")
+    if args.space:
+        return _publish(name, "gradio", space_files(ROOT), args)
+    with tempfile.TemporaryDirectory() as folder:
+        return _publish(name, "static", site_files(Path(folder) / "site"), args)
+
+
+def space_files(root: Path) -> dict[str, Path]:
+    """Path in the Space -> file: what a Space needs and git does not ignore. Raises UserError outside a checkout."""
+    asked = ("git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *NEEDED)
+    try:
+        told = subprocess.run(asked, capture_output=True, check=True).stdout.decode("utf-8")
+    except (OSError, subprocess.CalledProcessError):
+        raise UserError("the app is published from a git checkout of this repository, and this is none.") from None
+    found = {name: root / name for name in sorted(set(told.split("\0")) - {""}) if (root / name).is_file()}
+    if missing := [name for name in NEEDED if not (name in found or any(one.startswith(f"{name}/") for one in found))]:
+        raise UserError(f"this checkout lacks {', '.join(missing)}, which a Space needs.")
+    return found
+
+
+def site_files(folder: Path) -> dict[str, Path]:
+    """Path in the Space -> file of the static site, built in `folder`, with the README that a static Space needs."""
+    from explorer.site import build
+
+    if made := build(folder, None).broken:
+        raise UserError(f"the site was not built whole: {'; '.join(f'{name}: {why}' for name, why in made.items())}")
+    (folder / "README.md").write_text(STATIC_README, "utf-8")
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _publish(name: str, sdk: str, files: dict[str, Path], args: argparse.Namespace) -> int:
+    sizes = {path: file.stat().st_size for path, file in files.items()}
+    print(f"{name} ({sdk} Space): {len(files)} files, {sum(sizes.values()) / 1e6:.1f} MB; the largest:")
+    for path in sorted(sizes, key=lambda one: -sizes[one])[:LARGEST]:
+        print(f"  {sizes[path] / 1e6:7.2f} MB  {path}")
+    if args.dry_run:
+        print("Nothing was uploaded (--dry-run).")
+        return 0
+    from huggingface_hub import get_token
+
+    if not get_token():
+        raise UserError("there is no token for the Hub; set HF_TOKEN or log in with `hf auth login`.")
+    if not args.yes and not _agreed(name):
+        raise UserError("nothing was uploaded; answer 'yes' or add --yes.")
+    print(f"Published: {upload(name, sdk, files)}")
+    return 0
+
+
+def _agreed(name: str) -> bool:
+    print(f"Upload to {name}? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ACCEPT
+
+
+def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
+    """Make the Space where there is none, and write all files in one commit; returns its address. Raises UserError."""
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    api, adds = HfApi(), [CommitOperationAdd(path, str(file)) for path, file in files.items()]
+    try:
+        api.create_repo(name, repo_type="space", space_sdk=sdk, exist_ok=True)
+        api.create_commit(name, adds, repo_type="space", commit_message="Publish the Decoding Explorer")
+    except OfflineModeIsEnabled:
+        raise UserError("HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it.") from None
+    except HfHubHTTPError as error:
+        raise UserError(_refusal(name, error)) from None
+    except Exception as error:
+        if not _of_network(error):
+            raise
+        raise UserError(f"the Hub could not be reached ({type(error).__name__}); check the network.") from None
+    return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co').rstrip('/')}/spaces/{name}"
+
+
+def _of_network(error: Exception) -> bool:
+    """Whether a request failed before an answer came. The class is taken from a base of the Hub's own error, because
+    the library below its client differs between versions."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    return isinstance(error, (ConnectionError, *bases))
+
+
+def _refusal(name: str, error: Any) -> str:
+    """What an answer of the Hub means."""
+    code = error.response.status_code if error.response is not None else 0
+    if code == 401:
+        return "the Hub does not accept the token; set a valid HF_TOKEN or log in again with `hf auth login`."
+    if code in (403, 404):
+        return f"the token has no right to write to '{name}'; check the owner, and that the token may write."
+    return f"the Hub refused the upload ({code or 'no status'}): {' '.join(str(error.server_message or '').split())}"
