@@ -31,8 +31,9 @@ const WORDS = {
 };
 const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
 
-/** The cells that were written in step t, and those that are unwritten after it. */
-const written = (run, t) => run.board(t).filter(({ entry, token }) => token !== null && entry?.step === t - 1);
+/** The cells that were written in step t, end marks left out, and those that are unwritten after it. */
+const written = (run, t) =>
+  run.board(t).filter(({ entry, token }) => token !== null && !run.eos.has(token) && entry?.step === t - 1);
 const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "masked");
 
 /** The notes on what is shown now: {words, player, step, cells}. */
