@@ -212,9 +212,9 @@ def test_the_gallery_names_what_it_cannot_read(recorded, traces):
     gallery = Gallery(recorded)
     assert list(gallery.broken) == ["9-broken"] and len(gallery.cards) == 3
     for card, trace in zip(gallery.cards, traces, strict=True):
-        assert (card.tokens, card.forwards, card.steps) == (
+        assert (card.tokens, card.calls, card.steps) == (
             trace.totals.tokens,
-            trace.totals.forwards,
+            f"{trace.totals.forwards} model call{'s' * (trace.totals.forwards > 1)}",
             len(trace.steps),
         )
         assert gallery.get(card.id) == trace
