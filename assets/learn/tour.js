@@ -1,5 +1,5 @@
-// A guided tour of decoding: a few notes, each of which moves the players to a step of the runs that are shown and points
-// at the cells it speaks of. All numbers are those of the runs. Keyboard: arrows or the buttons, Escape ends.
+// A guided tour of decoding: a few notes, each of which moves the players to a step of the runs that are shown and
+// points at the cells it speaks of. All numbers are those of the runs. Keyboard: arrows or the buttons, Escape ends.
 
 import { groupNamed } from "../player/clock.js";
 
@@ -13,8 +13,8 @@ const WORDS = {
   start: () => ["The board", "This model writes from left to right: after the prompt nothing stands yet."],
   guesses: (n) => [
     "Guesses",
-    `The model guesses all of them at once. After one step ${count(n, "box is", "boxes are")} still unwritten; point at one to ` +
-      "see its guesses.",
+    `The model guesses all of them at once. After one step ${count(n, "box is", "boxes are")} still unwritten; ` +
+      "point at one to see its guesses.",
   ],
   now: (n, t) => ["Yellow", `Yellow was written now: ${count(n, "token", "tokens")} in step ${t}.`],
   most: (n, t, title) => [

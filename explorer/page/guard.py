@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
 READ = re.compile(
-    r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(static|assets|svelte|files)/.+|/live/\w+"
+    r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(static|assets|svelte|files)/.+|/live/[^/]+"
     + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]+|queue/data|call/\w+/\w+)"
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")

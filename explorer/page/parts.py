@@ -87,7 +87,10 @@ def status(value: str, elem_id: str = "status") -> gr.HTML:
 def jump() -> gr.HTML:
     """A link from the controls to the players, on screens where these are below."""
     return gr.HTML(
-        "", html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>', apply_default_css=False
+        "",
+        html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>',
+        js_on_load=_script("jump.js"),
+        apply_default_css=False,
     )
 
 

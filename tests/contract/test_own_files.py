@@ -36,7 +36,8 @@ from explorer.papers import documents, faults, read
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import gallery
 from explorer.page.catalogue import Catalogue
-from explorer.page.learn import folders, payload
+from explorer.page.files import folders
+from explorer.page.learn import payload
 from explorer.page.tables import all_papers
 from explorer.site import compose
 
@@ -48,6 +49,7 @@ found = {
     "tab": any(paper.name in all_papers() for paper in read().all() if slug in paper.methods),
     "lessons": [one["method"] for one in payload()["lessons"]],
     "lesson files": [one["file"] for one in payload()["lessons"] if one["method"] == slug],
+    "folders": {name: str(folder) for name, folder in folders().items()},
     "gallery": [card.id for card in shown.cards],
     "table": f"`{slug}`" in documents.method_table() and f"`{slug}`" in documents.document("papers"),
     "readme": documents.PARTS["papers"](),
@@ -136,8 +138,8 @@ def test_with_its_files_every_place_has_it(without: Path, moved: Path):
     assert found["tab"] and found["table"] and "CreditDecoding" in found["readme"]
     assert {name.removesuffix(".json.gz") for name in TRACES} <= set(found["gallery"])
     assert found["gallery"] == sorted(found["gallery"]), "among the others, by id"
-    told = os.path.normpath(without / "assets" / "learn" / found["lesson files"][0])
-    assert Path(told).parent == moved / "traces" and Path(told).name in TRACES, "as the page's module asks for it"
+    _, folder, file = Path(os.path.normpath(Path("files/learn") / found["lesson files"][0])).parts
+    assert Path(found["folders"][folder]) == moved / "traces" and file in TRACES, "as the page's module asks for it"
     assert f"lessons/{MOVED}.html" in found["site"] and "docs/papers.html" in found["site"]
     assert found["broken"] == []
 

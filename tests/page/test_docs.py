@@ -37,6 +37,6 @@ def test_a_text_is_chosen_followed_and_linked(visit, address):
     screen.tab("Explore")
     screen.page.goto(f"{address}?doc=hosting")
     expect(shown.locator("h1")).to_have_text("Hosting", timeout=60_000)
-    expect(shown).to_contain_text("upload_folder")
+    expect(shown).to_contain_text("decoding-explorer publish")
     screen.page.goto(f"{address}?doc=nothing")
     expect(shown).to_contain_text("There is no text 'nothing' here", timeout=60_000)
