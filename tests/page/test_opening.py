@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorer import ASSETS
 from explorer.figures.verdict import judge
+from explorer.page.catalogue import Catalogue
 from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
@@ -95,10 +98,15 @@ def test_a_chip_plays_its_comparison_and_fills_the_controls(browser, shipped):
 def test_a_scenario_compares_on_one_prompt(scenario):
     traces = [gallery().get(name) for name in scenario.traces]
     assert 2 <= len(traces) <= 4 and len({trace.header.prompt for trace in traces}) == 1
+    offered = Catalogue.read(public=True)
+    for trace in traces:  # Run takes the settings that a chip puts into the controls
+        assert offered.plan(trace.header.method, trace.header.models[0].name, trace.header.params)
 
 
 def test_there_are_six_scenarios_and_all_are_recorded():
-    assert len(scenarios([card.id for card in gallery().cards])) >= 6
+    declared = msgspec.json.decode((ASSETS / "scenarios.json").read_bytes())
+    assert [one.title for one in scenarios([card.id for card in gallery().cards])] == [one["title"] for one in declared]
+    assert len(declared) >= 6
     assert scenarios([]) == []
 
 
