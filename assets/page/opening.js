@@ -34,8 +34,8 @@ export function opening() {
       return group.seek(group.end / 2);
     }
     group.quiet = true;
-    if (group.speed !== SPEED) group.setSpeed(SPEED);
     group.play();
+    if (group.speed !== SPEED) group.setSpeed(SPEED);
   };
   const turn = () => {
     if (!group.end || group.playing || timer) return;

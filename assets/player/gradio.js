@@ -148,13 +148,6 @@ function listen(name) {
   mine.addEventListener("end", () => mine.close());
 }
 
-/** Space plays wherever it means nothing else. */
-function playAnywhere(event) {
-  const own = "input, textarea, select, button, summary, a, video, [role=tab], [contenteditable]";
-  const seen = players().some(([, { root }]) => root.getClientRects().length);
-  if (event.key === " " && !event.defaultPrevented && seen && !event.target.closest(own)) groupNamed("main").key(event);
-}
-
 /** Who pressed Run or Stop would press it again with Space: at the end of a run the focus goes on to its player. */
 function handOver(target) {
   const { activeElement: focus } = document;
@@ -177,7 +170,6 @@ function answer() {
  * batch may carry the "id" of its run. */
 export function bus(_element, props, watch) {
   answer();
-  document.addEventListener("keydown", playAnywhere);
   document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {
     const message = props.value ? read(props.value) : {};
