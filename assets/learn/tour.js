@@ -7,7 +7,7 @@ const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was 
 const GROUP = "main"; // the players of Explore
 
 const WORDS = {
-  offer: "New here? See in half a minute how a text is decoded.",
+  offer: "New here?",
   empty: ["No run yet", "Press Run: a model writes an answer, and each step of it appears here as it is made."],
   boxes: (n) => ["The board", `${count(n, "box", "boxes")} at the start: each is an unwritten token.`],
   start: () => ["The board", "This model writes from left to right: after the prompt nothing stands yet."],
@@ -38,7 +38,8 @@ const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "mask
 
 /** The notes on what is shown now: {words, player, step, cells}. */
 function stops() {
-  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && root.getClientRects().length);
+  const inSight = (root) => (root.closest("#players") ?? root).getClientRects().length; // on a phone one at a time is
+  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && inSight(root));
   if (!players.length) return [{ words: WORDS.empty, selector: "#run" }];
   const [player] = players,
     { run } = player;
@@ -159,6 +160,7 @@ class Tour {
     const { words, player, step } = this.steps[this.at];
     [this.title.textContent, this.text.textContent] = words;
     player?.seek(step);
+    player?.root.dispatchEvent(new CustomEvent("dx-choose", { bubbles: true }));
     this.count.textContent = `${this.at + 1} of ${this.steps.length}`;
     this.back.disabled = this.at === 0;
     this.next.textContent = this.at === this.steps.length - 1 ? "Done" : "Next";
@@ -168,6 +170,7 @@ class Tour {
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
     if (high) scrollBy({ top: -room(), behavior: "instant" });
     this.#place();
+    requestAnimationFrame(() => requestAnimationFrame(this.place)); // a player that was put aside lays its board now
     this.next.focus({ preventScroll: true });
   }
 
@@ -175,8 +178,8 @@ class Tour {
   #targets() {
     const { player, cells, selector } = this.steps[this.at];
     if (!player) return [shown(selector)].filter(Boolean);
-    const nodes = player.root.querySelectorAll(".dx-board .dx-cells > .dx-cell");
-    const named = cells.map(({ position }) => nodes[position]).filter((node) => node?.getClientRects().length);
+    const { view } = player.views.board() ?? {};
+    const named = cells.map(({ position }) => view?.nodeAt(position)).filter((node) => node?.getClientRects().length);
     return named.length ? named : [player.root.querySelector(".dx-board") ?? player.root];
   }
 

@@ -17,3 +17,16 @@ export function styles(name, base) {
   if (document.querySelector(`link[href="${href}"]`)) return;
   document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
+
+/** Calls `act` with the elements of these selectors as soon as all of them are on the page. */
+export function whenThere(selectors, act) {
+  const look = () => {
+    const found = selectors.map((one) => document.querySelector(one));
+    if (found.includes(null)) return false;
+    act(...found);
+    return true;
+  };
+  if (look()) return;
+  const watch = new MutationObserver(() => look() && watch.disconnect());
+  watch.observe(document.body, { childList: true, subtree: true });
+}

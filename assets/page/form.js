@@ -3,6 +3,7 @@
 // nothing while a person fills it in.
 
 import { make, styles } from "./dom.js";
+import { elsewhere } from "./elsewhere.js";
 import { field } from "./fields.js";
 import * as slot from "./slot.js";
 
@@ -13,6 +14,22 @@ const offered = new Promise((resolve) => (offer = resolve));
 
 /** The hidden component that brings the catalogue, once for all forms: props.value is its JSON. */
 export const catalogue = (props) => offer(JSON.parse(props.value));
+
+const forms = new Map(); // by the number of the slot
+
+const inSight = () => Number(document.querySelector("#controls")?.dataset.slots ?? 2);
+
+/** {catalogue, values of the slots in sight}. */
+export function knownForms() {
+  const shown = [...forms.values()].filter(({ number }) => number < inSight());
+  return { catalogue: shown[0]?.catalogue ?? { models: [], methods: [] }, values: shown.map(({ value }) => value) };
+}
+
+/** Gives the first slots these values, as a person would. */
+export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));
+
+/** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
+export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });
 
 /** A slot's component. props.value: the JSON of its value, from the server or from here; props.number: the slot's. */
 export async function mountForm(element, props, watch) {
@@ -26,7 +43,9 @@ export async function mountForm(element, props, watch) {
     form.write(JSON.parse(props.value || "{}"));
   };
   element.replaceChildren(form.root);
+  forms.set(props.number, form);
   read();
+  document.dispatchEvent(new Event("dx-form"));
   watch("value", read);
   return form;
 }
@@ -61,6 +80,14 @@ export class Form {
     if (JSON.stringify(this.value) !== JSON.stringify(value)) this.tell(this.value);
   }
 
+  /** Takes a value that was chosen elsewhere on the page. */
+  become(value) {
+    this.value = slot.complete(this.catalogue, value);
+    this.#draw();
+    this.tell(this.value);
+    document.dispatchEvent(new Event("dx-form"));
+  }
+
   get #declared() {
     return slot.methodOf(this.catalogue, this.value.method);
   }
@@ -73,7 +100,7 @@ export class Form {
     const fields = make("fieldset", {}, make("legend", {}, this.name), line("Method", this.method));
     fields.append(line("Model", this.model, this.other), this.about, parameters);
     const head = make("summary", {}, make("strong", {}, this.name), " ", this.line);
-    return make("details", { class: "slot-form", open: true }, head, fields);
+    return make("details", { class: "slot-form" }, head, fields);
   }
 
   #methods() {
@@ -154,6 +181,7 @@ export class Form {
     this.value = value;
     this.#mark();
     this.tell(value);
+    document.dispatchEvent(new Event("dx-form"));
   }
 
   // what is drawn

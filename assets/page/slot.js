@@ -1,7 +1,7 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
-// offers: {open, models: [{name, kind, label}], methods: [{slug, title, family, kind, summary, baseline?, params}]},
-// and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?}. The server
-// checks every value again.
+// offers: {open, models: [{name, kind, label, tasks}], methods: [{slug, title, family, kind, summary, baseline?,
+// params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?}.
+// The server checks every value again.
 
 /** The declaration of a method; the first one where the slug is not offered. */
 export const methodOf = (catalogue, slug) =>
@@ -49,6 +49,29 @@ export function carry(from, to, values) {
   const set = new Set(changed(from, values));
   const keeps = (param) => set.has(param.name) && allows(param, values[param.name]);
   return Object.fromEntries(to.params.map((param) => [param.name, keeps(param) ? values[param.name] : param.default]));
+}
+
+/** The first model that is asked anything: one that knows more than our own tasks; "" where there is none. */
+export const general = ({ models }) => models.find(({ kind, tasks }) => kind === "causal" && !tasks)?.name ?? "";
+
+/** The names of the models in these slots that know our own tasks only. */
+export function lost({ models }, values) {
+  const known = new Set(models.filter(({ tasks }) => tasks).map(({ name }) => name));
+  return [...new Set(values.map(({ model }) => model))].filter((name) => known.has(name));
+}
+
+/** The same slots on the general model: a method that cannot run there makes room for one that can, controls first. */
+export function instead(catalogue, values) {
+  const model = general(catalogue),
+    fits = catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model)),
+    spare = [...fits.filter(({ baseline }) => !baseline), ...fits.filter(({ baseline }) => baseline)],
+    used = new Set(values.map(({ method }) => method));
+  return values.map((value) => {
+    if (fits.some(({ slug }) => slug === value.method)) return { ...value, model };
+    const { slug } = spare.find((method) => !used.has(method.slug)) ?? spare[0];
+    used.add(slug);
+    return complete(catalogue, { method: slug, model });
+  });
 }
 
 /** A slot's value made complete: a method and a model that are offered, a value for every parameter, and no other. */

@@ -3,10 +3,11 @@
 import { groupNamed } from "./clock.js";
 import { openForks } from "./fork.js";
 import { copy, query, restore } from "./link.js";
-import { common, load } from "./loader.js";
+import { beforeOthers, common, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
 
+beforeOthers(() => styles("more.css"));
 await common(); // who imports this draws a run at once
 
 const panels = new Map(),
@@ -18,8 +19,8 @@ let stream = null; // the event stream of the live run
 let view = null; // where a link points, until its players are there
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
 
-function styles() {
-  const href = new URL("player.css", import.meta.url).href;
+function styles(name = "player.css") {
+  const href = new URL(name, import.meta.url).href;
   if (!document.querySelector(`link[href="${href}"]`))
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
@@ -38,7 +39,7 @@ export function mountPanel(element, { slot = 0, theme, group = "main", title = "
 
 export function mountToolbar(element, { theme, group = "main" }) {
   styles();
-  return toolbar(element, { group, theme: read(theme) });
+  return toolbar(element, { group, theme: read(theme), slim: true });
 }
 
 /** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */

@@ -19,37 +19,47 @@ export function density({ width, typical, kinds, count, compact = false }) {
 }
 
 /** Columns and cell width of a board of `count` cells in `width` pixels; columns are rounded to a number that is easy
- * to count. */
-export function grid(width, count, cell, gutter = 34, gap = 3) {
+ * to count. first: the position in the first cell; those before it have no place. */
+export function grid(width, count, cell, gutter = 34, first = 0, gap = 3) {
   const room = Math.max(width - gutter, cell.w);
   let columns = Math.max(1, Math.floor((room + gap) / (cell.w + gap)));
   columns -= columns % (columns >= 24 ? 8 : columns >= 8 ? 4 : columns >= 6 ? 2 : 1);
   const w = Math.min(Math.floor((room - gap * (columns - 1)) / columns), Math.round(cell.w * 1.5));
   const rowHeight = cell.h + cell.under;
   const rows = Math.ceil(count / columns);
-  return { columns, rows, w, h: cell.h, gap, gutter, rowHeight, height: rows * rowHeight };
+  return { columns, rows, w, h: cell.h, gap, gutter, rowHeight, height: rows * rowHeight, first };
 }
 
 /** The left upper corner of a cell. */
-export const cornerOf = ({ columns, w, gap, gutter, rowHeight }, position) => ({
-  x: gutter + (position % columns) * (w + gap),
-  y: Math.floor(position / columns) * rowHeight,
+export const cornerOf = ({ columns, w, gap, gutter, rowHeight, first = 0 }, position) => ({
+  x: gutter + ((position - first) % columns) * (w + gap),
+  y: Math.floor((position - first) / columns) * rowHeight,
 });
 
+/** The position at a point, -1 where there is none; count: of all positions, those before the first cell too. */
 export function cellAt(g, x, y, count) {
   const column = Math.floor((x - g.gutter) / (g.w + g.gap)),
     row = Math.floor(y / g.rowHeight);
-  const position = row * g.columns + column;
+  const position = row * g.columns + column + (g.first ?? 0);
   return column < 0 || column >= g.columns || row < 0 || position >= count ? -1 : position;
 }
 
 /** A stretch [start, end) of the board as one piece for each row that it touches. */
 export function segments(g, start, end) {
-  const out = [];
-  for (let row = Math.floor(start / g.columns); row * g.columns < end; row++) {
-    const from = Math.max(start, row * g.columns),
-      to = Math.min(end, (row + 1) * g.columns);
-    out.push({ row, column: from - row * g.columns, cells: to - from, first: from === start, last: to === end });
+  const out = [],
+    before = g.first ?? 0,
+    begin = Math.max(start - before, 0),
+    over = end - before;
+  for (let row = Math.floor(begin / g.columns); row * g.columns < over; row++) {
+    const from = Math.max(begin, row * g.columns),
+      to = Math.min(over, (row + 1) * g.columns);
+    out.push({
+      row,
+      column: from - row * g.columns,
+      cells: to - from,
+      first: from === start - before,
+      last: to === over,
+    });
   }
   return out;
 }

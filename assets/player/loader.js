@@ -3,6 +3,8 @@
 
 import { VIEWS } from "./views.js";
 
+export const DETAILS = 100; // views with this place or a higher one stand under Details
+
 const present = new Map(),
   coming = new Map(); // modules by file, and promises of them
 
@@ -18,8 +20,18 @@ export const wanted = ({ needs }, run) =>
 /** A module of a saved page. */
 export const carry = (file, module) => present.set(file, module);
 
+const early = VIEWS.filter(({ needs, place }) => !needs.length && !(place >= DETAILS)); // every run shows these
+const also = new Set(); // what is to be called once, before the first of the others is loaded
+
+/** Calls `act` once, when a view is asked for that not every run shows. */
+export const beforeOthers = (act) => also.add(act);
+
 /** The module `views/file.js`, loaded once; where that failed it is tried again the next time. */
 export function load(file) {
+  if (!early.some((entry) => entry.file === file)) {
+    for (const act of also) act();
+    also.clear();
+  }
   if (!coming.has(file)) {
     const module = import(`./views/${file}.js`);
     coming.set(file, module);
@@ -39,6 +51,5 @@ export function bring({ file, name }, use = () => {}, fail = () => {}) {
   else load(file).then((found) => use(found[name]), fail);
 }
 
-/** Loads the views that every run asks for; done when each is here, or could not be loaded. */
-export const common = () =>
-  Promise.allSettled(VIEWS.filter(({ needs }) => !needs.length).map(({ file }) => load(file)));
+/** Loads the views that every run shows; done when each is here, or could not be loaded. */
+export const common = () => Promise.allSettled(early.map(({ file }) => load(file)));

@@ -5,6 +5,7 @@ import { el, setText } from "./dom.js";
 import { Fork } from "./fork.js";
 import { agree, leave, level } from "./grid.js";
 import { Head } from "./head.js";
+import { remember, remembered } from "./remember.js";
 import { Shown } from "./shown.js";
 import { order, parseTrace, Run } from "./store.js";
 import { installTheme, modeOf } from "./theme.js";
@@ -69,7 +70,8 @@ class Player {
       slot,
       id: ids++,
       lane: null,
-      peek: false,
+      peek: true,
+      unfolded: Boolean(remembered("prompt")), // whether the prompt stands on the board
       pick: null,
       marks: {},
       note: this.note,
@@ -84,8 +86,15 @@ class Player {
       },
       setLane: (lane) => this.#relook({ lane }),
       setPeek: (peek) => this.#relook({ peek }),
+      setPrompt: (unfolded) => {
+        remember("prompt", unfolded);
+        for (const member of this.group.members) member.look({ unfolded }); // the boards share one grid
+      },
     };
-    this.views = new Shown(this.body, this.context, (draw) => this.#late(draw));
+    const turned = (open) => {
+      for (const member of this.group.members) member.unfold(open);
+    };
+    this.views = new Shown(this.body, this.context, (draw) => this.#late(draw), turned);
     this.sizes = new ResizeObserver(() => {
       this.views.resize();
       level(this.group);
@@ -289,8 +298,8 @@ class Player {
   #grown() {
     const { run } = this;
     const { context } = this;
-    if (context.lane !== "" && !run.lanes.has(context.lane))
-      context.lane = run.lanes.has("confidence") ? "confidence" : ([...run.lanes.keys()][0] ?? null);
+    if (context.lane !== "" && context.lane !== "@author" && !run.lanes.has(context.lane))
+      context.lane = run.canvas === null ? null : run.deciding;
     this.views.grow(run);
     this.#regrown();
   }
@@ -326,6 +335,20 @@ class Player {
   #relook(change) {
     Object.assign(this.context, change);
     this.views.tell("relook");
+  }
+
+  /** Another look at the same step: {lane, peek, unfolded}, or some of them. */
+  look(change) {
+    if (this.run) this.#relook(change);
+    else Object.assign(this.context, change);
+  }
+
+  /** Opens or folds Details. */
+  unfold(open) {
+    this.#guarded(() => {
+      this.views.unfold(open);
+      if (this.run) this.#regrown();
+    });
   }
 
   #recolour() {

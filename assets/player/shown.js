@@ -1,20 +1,48 @@
-// The views of a panel: those that its run asks for, in their places. A view whose module is not here yet joins the
+// The views of a panel: the board, the view that shows the idea of the method, the answer; all others that the run asks
+// for stand under Details, which are folded until a person opens them. A view whose module is not here yet joins the
 // others when it has come.
 
 import { el } from "./dom.js";
-import { bring, IN_PANEL, wanted } from "./loader.js";
+import { bring, DETAILS, IN_PANEL, wanted } from "./loader.js";
+import { remember, remembered } from "./remember.js";
+
+const IDEA = 30; // the place of the view that shows the idea
+// What shows most where a record does not say it, as with one of another program.
+const ELSE = ["tree", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
+/** The view that shows the idea of a run's method: the one that its header names, else what fits its record best. */
+export function ideaOf(run) {
+  const fits = (name) => IN_PANEL.find((entry) => entry.file === name && entry.needs.length && wanted(entry, run));
+  return fits(run.header.signature) ?? ELSE.map(fits).find(Boolean) ?? null;
+}
 
 export class Shown {
-  /** context: what views are given. late: called with a function that draws a view whose module came later. */
-  constructor(body, context, late) {
+  /** context: what views are given. late: called with a function that draws a view whose module came later. turned:
+   * called when a person opens or folds Details. */
+  constructor(body, context, late, turned) {
     Object.assign(this, { body, context, late });
+    this.details = el(
+      "details",
+      {
+        class: "dx-details",
+        hidden: true,
+        ontoggle: () => {
+          if (this.details.open === this.open) return;
+          remember("details", this.details.open);
+          turned(this.details.open);
+        },
+      },
+      el("summary", {}, "Details"),
+    );
+    this.open = this.details.open = Boolean(remembered("details"));
     this.clear();
-    for (const entry of IN_PANEL) if (!entry.needs.length) bring(entry); // every run asks for these
   }
 
   clear() {
-    Object.assign(this, { all: [], asked: new Set(), run: null });
-    this.body.replaceChildren();
+    if (this.all) this.tell("leave");
+    Object.assign(this, { all: [], asked: new Set(), run: null, idea: null });
+    this.body.replaceChildren(this.details);
+    this.details.replaceChildren(this.details.firstChild);
+    this.details.hidden = true;
   }
 
   /** Calls a method of the views that have it, and gives what they answer. */
@@ -30,8 +58,28 @@ export class Shown {
   /** A run began or grew: it may ask for more views. */
   grow(run) {
     this.run = run;
+    this.idea ??= ideaOf(run);
     this.tell("grow");
-    for (const entry of IN_PANEL) if (wanted(entry, run)) this.#bring(entry);
+    this.details.hidden = false;
+    for (const entry of IN_PANEL)
+      if (wanted(entry, run) && (this.open || this.#place(entry) < DETAILS)) this.#bring(entry);
+  }
+
+  /** Opens or folds Details: what is folded is not drawn. */
+  unfold(open) {
+    if (open === this.open) return;
+    this.open = this.details.open = open;
+    if (open && this.run) return this.grow(this.run);
+    this.tell("fold");
+    for (const one of this.all.filter(({ inside }) => inside)) {
+      one.frame.remove();
+      this.asked.delete(one.entry);
+    }
+    this.all = this.all.filter(({ inside }) => !inside);
+  }
+
+  #place(entry) {
+    return entry === this.idea ? IDEA : entry.place;
   }
 
   #bring(entry) {
@@ -41,22 +89,26 @@ export class Shown {
     let now = true;
     const draw = (View) => {
       if (now) this.#draw(entry, new View());
-      else if (this.run === run) this.late(() => this.#draw(entry, new View()));
+      else if (this.run === run && this.asked.has(entry)) this.late(() => this.#draw(entry, new View()));
     };
     bring(entry, draw, () => this.run === run && this.#missing(entry));
     now = false;
   }
 
   #draw(entry, view) {
-    const { name, title, place } = entry,
+    const { name, title } = entry,
+      place = this.#place(entry),
+      inside = place >= DETAILS,
       dom = el("div", "dx-content");
-    const frame = title
+    const frame = inside
       ? el("details", { class: "dx-view", open: true, "data-view": name }, el("summary", {}, title), dom)
-      : dom;
-    const after = this.all.find((one) => one.entry.place > place);
-    this.body.insertBefore(frame, after?.frame ?? null);
-    this.all.push({ entry, view, frame, dom });
-    this.all.sort((a, b) => a.entry.place - b.entry.place);
+      : el("section", { class: "dx-part", "data-view": name, "data-idea": place === IDEA }, dom);
+    if (!inside && title) frame.prepend(el("h3", {}, title));
+    const after = this.all.find((one) => one.inside === inside && one.place > place);
+    const box = inside ? this.details : this.body;
+    box.insertBefore(frame, after?.frame ?? (inside ? null : this.details));
+    this.all.push({ entry, view, frame, dom, place, inside });
+    this.all.sort((a, b) => a.place - b.place);
     view.load(this.run, dom, this.context);
     this.resize();
   }

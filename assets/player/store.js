@@ -60,6 +60,7 @@ export class Run {
     this.widest = this.widths[0];
     this.history = [];
     this.lanes = new Map();
+    this.authors = new Set(); // who wrote tokens, in the order of their first ones
     this.groups = new Set();
     this.spanKinds = [];
     this.states = new Set(["prompt", ...(this.canvas ? ["masked"] : []), "new", "old"]);
@@ -147,6 +148,7 @@ export class Run {
         write(position, entry);
         width = Math.max(width, position + 1);
       }
+      if (entry.author && token >= 0) this.authors.add(entry.author);
       if (token < 0 || token === this.mask) this.states.add("remasked");
       else if (STATES.has(entry.cause)) this.states.add(entry.cause);
       if (this.eos.has(token)) this.states.add("eos");
@@ -176,6 +178,14 @@ export class Run {
       seen.lo = Math.min(seen.lo, lo);
       seen.hi = Math.max(seen.hi, hi);
     }
+  }
+
+  /** The score that decides what is written, as far as the record says: the last one with a line that it is held
+   * against, else the confidence, else the first one; null without scores. */
+  get deciding() {
+    const names = [...this.lanes.keys()],
+      lined = names.filter((name) => this.lanes.get(name).threshold !== null);
+    return lined.at(-1) ?? (this.lanes.has("confidence") ? "confidence" : (names[0] ?? null));
   }
 
   piece(id) {
@@ -291,10 +301,11 @@ export class Run {
     }));
   }
 
-  /** True if any step so far fills the group `name`. Two words more: "masked", a board that begins masked, and "end", a
-   * run that is over. */
+  /** True if any step so far fills the group `name`. Words more: "masked", a board that begins masked, "growing", one
+   * that begins empty, and "end", a run that is over. */
   has(name) {
     if (name === "end") return this.end !== null;
-    return name === "masked" ? this.canvas !== null : this.groups.has(name);
+    if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");
+    return this.groups.has(name);
   }
 }

@@ -8,10 +8,11 @@ import { bring, IN_TOOLBAR } from "./loader.js";
 import { stickSlim } from "./stick.js";
 import { installTheme } from "./theme.js";
 
-/** Draws the controls of the group `name` into an element: {group, root, destroy}. */
-export function mountToolbar(element, { group: name = "main", theme } = {}) {
+/** Draws the controls of the group `name` into an element: {group, root, destroy}. slim: at first one row only. */
+export function mountToolbar(element, { group: name = "main", theme, slim = false } = {}) {
   if (theme) installTheme(theme);
   const group = groupNamed(name);
+  group.slim = slim;
   const button = (label, shape, act) => el("button", { "aria-label": label, title: label, onclick: act }, icon(shape));
   const play = button("Play", "M2 1V11L11 6Z", () => group.toggle()),
     slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
@@ -76,6 +77,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
     group.listeners.add(listener);
     listener();
   };
+  const rowFor = (part) => (part.classList.contains("dx-below") ? null : root.querySelector(".dx-below"));
   let gone = false;
   element.replaceChildren(root);
   const unstick = stickSlim(root);
@@ -84,7 +86,7 @@ export function mountToolbar(element, { group: name = "main", theme } = {}) {
     const draw = (View) => {
       if (gone) return;
       const view = new View(group);
-      root.append(view.root);
+      for (const part of [view.toggle, view.root]) if (part) root.insertBefore(part, rowFor(part));
       views.push(view);
       listen((hurry) => view.update(hurry));
     };

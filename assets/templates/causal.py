@@ -23,6 +23,7 @@ from engines.kit import Float, LaneInfo, draw, entropy, distribution, max_new_to
         Float("temperature", 1.0, 0.0, 2.0, step=0.05, sees="0 always takes the best token."),
         Float("part", 0.2, 0.0, 1.0, sees="Higher leaves fewer tokens to draw from; 1 is greedy."),
     ],
+    signature="next",
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
     lanes={"entropy": LaneInfo("nats", "Entropy of the model's distribution for this token.")},
 )

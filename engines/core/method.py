@@ -59,10 +59,11 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
     come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
-    `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all others on its
-    kind of model compare with. `paths`: parameters under which it writes several continuations at once; empty where it
-    always does, None where it never does. `file`, `version`: the local file that it was loaded from and the sha256 of
-    its text; empty for those that ship."""
+    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
+    leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
+    plain method is what all others on its kind of model compare with. `paths`: parameters under which it writes several
+    continuations at once; empty where it always does, None where it never does. `file`, `version`: the local file that
+    it was loaded from and the sha256 of its text; empty for those that ship."""
 
     slug: str
     title: str
@@ -76,6 +77,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     lossless: bool = False
     curve: tuple[str, tuple[float, ...]] | None = None
+    signature: str = ""
     code: str = ""
     departures: str = "none"
     paths: dict[str, Any] | None = None
@@ -119,6 +121,7 @@ def method(
     baseline: str | None = None,
     lossless: bool = False,
     curve: tuple[str, tuple[float, ...]] | None = None,
+    signature: str = "",
     code: str = "",
     departures: str = "none",
     paths: Mapping[str, Any] | None = None,
@@ -152,6 +155,7 @@ def method(
         baseline=baseline,
         lossless=lossless,
         curve=curve,
+        signature=signature,
         code=code,
         departures=departures,
         paths=None if paths is None else dict(paths),

@@ -30,8 +30,8 @@ _DECLARED = re.compile(r"^export const view = (\{.*?\});\n", re.MULTILINE | re.D
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view as its file declares it. `file`: the module's name. `name`: its class. `title`: its heading, "" for none.
     `place`: what stands higher has the smaller number; "toolbar" is below the controls. `needs`: it is drawn for every
-    run if this is empty, else for a run that has one of these groups; "masked" is a board that begins masked, "end" a
-    run that is over, and "a+b" asks for both."""
+    run if this is empty, else for a run that has one of these groups; "masked" is a board that begins masked, "growing"
+    one that begins empty, "end" a run that is over, and "a+b" asks for both."""
 
     file: str
     name: str
@@ -72,18 +72,24 @@ def _entry(view: View) -> str:
 
 
 def offers(trace: str) -> set[str]:
-    """What a trace, given as JSON, has to show: the groups that its steps fill, "masked" and "end"."""
+    """What a trace, given as JSON, has to show: the groups that its steps fill, "masked" or "growing", and "end"."""
     read = json.loads(trace)
     groups = [group for step in read.get("steps", ()) for group in step.items()]
     found = {name for name, value in groups if isinstance(value, dict | list) and value}
     masked = read["header"].get("canvas") is not None
-    return found | ({"masked"} if masked else set()) | ({"end"} if read.get("end") else set())
+    return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
 
 
 def views_of(traces: Iterable[str]) -> tuple[str, ...]:
     """The files of the views that these traces, given as JSON, are shown with; without any, those of every run."""
     known = [offers(trace) for trace in traces] or [set()]
     return tuple(view.file for view in views() if any(view.wanted(one) for one in known))
+
+
+@cache
+def styles() -> str:
+    """The styles of the player and of all its views."""
+    return "".join((PLAYER / name).read_text("utf-8") for name in ("player.css", "more.css"))
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from explorer import ASSETS
-from explorer.export.bundle import bundle, views_of
+from explorer.export.bundle import bundle, styles, views_of
 
 if TYPE_CHECKING:
     from engines import Trace
@@ -82,7 +82,7 @@ def export_json(traces: list[str], title: str) -> str:
     """The same for traces that are JSON already, such as the recorded ones of the gallery."""
     data = [_embed("theme", (ASSETS / "theme.json").read_text("utf-8"))]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
-    css = (ASSETS / "player" / "player.css").read_text("utf-8") + _PAGE_CSS
+    css = styles() + _PAGE_CSS
     return _PAGE.format(
         policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=bundle(views_of(traces)) + _START
     )

@@ -14,6 +14,7 @@ from explorer.importers import FORMATS
 from explorer.page import (
     curves,
     docs,
+    elsewhere,
     forks,
     form,
     learn,
@@ -31,7 +32,20 @@ from explorer.page import (
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS
-from explorer.page.parts import LIGHT, bus, doc_links, downloader, jump, panel, picker, say, status, table, toolbar
+from explorer.page.parts import (
+    LIGHT,
+    bus,
+    doc_links,
+    downloader,
+    panel,
+    phone,
+    picker,
+    running_state,
+    say,
+    status,
+    table,
+    toolbar,
+)
 from explorer.runs.gallery import Card
 
 TITLE = "Decoding Explorer"
@@ -135,37 +149,28 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
                 max_lines=8,
                 elem_id="prompt",
             )
-            example = gr.Dropdown(
-                _examples(),
-                value=None,
-                label="Task examples",
-                info="Their answers can be checked exactly.",
-                elem_id="example",
-            )
-            with gr.Row():
+            elsewhere.section(prompt)
+            with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
-            chips = scenarios.chips(handlers)
             line = status(say(_welcome(handlers)))
-            jump()
-            my_runs.sharing(handlers)
-            with gr.Row():
-                count = gr.Radio(
-                    [str(n + 1) for n in range(SLOTS)],
-                    value="2",
-                    label="Slots",
-                    scale=5,
-                    min_width=200,
-                    elem_id="count",
-                )
-                seed = gr.Number(
-                    opening.header.seed if opening else 0, label="Seed", scale=2, min_width=70, elem_id="seed"
-                )
+            chips = scenarios.chips(handlers)
             form.catalogue(handlers.catalogue.offered())
             slots = [
                 form.slot(i, handlers.catalogue.form(plan))
                 for i, plan in enumerate(handlers.catalogue.defaults(list(handlers.opening.values())))
             ]
+            count = gr.Radio([str(n + 1) for n in range(SLOTS)], value="2", label="Runs side by side", elem_id="count")
+            with gr.Accordion("Examples, seed, link, Python", open=False, elem_id="overflow"):
+                example = gr.Dropdown(
+                    _examples(),
+                    value=None,
+                    label="Task examples",
+                    info="Their answers can be checked exactly.",
+                    elem_id="example",
+                )
+                seed = gr.Number(opening.header.seed if opening else 0, label="Seed", elem_id="seed")
+                my_runs.sharing(handlers)
             if handlers.limits.public:
                 gr.Markdown(_limits(handlers, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
@@ -176,6 +181,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
             outputs = [inbox, line, _results(handlers, inbox, line, save_file)]
     scenarios.connect(handlers, chips, outputs)
     scenarios.opening()
+    phone()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
     _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs)
@@ -204,7 +210,8 @@ def _connect_run(
         api_visibility="private",
     )
     settings.connect(handlers, outputs[2], controls)
-    stop.click(handlers.stop, None, outputs, cancels=[running, forks.connect(handlers, outputs)], **LIGHT)
+    stopped = stop.click(handlers.stop, None, outputs, cancels=[running, forks.connect(handlers, outputs)], **LIGHT)
+    running_state([running, stopped])
 
 
 def _results(handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:

@@ -55,7 +55,10 @@ class Catalogue:
     def offered(self) -> str:
         """The catalogue for the forms of the page, as JSON: what `assets/page/slot.js` says of it."""
         notes = {"download": " (downloaded at its first run)"}
-        models = [{"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, "")} for m in self.models]
+        models = [
+            {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
+            for m in self.models
+        ]
         methods = [_told(info) for info in self.methods.values()]
         return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
 

@@ -14,7 +14,10 @@ from explorer.page.parts import module
 
 LARGEST = 200_000  # characters of a form
 CALL = "page.mountForm(element, props, watch)"
-SHOW = '(count) => { document.getElementById("controls").dataset.slots = count; }'  # how many slots are in sight
+SHOW = (
+    '(count) => { document.getElementById("controls").dataset.slots = count; '
+    'document.dispatchEvent(new Event("dx-form")); }'
+)  # how many slots are in sight
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

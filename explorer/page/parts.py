@@ -84,14 +84,17 @@ def status(value: str, elem_id: str = "status") -> gr.HTML:
     )
 
 
-def jump() -> gr.HTML:
-    """A link from the controls to the players, on screens where these are below."""
-    return gr.HTML(
-        "",
-        html_template='<p class="to-players"><a href="#stage">To the players ↓</a></p>',
-        js_on_load=_script("jump.js"),
-        apply_default_css=False,
-    )
+def running_state(over: list[Any]) -> None:
+    """Run turns into Stop from the click to the end of the run, on the page alone. over: events after which nothing is
+    asked for any more."""
+    module("page/running.js", "page.mountRunning()", themed=False, visible="hidden", elem_id="running")
+    for event in over:
+        event.then(None, js='() => document.dispatchEvent(new Event("dx-over"))', api_visibility="private")
+
+
+def phone() -> gr.HTML:
+    """Hidden; on a narrow screen one player at a time, and the controls as a sheet."""
+    return module("page/phone.js", "page.mountPhone()", themed=False, visible="hidden", elem_id="phone")
 
 
 def downloader() -> gr.HTML:

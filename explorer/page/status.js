@@ -4,8 +4,10 @@
 // stays where it is.
 const line = element.querySelector(".status");
 const lead = (id) => {
-  const node = document.getElementById(id),
-    top = node?.getBoundingClientRect().top;
+  const node = document.getElementById(id);
+  if (id.startsWith("panel-"))
+    node?.querySelector(".dx-panel")?.dispatchEvent(new CustomEvent("dx-choose", { bubbles: true }));
+  const top = node?.getBoundingClientRect().top;
   if (
     !node ||
     (top > 0 && top < innerHeight / 2) ||

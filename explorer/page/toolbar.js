@@ -1,5 +1,4 @@
-// A button that folds the toolbar to its first line, so that the players stay in sight; folded from the start where the
-// screen is narrow.
+// On a narrow screen, a button that unfolds what is below the first line of the toolbar; on a wide one all of it fits.
 function foldable({ root }) {
   const more = document.createElement("button"),
     narrow = matchMedia("(max-width: 700px)");

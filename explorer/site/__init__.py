@@ -14,7 +14,7 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer import ASSETS, papers
-from explorer.export.bundle import bundle, view_script, views_of
+from explorer.export.bundle import bundle, styles, view_script, views_of
 from explorer.runs.gallery import Gallery, gallery
 from explorer.site import docs, learning, runs, sweeps
 from explorer.site.markup import Html, h, join, link, page
@@ -208,7 +208,7 @@ def _css() -> str:
     light, dark = (";".join(f"--{name}:{value}" for name, value in surface[mode].items()) for mode in ("light", "dark"))
     wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{color-scheme:dark;{dark}}}}}"
     modes = f":root{{color-scheme:light;{light}}}\n{wish}\n:root.dark{{color-scheme:dark;{dark}}}\n"
-    return modes + (ASSETS / "player" / "player.css").read_text(encoding="utf-8") + _own("site.css")
+    return modes + styles() + _own("site.css")
 
 
 def _own(name: str) -> str:

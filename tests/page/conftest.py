@@ -23,6 +23,9 @@ HOSTILE = (
 )
 
 
+OPEN = "try { for (const part of ['details', 'prompt', 'race']) localStorage.setItem('dx-' + part, 'open') } catch {}"
+
+
 def first_model(kind: str) -> str:
     return next(m.name for m in engines.list_models() if m.kind == kind and m.where == "embedded")
 
@@ -70,8 +73,10 @@ def address(recorded: Path) -> Iterator[str]:
 class Screen:
     """One visitor."""
 
-    def __init__(self, context: BrowserContext, address: str, query: str = "?still") -> None:
+    def __init__(self, context: BrowserContext, address: str, query: str = "?still", folded: bool = False) -> None:
         self.page: Page = context.new_page()
+        if not folded:
+            self.page.add_init_script(OPEN)
         self.address = address
         self.foreign: list[str] = []
         self.complaints: list[str] = []
@@ -84,6 +89,22 @@ class Screen:
         self.page.goto(address + query)
         if query == "?still":
             self.wait(0, "ready")
+            if not folded:
+                self.unfold()
+
+    def unfold(self) -> None:
+        """Opens the forms of the slots and what stands below them; on a phone, the sheet that they stand in first."""
+        handle = self.page.locator(".sheet-handle")
+        if handle.is_visible():
+            return
+        expect(self.page.locator(".slot-form").first).to_be_visible()
+        self.page.locator(".slot-form").evaluate_all("(forms) => forms.forEach((form) => { form.open = true; })")
+        self.page.locator("#overflow button").first.click()
+        expect(self.page.get_by_label("Seed")).to_be_visible()
+
+    def sheet(self) -> None:
+        """On a phone: opens the controls."""
+        self.page.get_by_role("button", name="Prompt and methods").click()
 
     def player(self, slot: int) -> Locator:
         return self.page.locator(f"#panel-{slot} .dx-panel")
@@ -134,14 +155,15 @@ class Screen:
 
 @pytest.fixture
 def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
-    """Opens the page; at the end each page must have been quiet."""
+    """Opens the page; at the end each page must have been quiet. folded: as a new visitor finds it, else with Details,
+    prompt, slots and race open."""
     contexts, screens = [], []
 
-    def open_(query: str = "?still", **options) -> Screen:
+    def open_(query: str = "?still", folded: bool = False, **options) -> Screen:
         contexts.append(
             browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options})
         )
-        screens.append(Screen(contexts[-1], address, query))
+        screens.append(Screen(contexts[-1], address, query, folded))
         return screens[-1]
 
     yield open_

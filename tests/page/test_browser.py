@@ -30,7 +30,7 @@ def test_a_gallery_card_plays_at_once(visit, traces):
     screen = visit()
     screen.tab("Gallery")
     screen.page.locator("#cards .card").nth(2).get_by_role("button").click()
-    expect(screen.player(0).locator("h2")).to_have_text(traces[2].header.title)
+    expect(screen.player(0).locator("h2 > span")).to_have_text(traces[2].header.title)
     screen.wait(0, "done")
     expect(screen.player(1)).to_be_hidden()
 
@@ -76,7 +76,7 @@ def test_what_is_opened_fills_the_controls_and_a_refused_slot_puts_nothing_away(
     screen.says("Slot 2: ")
     screen.says(f"needs a masked model, {first_model('causal')} is causal")
     for slot, trace in enumerate(traces):
-        expect(screen.player(slot).locator("h2")).to_have_text(trace.header.title)
+        expect(screen.player(slot).locator("h2 > span")).to_have_text(trace.header.title)
 
 
 def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
@@ -118,7 +118,7 @@ def test_gallery_compares_runs_on_one_prompt(visit, traces):
     screen.tab("Gallery")
     screen.page.locator(".compare").first.click()
     for slot, trace in enumerate(traces):
-        expect(screen.player(slot).locator("h2")).to_have_text(trace.header.title)
+        expect(screen.player(slot).locator("h2 > span")).to_have_text(trace.header.title)
 
 
 def test_recorded_sweeps_show_their_curve_and_table(visit):
@@ -195,7 +195,7 @@ def test_slots_of_different_kinds_stand_side_by_side(visit):
     expect(screen.page.locator("#model-1")).to_have_value(first_model("causal"))
     screen.press("Run")
     screen.wait(1, "done")
-    expect(screen.player(1).locator("h2")).to_have_text(info.title)
+    expect(screen.player(1).locator("h2 > span")).to_have_text(info.title)
 
 
 def test_stop_ends_the_run_within_one_forward_and_the_next_one_works(visit, slowly):
@@ -332,7 +332,7 @@ def test_hostile_tokens_of_a_trace_stay_text(visit, traces):
     screen.page.locator("#paste textarea").fill(json.dumps(body))
     screen.press("Open pasted trace")
     screen.says("Opened in player 3")
-    expect(screen.player(2).locator("h2")).to_have_text(HOSTILE)
+    expect(screen.player(2).locator("h2 > span")).to_have_text(HOSTILE)
     screen.player(2).press("End")
     screen.tab("All numbers")
     expect(screen.page.locator("#numbers")).to_contain_text(HOSTILE[:30])
@@ -370,7 +370,7 @@ def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
     screen = visit()
-    before = [screen.player(slot).locator("h2").inner_text() for slot in (0, 1)]
+    before = [screen.player(slot).locator("h2 > span").inner_text() for slot in (0, 1)]
     screen.model(0, first_model("causal"))
     screen.press("Run")
     screen.says("Slot 1")
@@ -378,7 +378,7 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
     screen.says("choose one of")
     for slot in (0, 1):
         screen.wait(slot, "ready")
-        expect(screen.player(slot).locator("h2")).to_have_text(before[slot])
+        expect(screen.player(slot).locator("h2 > span")).to_have_text(before[slot])
 
 
 def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):

@@ -214,7 +214,7 @@ def test_a_changed_form_is_what_the_run_uses_and_no_change_asks_the_server(visit
     assert first["method"] == other.slug and len(data) == 3 + SLOTS
     assert first["params"] == {p.name: p.default for p in other.params} | {name: 0.25, "max_new_tokens": 24}
     screen.wait(0, "done")
-    expect(screen.player(0).locator("h2")).to_have_text(other.title)
+    expect(screen.player(0).locator("h2 > span")).to_have_text(other.title)
 
 
 def test_a_parameter_and_all_of_them_go_back_to_their_defaults(visit):
@@ -302,7 +302,7 @@ def test_whatever_the_catalogue_says_stays_text(browser, address):
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(address + "?still")
-    page.locator("#method-0").wait_for()
+    page.locator("#method-0").wait_for(state="attached")
     param = {
         "name": HOSTILE,
         "kind": "choice",

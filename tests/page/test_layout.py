@@ -53,19 +53,18 @@ def test_on_a_laptop_two_stand_side_by_side_under_a_bar_that_leaves_room(visit):
     expect(screen.page.locator("#toolbar .dx-standing tbody tr")).to_have_count(4)
     assert tops(screen) == sorted(tops(screen)), "four stand one below the other, in compact form"
     status = screen.page.locator("#toolbar .dx-race [role=status]").bounding_box()
-    assert status["y"] + status["height"] <= screen.page.locator("#toolbar .dx-lane").first.bounding_box()["y"] + 1, (
-        "the sentence lies over no lane"
-    )
+    lane = screen.page.locator("#toolbar .dx-lane").last.bounding_box()
+    assert status["y"] >= lane["y"] + lane["height"] - 1, "the sentence lies over no lane"
     screen.page.get_by_role("button", name="Compact", exact=True).click()
     screen.page.wait_for_function(f"() => ({TWO_BY_TWO})()")
     at = tops(screen)
     assert at[0] == at[1] and at[2] == at[3] and at[0] < at[2]
-    more = screen.page.locator("#toolbar .more")
-    more.click()
-    expect(more).to_have_attribute("aria-expanded", "false")
+    expect(screen.page.locator("#toolbar .more")).to_be_hidden()
+    race = screen.page.get_by_role("button", name="Race", exact=True)
+    race.click()
+    expect(race).to_have_attribute("aria-expanded", "false")
     expect(screen.page.get_by_label("Freeze at")).to_be_hidden()
-    assert height(screen) <= 64
-    more.press("Enter")
+    race.press("Enter")
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
 
 
@@ -103,24 +102,33 @@ def test_a_recording_from_far_down_in_the_gallery_is_seen_from_its_top(visit):
     screen.page.wait_for_function(f"({IN_SIGHT})(document.querySelector('#panel-0 .dx-panel'))")
 
 
-def test_on_a_phone_a_run_leads_to_its_player_and_a_link_to_the_players(visit, slowly):
-    screen = visit(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
-    link = screen.page.get_by_role("link", name="To the players")
-    assert screen.page.locator("#stage").evaluate("(node) => node.getBoundingClientRect().top") > 844
-    link.click()
-    assert screen.player(0).evaluate(IN_SIGHT)
-    assert height(screen) <= 110 and screen.page.get_by_label("Freeze at").is_hidden()
-    screen.page.evaluate("scrollTo(0, 0)")
+def test_on_a_phone_the_board_comes_first_and_one_run_is_shown_at_a_time(visit, slowly):
+    screen = visit(viewport={"width": 390, "height": 844}, reduced_motion="reduce", folded=True)
+    board = screen.player(0).locator(".dx-board")
+    assert board.bounding_box()["y"] <= 420, "the first written cell is in sight"
+    assert height(screen) <= 140 and screen.page.get_by_label("Freeze at").is_hidden()
+    expect(screen.player(1)).to_be_hidden()
+    screen.page.locator(".switcher button").nth(1).click()
+    expect(screen.player(1)).to_be_visible()
+    expect(screen.player(0)).to_be_hidden()
+    screen.page.locator(".switcher button").nth(0).click()
+    prompt = screen.page.locator("#prompt textarea")
+    expect(prompt).to_be_hidden()
+    screen.sheet()
+    expect(prompt).to_be_visible()
+    prompt.press("Escape")
+    expect(prompt).to_be_hidden()
+    expect(screen.page.get_by_role("button", name="Prompt and methods")).to_be_focused()
     screen.press("Run")
     screen.wait(0, "live")
     screen.page.wait_for_function(f"({IN_SIGHT})(document.querySelector('#panel-0 .dx-panel'))")
-    box = screen.page.locator("#toolbar").bounding_box()
-    assert 0 <= box["y"] < 40, "the bar sticks to the top while the player is read"
-    screen.page.mouse.wheel(0, 600)
-    screen.page.wait_for_function("document.querySelector('#toolbar').getBoundingClientRect().top < 10")
+    screen.page.wait_for_function(
+        "() => { scrollTo(0, 300); return document.querySelector('#toolbar').getBoundingClientRect().top < 10; }"
+    )
     assert screen.page.locator("#toolbar").bounding_box()["y"] >= 0
     screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().height <= 64")
     screen.page.locator("#toolbar .more").click()
+    screen.press("Race")
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
     assert screen.page.evaluate("getComputedStyle(document.querySelector('#toolbar')).position") == "static"
     assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -87,7 +87,7 @@ def test_a_chip_plays_its_comparison_and_fills_the_controls(browser, shipped):
     page.get_by_role("button", name=chosen.title, exact=True).click()
     traces = [gallery().get(name) for name in chosen.traces]
     for slot, trace in enumerate(traces):
-        expect(page.locator(f"#panel-{slot} .dx-panel h2")).to_have_text(trace.header.title)
+        expect(page.locator(f"#panel-{slot} .dx-panel h2 > span")).to_have_text(trace.header.title)
         expect(page.locator(f"#method-{slot}")).to_have_value(trace.header.method)
     expect(page.locator("#prompt textarea")).to_have_value(traces[0].header.prompt)
     moves(page)

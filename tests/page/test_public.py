@@ -120,6 +120,7 @@ def test_the_page_says_each_limit_and_keeps_it(browser, public_address, traces):
         and "20 new tokens" in said.inner_text()
         and "3 may wait" in said.inner_text()
     )
+    screen.sheet()
     screen.prompt("x" * 501)
     screen.press("Run")
     screen.says("at most 500 are taken here")

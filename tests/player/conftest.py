@@ -13,12 +13,16 @@ from engines.core.trace import Trace
 from explorer.export.bundle import bundle
 from explorer.export.html import export_html
 
+OPEN = "try { for (const part of ['details', 'prompt']) localStorage.setItem('dx-' + part, 'open') } catch {}"
+
 
 class Watched:
     """A page opened from a file, with everything that a quiet page must not do."""
 
-    def __init__(self, context: BrowserContext, path: Path) -> None:
+    def __init__(self, context: BrowserContext, path: Path, folded: bool) -> None:
         self.page: Page = context.new_page()
+        if not folded:
+            self.page.add_init_script(OPEN)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda r: self.requests.append(r.url))
@@ -34,15 +38,16 @@ class Watched:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
-    """Exports traces, opens the file and, at the end of the test, asserts that it stayed quiet."""
+    """Exports traces, opens the file and, at the end of the test, asserts that it stayed quiet. folded: Details and
+    prompt are as a new visitor finds them, else they were opened before."""
     contexts: list[BrowserContext] = []
     pages: list[Watched] = []
 
-    def open_(traces: list[Trace], title: str = "Test", **options: object) -> Watched:
+    def open_(traces: list[Trace], title: str = "Test", folded: bool = False, **options: object) -> Watched:
         path = tmp_path / f"{len(pages)}.html"
         path.write_text(export_html(traces, title), "utf-8")
         contexts.append(browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options}))
-        pages.append(Watched(contexts[-1], path))
+        pages.append(Watched(contexts[-1], path, folded))
         return pages[-1]
 
     yield open_

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from engines.core.trace import Trace
 from explorer import ASSETS
+from tests.player.conftest import OPEN
 from tests.player.handmade import drafting, everything_else, masked
 
 MOUNT = """async (theme) => { const m = await import("/gradio.js");
@@ -25,6 +26,8 @@ class Served:
         self.page, self.asked = page, []
         self.missing: set[str] = set()
         page.route("http://player.test/**", self._serve)
+        page.add_init_script(OPEN)
+        page.add_init_script(OPEN)
         page.goto("http://player.test/page")
         page.evaluate(MOUNT, (ASSETS / "theme.json").read_text("utf-8"))
 
@@ -63,7 +66,7 @@ def served(browser: Browser) -> Iterator[Served]:
 def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
     served.load(masked(24, 4))
     served.wait_for("Counters", "Text", "Tokens", "Predict", "Lanes", "Hindsight")
-    expect(served.page.locator(".dx-race")).to_be_visible()
+    expect(served.page.get_by_role("button", name="Race")).to_be_visible()
     assert not {f"views/{name}.js" for name in ("tree", "gantt", "branches", "routing", "fork")} & set(served.asked)
     assert len(served.asked) == len(set(served.asked))
     served.load(drafting())
@@ -73,12 +76,16 @@ def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
 
 def test_views_stand_in_their_places_however_late_they_come(served: Served) -> None:
     served.load(drafting())
-    served.wait_for("DraftTree", "Facts", "Ribbon")
+    served.wait_for("DraftTree", "Facts", "Ribbon", "About")
     expected = served.page.evaluate("(async () => (await import('/views.js')).VIEWS.map(({ name }) => name))()")
     drawn = served.page.evaluate("panel.debug().views")
-    assert drawn == [name for name in expected if name in drawn]
-    framed = served.page.locator(".dx-view").evaluate_all("(nodes) => nodes.map((n) => n.dataset.view)")
-    assert framed == [name for name in drawn if name in framed]
+    shown, folded = (
+        served.page.locator(frame).evaluate_all("(nodes) => nodes.map((n) => n.dataset.view)")
+        for frame in (".dx-part", ".dx-view")
+    )
+    assert drawn == [*shown, *folded]
+    assert folded == [name for name in expected if name in folded]
+    assert shown == ["Headline", "Tokens", "DraftTree", "Text", "Difference"], "the idea stands below the board"
 
 
 def test_a_live_run_that_grows_a_group_gets_its_view_at_the_step_it_stands_at(served: Served) -> None:

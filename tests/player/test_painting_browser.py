@@ -106,7 +106,8 @@ SCRUB = """(steps) => new Promise((done) => { const begun = performance.now(), b
   const slider = document.querySelector(".dx-toolbar input[type=range]");
   for (const { entry, view } of handles[0].views.all) {
     const show = view.show;
-    view.show = (t, hurry) => { if (entry.name === "Tokens") boards.add(t); if (entry.name === "Text") texts += !hurry;
+    if (show) view.show = (t, hurry) => { if (entry.name === "Tokens") boards.add(t);
+      if (entry.name === "Text") texts += !hurry;
       show.call(view, t, hurry); };
   }
   const frame = () => { if (at >= steps) return done({ boards: [...boards], texts, spent: performance.now() - begun });

@@ -188,9 +188,13 @@ def test_the_board_shows_states_by_attribute_text_and_glyph(opened: Open) -> Non
     assert [i for i, c in enumerate(debug(page)["board"]) if c["state"] == "new"] == written
     expect(cell(page, written[0])).to_have_attribute("data-s", "new")
     expect(cell(page, 47)).to_have_attribute("data-s", "masked")
-    expect(cell(page, 47)).to_have_text("▢")
-    page.page.get_by_role("button", name="Peek at best guesses").click()
-    expect(cell(page, 47)).to_have_attribute("data-k", "peek")
+    guesses = page.page.get_by_role("button", name="Best guesses")
+    expect(guesses).to_have_attribute("aria-pressed", "true")
+    expect(cell(page, 47)).to_have_attribute("data-k", "end")
+    guessed = next(c["position"] for c in debug(page)["board"] if c["state"] == "masked")
+    expect(cell(page, guessed)).to_have_attribute("data-k", "peek")
+    guesses.click()
+    expect(cell(page, guessed)).to_have_attribute("data-k", "mark")
     expect(cell(page, 1)).to_have_text("␣list")
 
 
@@ -266,11 +270,11 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
 
 
 def test_hindsight_says_when_it_has_nothing_to_show_and_what_is_unknown(opened: Open) -> None:
-    causal = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=None)
+    early = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=4)
     torn = looked(
         [({2: 4, 3: 5, 4: 4}, []), ({3: 5, 4: 5}, [(2, 4)]), ({4: 6}, []), ({3: 5, 4: 6}, [(3, 5), (4, 4)])], canvas=6
     )
-    page = opened([causal, torn])
+    page = opened([early, torn])
     lenses = page.page.locator("[data-view=Hindsight]")
     expect(lenses.first).to_contain_text(
         "Nothing to show: no candidates were recorded for a position before the step that wrote it."
@@ -308,7 +312,7 @@ def test_hindsight_waits_for_the_end_of_a_live_run(opened: Open) -> None:
 def test_the_machine_is_named_and_a_step_is_told(opened: Open) -> None:
     page = opened([masked()])
     seek(page, 16)
-    expect(page.page.locator(".dx-machine")).to_contain_text("2 threads")
+    expect(page.page.locator("dl.dx-about")).to_contain_text("2 threads")
     expect(page.page.locator(".dx-say")).to_contain_text("Step 16 of 16", timeout=4000)
 
 

@@ -5,6 +5,7 @@ import { el, pool, select, set, legend as stateOf } from "../dom.js";
 import { segments } from "../layout.js";
 import { spanColour } from "../theme.js";
 
+export const AUTHOR = "@author"; // among the names of scores: colour by who wrote a token
 const LINES = ["solid", "dashed", "dotted", "double"];
 
 /** Names a bracket that is pointed at. */
@@ -45,34 +46,34 @@ export class Brackets {
   }
 }
 
-/** What a person can choose: the score that colours open cells, and a peek at the best guesses. */
+/** What a person can choose: whether the prompt is shown, the score that colours open cells, and the best guesses. */
 export function controls(run, context) {
-  const lanes = [...run.lanes.keys()];
+  const lanes = [...run.lanes.keys()],
+    masked = run.canvas !== null,
+    colours = [
+      ...(masked ? lanes.map((name) => [name, name]) : []),
+      ...(run.authors.size > 1 ? [[AUTHOR, "who wrote it"]] : []),
+    ],
+    n = run.prompt.length;
+  const toggle = (text, on, act, more) =>
+    el("button", { class: "dx-toggle", onclick: act, ...more, "aria-pressed": more ? null : String(on) }, text);
   return [
-    ...(lanes.length
-      ? [
-          select(
-            "Colour masked cells by",
-            [...lanes.map((name) => [name, name]), ["", "nothing"]],
-            context.lane ?? "",
-            (name) => context.setLane(name),
-          ),
-        ]
-      : []),
-    ...(run.has("candidates") && run.canvas !== null
-      ? [
-          el(
-            "button",
-            {
-              class: "dx-toggle",
-              "aria-pressed": String(context.peek),
-              onclick: () => context.setPeek(!context.peek),
-            },
-            "Peek at best guesses",
-          ),
-        ]
-      : []),
-  ];
+    n
+      ? toggle(
+          `Prompt, ${n} token${n === 1 ? "" : "s"}`,
+          context.unfolded,
+          () => context.setPrompt(!context.unfolded),
+          {
+            class: "dx-toggle dx-chip",
+            "aria-expanded": String(context.unfolded),
+          },
+        )
+      : null,
+    colours.length
+      ? select("Colour by", [...colours, ["", "nothing"]], context.lane ?? "", (name) => context.setLane(name))
+      : null,
+    run.has("candidates") && masked ? toggle("Best guesses", context.peek, () => context.setPeek(!context.peek)) : null,
+  ].filter(Boolean);
 }
 
 /** The states and spans that a run shows, and the range of the score that colours its open cells. */
@@ -81,10 +82,15 @@ export function legend(run, context) {
   const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
   return [
     ...Object.keys(states)
-      .filter((state) => run.states.has(state))
+      .filter((state) => run.states.has(state) && (state !== "prompt" || context.unfolded))
       .map((state) => stateOf(context.theme, state)),
     ...(lane
       ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", "dx-ramp"), number(lane.hi, lane.unit))]
+      : []),
+    ...(context.lane === AUTHOR
+      ? [...run.authors].map((author, i) =>
+          el("span", {}, el("i", { class: "dx-swatch", "data-option": i % 4 }), author),
+        )
       : []),
     ...run.spanKinds.map((kind, i) =>
       el(

@@ -3,7 +3,7 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, svg } from "../dom.js";
 
-export const view = { name: "Branches", title: "Branches", place: 130, needs: ["branches"] };
+export const view = { name: "Branches", title: "Branches", place: 190, needs: ["branches"] };
 
 const COLUMNS = 16,
   W = 108,

@@ -5,10 +5,10 @@ import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
-import { lost, numbers, ofModel, receipt } from "../receipt.js";
+import { lost, numbers, receipt } from "../receipt.js";
 import { figure } from "./receipt.js";
 
-export const view = { name: "Counters", title: "", place: 10, needs: [] };
+export const view = { name: "Counters", title: "All numbers of this run", place: 100, needs: [] };
 
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
@@ -26,7 +26,7 @@ const FIGURES = [
 ];
 
 export class Counters {
-  load(run, dom, context) {
+  load(run, dom) {
     this.run = run;
     this.items = FIGURES.map(([name, label, tell]) => {
       const value = el("strong", {}, "–"),
@@ -37,21 +37,7 @@ export class Counters {
       button.append(value, el("small", { "data-origin": kind }, kind));
       return { name, button, value };
     });
-    const { header } = run;
-    const models = (header.models ?? []).map((m) => `${m.role}: ${ofModel(m)}`);
-    const machine = [
-      ...models,
-      header.machine,
-      header.warmup_seconds ? `warm-up ${seconds(header.warmup_seconds)}, not counted` : "",
-      run.missing.has("seed") ? "" : `seed ${header.seed}`,
-    ]
-      .filter(Boolean)
-      .join(" · ");
-    dom.append(
-      el("div", "dx-figures", ...this.items.map((item) => item.button)),
-      el("p", { class: "dx-machine", title: machine }, machine),
-      context.note,
-    );
+    dom.append(el("div", "dx-figures", ...this.items.map((item) => item.button)));
   }
 
   show(t, hurry) {
@@ -75,13 +61,5 @@ export class Counters {
       if (name === "target_calls") setText(button.firstChild, alone ? "Model calls" : "Target calls");
       if (name === "tokens_per_call") setText(button.firstChild, alone ? "Tokens / call" : "Tokens / target call");
     }
-  }
-
-  describe() {
-    const { missing } = this.run,
-      told = (name, n, words) => (missing.has(name) ? `${words} not recorded` : `${n} ${words}`);
-    const { tokens, forwards, others } = this.values,
-      beside = others ? ` and ${others} of other models` : "";
-    return `${told("tokens", tokens, "tokens")} after ${told("forwards", forwards, "target calls")}${beside}.`;
   }
 }

@@ -5,7 +5,7 @@ import { glyphs } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { difference } from "../race.js";
 
-export const view = { name: "Difference", title: "", place: 20, needs: [] };
+export const view = { name: "Difference", title: "", place: 45, needs: [] };
 
 const quoted = (text) => `‘${glyphs(text, 24)}’`;
 
@@ -42,31 +42,21 @@ export class Difference {
     if (this.known?.length === known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
     const first = on[0],
-      rest = on.slice(1).map((peer) => peer.slot + 1),
       ready = on.length > 1 && first.run !== run && first.run.end && run.end;
     const found = ready ? difference(run, first.run) : null,
       same = found?.at === null || Boolean(found?.respelled);
-    const lead =
-      on.length < 2
-        ? ""
-        : first.run === run
-          ? `Player ${rest.join(", ")} on the same prompt: held against this one.`
-          : `Held against player ${first.slot + 1} when both runs are over.`;
     const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [],
-      shown = found && (found.at === null || both.every((peer) => peer.seen));
+      shown = found && both.every((peer) => peer.seen);
     const certified =
       found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
     const said = shown
       ? tell(found, first.slot + 1) + certified
-      : found
-        ? `${same ? "Same text as" : "Differs from"} player ${first.slot + 1}. `
-        : lead;
+      : on.length > 1 && first.run !== run
+        ? `Held against player ${first.slot + 1} when both ${found ? "were shown to their end" : "runs are over"}. `
+        : "";
     this.line.hidden = !said;
-    this.line.dataset.long = Boolean(shown && said.length > 60);
-    this.line.dataset.same = found ? String(same) : "";
+    this.line.dataset.same = shown ? String(same) : "";
     setText(this.line, said);
-    const long = document.querySelector('.dx-differ[data-long="true"]') !== null;
-    document.body.toggleAttribute("data-told", long); // then every player keeps a second line: boards stay level
     if (found && !shown)
       this.line.append(
         el(
@@ -76,7 +66,7 @@ export class Difference {
             title: "Or play both to the end",
             onclick: () => both.forEach((peer) => peer.reveal()),
           },
-          "Show where",
+          "Show now",
         ),
       );
     context.mark(

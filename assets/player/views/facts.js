@@ -3,7 +3,7 @@
 import { number } from "../codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
 
-export const view = { name: "Facts", title: "Numbers of the method, as recorded", place: 120, needs: ["facts"] };
+export const view = { name: "Facts", title: "Numbers of the method, as recorded", place: 180, needs: ["facts"] };
 
 const H = 36;
 

@@ -2,12 +2,14 @@
 // there and goes on.
 
 import { glyphs } from "../codec.js";
+import { dock, SHEET, WIDE } from "../dock.js";
 import { el, select } from "../dom.js";
 import { host } from "../fork.js";
 import { paramField, settings } from "./forkparams.js";
 import { actionsOf, FREE, likelyAt, placesOf, rowLine } from "./forkrows.js";
 
 const SLOTS = 4;
+const BAR = 80; // pixels that the controls take at the top of a scrolled page
 
 export class ForkForm {
   /** fork: the button of a player, with what it knows of it. */
@@ -39,7 +41,9 @@ export class ForkForm {
     this.#open(this.root.hidden);
     if (this.root.hidden) return;
     this.root.querySelector("select").focus({ preventScroll: true });
-    this.fork.board().frame.scrollIntoView({ block: "center" });
+    const { frame } = this.fork.board(),
+      { top, bottom } = frame.getBoundingClientRect();
+    if (top < BAR || bottom > innerHeight * (innerWidth < WIDE ? 1 - SHEET : 1)) scrollBy({ top: top - BAR });
   }
 
   /** A click on the board: while the panel is open it chooses the position and keeps no box open in its way. */
@@ -61,7 +65,8 @@ export class ForkForm {
     this.fork.button.setAttribute("aria-expanded", String(open));
     if (!open) return;
     this.fork.alone();
-    this.fork.board().frame.after(this.root); // below the board, which stays where it is while the panel grows
+    this.player.root.append(this.root);
+    dock(this.root, 0.86);
     this.#draw();
   }
 

@@ -4,7 +4,7 @@
 import { bytes, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 
-export const view = { name: "Gantt", title: "Devices and workers", place: 70, needs: ["lanes"] };
+export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] };
 
 const ROW = 26,
   LEFT = 96,

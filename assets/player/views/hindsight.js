@@ -8,8 +8,8 @@ import { levelOf, ramp } from "../theme.js";
 export const view = {
   name: "Hindsight",
   title: "Hindsight: decodable before it was committed",
-  place: 110,
-  needs: ["candidates+end"],
+  place: 175,
+  needs: ["candidates+masked+end"],
 };
 
 const NOTHING = "Nothing to show: no candidates were recorded for a position before the step that wrote it.";

@@ -5,7 +5,7 @@ import { number, unpack } from "../codec.js";
 import { el, setText, sizeCanvas } from "../dom.js";
 import { ramp } from "../theme.js";
 
-export const view = { name: "Media", title: "Picture tokens", place: 140, needs: ["media"] };
+export const view = { name: "Media", title: "Picture tokens", place: 25, needs: ["media"] };
 
 export class Media {
   load(run, dom, context) {

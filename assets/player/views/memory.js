@@ -4,7 +4,7 @@
 import { glyphs, number } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
-export const view = { name: "Memory", title: "Memory", place: 80, needs: ["memory"] };
+export const view = { name: "Memory", title: "Memory", place: 140, needs: ["memory"] };
 
 const SHOWN = 24;
 

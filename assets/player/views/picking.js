@@ -1,7 +1,8 @@
 // Which position of the token board is looked at: by pointer, touch or keyboard; and the box with its details.
 
+import { dock } from "../dock.js";
 import { el, set } from "../dom.js";
-import { cellAt, cornerOf } from "../layout.js";
+import { cellAt } from "../layout.js";
 import { details } from "./details.js";
 
 export class Picking {
@@ -9,6 +10,7 @@ export class Picking {
   constructor(view) {
     Object.assign(this, { view, picked: -1, pinned: false });
     this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": "Details of a position", hidden: true });
+    view.dom.closest(".dx-panel").append(this.popover); // outside of what scrolls or is cut off
     this.#listen();
   }
 
@@ -33,7 +35,7 @@ export class Picking {
         this.pinned = position >= 0 && !(this.pinned && position === this.picked);
         this.pick(this.pinned ? position : -1);
       },
-      onfocus: () => !this.pinned && this.picked < 0 && board.matches(":focus-visible") && this.pick(0),
+      onfocus: () => !this.pinned && this.picked < 0 && board.matches(":focus-visible") && this.pick(this.view.first),
       onblur: () => !this.pinned && this.pick(-1),
     });
     dom.addEventListener("keydown", (event) => {
@@ -44,8 +46,8 @@ export class Picking {
       } else if (event.target !== board) return;
       else if (event.key === "Enter" && context.pick?.(this.picked)) return event.preventDefault();
       else if (event.key === "Enter") this.pinned = this.picked >= 0 && !this.pinned;
-      else if (event.key === "ArrowDown") this.pick(Math.min(this.picked + 1, last));
-      else if (event.key === "ArrowUp") this.pick(Math.max(this.picked - 1, 0));
+      else if (event.key === "ArrowDown") this.pick(Math.min(Math.max(this.picked + 1, this.view.first), last));
+      else if (event.key === "ArrowUp") this.pick(Math.max(this.picked - 1, this.view.first));
       else return;
       event.preventDefault();
       this.popover.classList.toggle("dx-pinned", this.pinned);
@@ -54,23 +56,25 @@ export class Picking {
 
   pick(position) {
     if (position === this.picked && this.popover.classList.contains("dx-pinned") === this.pinned) return;
-    this.view.nodes?.[this.picked]?.classList.remove("dx-picked");
+    this.view.nodeAt(this.picked)?.classList.remove("dx-picked");
     this.picked = position;
     this.popover.hidden = position < 0;
     this.popover.classList.toggle("dx-pinned", this.pinned);
     if (position < 0) return;
-    this.view.nodes?.[position]?.classList.add("dx-picked");
+    this.view.nodeAt(position)?.classList.add("dx-picked");
     this.#popover();
   }
 
   #popover() {
-    const { run, context, t, grid, width } = this.view;
+    const { run, context, t } = this.view;
     const cell = this.view.shown[this.picked];
     if (!cell) return this.pick(-1);
     this.popover.replaceChildren(...details(run, cell, t, context.theme));
-    const { x, y } = cornerOf(grid, this.picked),
-      wide = Math.min(300, width);
-    const left = Math.max(0, Math.min(x, width - wide));
-    this.popover.style.cssText = `width:${wide}px;left:${left}px;top:${y + grid.h + 6}px`;
+    dock(this.popover);
+  }
+
+  /** The board goes. */
+  leave() {
+    this.popover.remove();
   }
 }

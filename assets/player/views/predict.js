@@ -5,7 +5,7 @@ import { number } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../predict.js";
 
-export const view = { name: "Predict", title: "Predict what comes next", place: 50, needs: ["masked", "tree"] };
+export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 
 const ASK =
   "Click the positions of the board that you think are written next (up, down and Enter on the keyboard), then Reveal.";
@@ -40,6 +40,11 @@ export class Predict {
     if (this.on) this.#turn(false);
   }
 
+  /** Details are folded. */
+  fold() {
+    this.stop();
+  }
+
   #turn(on) {
     if (on) this.context.picking();
     this.on = on;
@@ -47,6 +52,8 @@ export class Predict {
     this.toggle.setAttribute("aria-pressed", String(on));
     this.dom.closest(".dx-panel")?.toggleAttribute("data-predict", on); // what would give the answer away is put aside
     this.context.pick = on ? (position) => this.#pick(position) : null;
+    if (on) this.peeked = this.context.peek;
+    this.context.setPeek(on ? false : this.peeked);
     this.show(this.t);
   }
 

@@ -1,34 +1,15 @@
 // The race: one lane for each run on the common clock, and, frozen at a budget, a table of what each run has by then.
 
 import { UNITS } from "../clock.js";
-import { number, seconds } from "../codec.js";
+import { number } from "../codec.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
-import { growth, SLACK, work } from "../race.js";
-import { amount, NOT, standings, untimed, WORDS } from "./standings.js";
+import { growth, SLACK } from "../race.js";
+import { remember, remembered } from "../remember.js";
+import { amount, below, NOT, standings, untimed, WORDS } from "./standings.js";
 
 export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
 
 const PAUSE = 250; // milliseconds between two tables while the runs play
-
-/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of target calls
- * the calls of the other models in each stretch of it, as high as they are many. */
-function below(run, unit) {
-  if (unit === "seconds")
-    return [...work(run)].map(([lane, spells]) => ({
-      spells,
-      said: `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`,
-    }));
-  const calls = run.sums.slice(1).map(({ others }, t) => others - run.sums[t].others),
-    most = Math.max(...calls);
-  if (unit !== "forwards" || !(most > 0)) return [];
-  const axis = run.axes.forwards;
-  return [
-    {
-      spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
-      said: `+ ${number(run.sums.at(-1).others)} draft calls`,
-    },
-  ];
-}
 
 export class Race {
   constructor(group) {
@@ -55,10 +36,11 @@ export class Race {
     );
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
+    this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, "Race");
+    this.open = remembered("race") ?? !group.slim;
     this.root = el(
-      "details",
-      { class: "dx-race dx-below", open: true, hidden: true, ontoggle: () => this.update() },
-      el("summary", {}, "Race"),
+      "div",
+      { class: "dx-race dx-below", role: "region", "aria-label": "Race", hidden: true },
       this.lanes,
       el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say),
       el("div", "dx-scroll", this.table),
@@ -70,8 +52,10 @@ export class Race {
   update(hurry) {
     const { group } = this,
       { unit, x, end, runners } = group;
-    this.root.hidden = !runners.length;
-    if (!runners.length || !this.root.open) return;
+    this.toggle.hidden = !runners.length;
+    this.root.hidden = !runners.length || !this.open;
+    set(this.toggle, { "aria-expanded": String(this.open) });
+    if (this.root.hidden) return;
     const drawn = [
       unit,
       end,
@@ -95,6 +79,12 @@ export class Race {
     clearTimeout(this.later);
     if (this.frozen && (!group.playing || performance.now() - this.said > PAUSE)) this.#tabulate();
     else if (this.frozen) this.later = setTimeout(() => this.#tabulate(), PAUSE);
+  }
+
+  #turn() {
+    this.open = !this.open;
+    remember("race", this.open);
+    this.update();
   }
 
   #draw(runners) {

@@ -1,9 +1,10 @@
 // The box that a receipt stands in. A dialog of the browser: Escape closes it, and the focus goes back to the number.
 
+import { dock } from "../dock.js";
 import { el, set } from "../dom.js";
 import { compose } from "../receipt.js";
 
-/** Opens the receipt of a number beside the element that shows it. */
+/** Opens the receipt of a number; the focus goes back to the element that shows it. */
 export function openReceipt(anchor, { title, kind, about, sections }) {
   const list = (rows) => el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
   const shut = el("button", { "aria-label": "Close", onclick: () => box.close() }, "✕");
@@ -24,12 +25,7 @@ export function openReceipt(anchor, { title, kind, about, sections }) {
   });
   (anchor.closest(".gradio-container") ?? document.body).append(box);
   box.showModal();
-  const place = anchor.getBoundingClientRect(),
-    { offsetWidth: w, offsetHeight: h } = box,
-    below = place.bottom + 6;
-  box.style.left = `${Math.max(8, Math.min(place.left, innerWidth - w - 8))}px`;
-  const above = Math.max(8, Math.min(place.top - h - 6, innerHeight - h - 8));
-  box.style.top = `${below + h + 8 < innerHeight ? below : above}px`;
+  dock(box, 0.7);
 }
 
 /** The receipt that something outside the players asks for: {anchor, receipt, numbers, header}. */

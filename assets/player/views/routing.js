@@ -5,7 +5,7 @@ import { number, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { ramp } from "../theme.js";
 
-export const view = { name: "Routing", title: "Routing", place: 150, needs: ["routing"] };
+export const view = { name: "Routing", title: "Routing", place: 200, needs: ["routing"] };
 
 const MOST = 256; // units that a table can show
 

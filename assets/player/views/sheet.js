@@ -10,9 +10,10 @@ const NEAR = "80px"; // around the window
 const REST = 120; // milliseconds
 const SOFTWARE = { willReadFrequently: true }; // pixels are copied
 
-/** Whether two looks {shown, state, level} of a cell, or null, are the same. */
-export const alike = (a, b) =>
-  a === b || Boolean(a && b && a.shown === b.shown && a.state === b.state && a.level === b.level);
+const LOOK = ["shown", "state", "level", "end", "author"];
+
+/** Whether two looks of a cell, or null, are the same. */
+export const alike = (a, b) => a === b || Boolean(a && b && LOOK.every((part) => a[part] === b[part]));
 
 export class Sheet {
   /** spell(look): the {text, kind} of a cell. */
@@ -56,7 +57,7 @@ export class Sheet {
     this.fits = Math.max(1, Math.floor((w - 5) / this.pen.measureText("m").width));
   }
 
-  /** look(position): how a cell looks now. */
+  /** look(i): how the i-th cell looks now. */
   show(look) {
     this.look = look;
     for (const tile of this.tiles) {
@@ -77,11 +78,11 @@ export class Sheet {
       { columns, w, rows, rowHeight } = grid,
       ratio = this.brush.width / (w + 2),
       end = Math.min(tile.row + ROWS, rows) * columns;
-    for (let position = tile.row * columns; position < end; position++) {
-      const look = this.look(position);
-      if (alike(look, this.drawn[position])) continue;
-      this.drawn[position] = look;
-      const { x, y } = cornerOf(grid, position);
+    for (let i = tile.row * columns; i < end; i++) {
+      const look = this.look(i);
+      if (alike(look, this.drawn[i])) continue;
+      this.drawn[i] = look;
+      const { x, y } = cornerOf(grid, i + (grid.first ?? 0));
       tile.pen.putImageData(
         this.#stamp(look),
         Math.round((x - 1) * ratio),
@@ -99,7 +100,7 @@ export class Sheet {
         brush,
         grid: { w, h },
       } = this,
-      key = look ? `${look.shown} ${look.state} ${look.level}` : "";
+      key = look ? LOOK.map((part) => look[part]).join(" ") : "";
     if (!stamps.has(key)) {
       if (stamps.size > 600) stamps.clear();
       pen.clearRect(0, 0, w + 2, h + 2);
@@ -116,15 +117,17 @@ export class Sheet {
       } = this,
       colours = this.theme.states[look.state],
       { fill, text, line } = colours[this.mode],
-      heat = this.ramp[look.level],
-      { text: word, kind } = this.spell(look);
-    pen.fillStyle = heat?.fill ?? fill;
+      option = look.author < 0 ? null : this.theme.options[this.mode][look.author % 4],
+      heat = option ?? this.ramp[look.level],
+      { text: word, kind } = this.spell(look),
+      { panel } = this.theme.surface[this.mode];
+    pen.fillStyle = kind === "end" ? panel : (heat?.fill ?? fill);
     pen.fillRect(1, 1, w, h);
     pen.strokeStyle = line;
     pen.lineWidth = look.state === "new" ? 2 : 1;
     pen.setLineDash(colours.border === "dashed" ? [3, 2] : colours.border === "dotted" ? [1, 2] : []);
     if (colours.border !== "none") pen.strokeRect(1.5, 1.5, w - 1, h - 1);
-    pen.fillStyle = heat?.text ?? text;
+    pen.fillStyle = kind === "end" ? this.theme.surface[this.mode].muted : (heat?.text ?? text);
     pen.globalAlpha = kind === "peek" ? 0.75 : 1;
     pen.fillText(cut(word, this.fits), kind === "mark" ? w / 2 - 3 : 4, h / 2 + 1.5, w - 4);
     pen.globalAlpha = 1;

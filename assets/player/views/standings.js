@@ -2,7 +2,7 @@
 
 import { number, seconds } from "../codec.js";
 import { el } from "../dom.js";
-import { SLACK, standing } from "../race.js";
+import { SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
 import { figure } from "./receipt.js";
 
@@ -55,5 +55,25 @@ export function standings({ unit, x, runners }) {
         );
       }),
     ),
+  ];
+}
+
+/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of target calls
+ * the calls of the other models in each stretch of it, as high as they are many. */
+export function below(run, unit) {
+  if (unit === "seconds")
+    return [...work(run)].map(([lane, spells]) => ({
+      spells,
+      said: `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`,
+    }));
+  const calls = run.sums.slice(1).map(({ others }, t) => others - run.sums[t].others),
+    most = Math.max(...calls);
+  if (unit !== "forwards" || !(most > 0)) return [];
+  const axis = run.axes.forwards;
+  return [
+    {
+      spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
+      said: `+ ${number(run.sums.at(-1).others)} draft calls`,
+    },
   ];
 }

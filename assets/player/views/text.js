@@ -4,9 +4,10 @@
 import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
-export const view = { name: "Text", title: "Generated text", place: 30, needs: [] };
+export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
 
 const LONG = 12; // open positions in a row that are drawn one by one
+const MOST = 420; // pixels; a longer answer scrolls
 
 export class Text {
   load(run, dom, context) {
@@ -19,6 +20,28 @@ export class Text {
 
   remark() {
     this.show(this.t);
+  }
+
+  /** A finished run keeps the room of its whole answer from the beginning, so that nothing below moves. */
+  resize() {
+    if (!this.run.end) return;
+    const whole = el("p", "dx-words", ...this.#spans(this.run.text(this.run.length)));
+    whole.style.cssText = "position:absolute;visibility:hidden;inset-inline:0";
+    this.frame.append(whole);
+    this.frame.style.height = `${Math.min(whole.offsetHeight, MOST)}px`;
+    whole.remove();
+  }
+
+  grow() {
+    this.resize();
+  }
+
+  #spans(parts) {
+    return parts.map(({ text, kind }) => el("span", `dx-${kind}`, this.#said(text, kind)));
+  }
+
+  #said(text, kind) {
+    return kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text);
   }
 
   show(t, hurry) {
@@ -37,10 +60,7 @@ export class Text {
         .filter(Boolean)
         .join(" ");
       node.title = marked ? place.title : "";
-      setText(
-        node,
-        kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text),
-      );
+      setText(node, this.#said(text, kind));
     });
     this.frame.classList.toggle("dx-empty", !parts.length);
     const said = this.verdict(t);

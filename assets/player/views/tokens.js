@@ -1,15 +1,16 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and
 // windows.
 
-import { glyphs, unpack } from "../codec.js";
+import { glyphs } from "../codec.js";
 import { el, pool, set, setText } from "../dom.js";
 import { cornerOf, density, grid } from "../layout.js";
-import { levelOf, ramp } from "../theme.js";
+import { ramp } from "../theme.js";
 import { Brackets, controls, legend } from "./board.js";
+import { Looks } from "./cells.js";
 import { Picking } from "./picking.js";
 import { alike, Sheet } from "./sheet.js";
 
-export const view = { name: "Tokens", title: "Token board", place: 40, needs: [] };
+export const view = { name: "Tokens", title: "", place: 20, needs: [] };
 
 export class Tokens {
   load(run, dom, context) {
@@ -21,6 +22,7 @@ export class Tokens {
       "aria-label": "Token board: up and down choose a position, Enter keeps its details open",
     });
     this.brackets = new Brackets(run, context);
+    this.looks = new Looks(run, context);
     this.numbers = el("div", { class: "dx-numbers", "aria-hidden": "true" });
     this.cells = el("div", "dx-cells");
     this.picking = new Picking(this);
@@ -28,14 +30,14 @@ export class Tokens {
     this.controls = el("div", "dx-controls");
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
-    dom.append(this.controls, el("div", "dx-anchor", this.board, this.picking.popover), this.legend);
+    dom.append(this.controls, el("div", "dx-anchor", this.board), el("div", "dx-under", context.note, this.legend));
     this.grow();
   }
 
   /** New steps arrived: lanes, span kinds or positions may be new. */
   grow() {
     const { run } = this,
-      key = [run.spanKinds.length, run.lanes.size, run.states.size].join();
+      key = [run.spanKinds.length, run.lanes.size, run.states.size, run.authors.size].join();
     if (key !== this.known) this.#about();
     this.known = key;
     this.resize(this.width);
@@ -46,17 +48,19 @@ export class Tokens {
     if (!width) return;
     this.width = width;
     this.mode = this.context.mode();
-    this.ramp = ramp(this.context.theme, this.mode);
+    this.looks.ramp = ramp(this.context.theme, this.mode);
     const lengths = [...run.pieces.values()]
       .filter((p) => p.kind === "text")
       .map((p) => Math.min(glyphs(p.text).length, 11))
       .sort((a, b) => a - b);
     const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
-    const plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count: run.widest }),
+    this.first = this.context.unfolded ? 0 : run.prompt.length;
+    const count = Math.max(run.widest - this.first, 1),
+      plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count }),
       { cell, gutter, track, large } = density(plan);
     const painted = large || Boolean(this.sheet);
     this.track = track;
-    this.grid = grid(plan.width, run.widest, cell, gutter);
+    this.grid = grid(plan.width, count, cell, gutter, this.first);
     const laid = JSON.stringify([this.grid, this.mode, painted]),
       same = laid === this.laid;
     this.laid = laid;
@@ -65,12 +69,12 @@ export class Tokens {
     this.drawn = [];
     this.shown = null;
     this.cells.className = `dx-cells${painted ? "" : " dx-dom"}`;
-    if (painted) this.#sheet().size(this.grid, this.mode, this.ramp);
+    if (painted) this.#sheet().size(this.grid, this.mode, this.looks.ramp);
     else this.#spans();
     const { rowHeight, columns, rows } = this.grid;
     pool(this.numbers, this.grid.gutter && rows > 1 ? rows : 0, () => el("span")).forEach((node, row) => {
       node.style.cssText = `top:${row * rowHeight}px;line-height:${this.grid.h}px`;
-      setText(node, String(row * columns));
+      setText(node, String(this.first + row * columns));
     });
     this.show(this.t);
   }
@@ -85,7 +89,12 @@ export class Tokens {
     this.cells.style.cssText =
       `margin-left:${gutter}px;--w:${w}px;--h:${h}px;grid-template-columns:repeat(${columns},${w}px);` +
       `grid-auto-rows:${h}px;column-gap:${gap}px;row-gap:${rowHeight - h}px`;
-    this.nodes = pool(this.cells, this.run.widest, () => el("span", "dx-cell"));
+    this.nodes = pool(this.cells, Math.max(this.run.widest - this.first, 0), () => el("span", "dx-cell"));
+  }
+
+  /** The element of a position, if it has one. */
+  nodeAt(position) {
+    return this.nodes?.[position - this.first];
   }
 
   /** A board only grows: once large it stays painted. */
@@ -95,31 +104,34 @@ export class Tokens {
     this.cells.style.cssText = "";
     this.cells.replaceChildren();
     set(this.cells, { role: "img", "aria-label": "Token board" });
-    return (this.sheet = new Sheet(this.cells, this.context.theme, (look) => this.#spell(look)));
+    return (this.sheet = new Sheet(this.cells, this.context.theme, (look) => this.looks.spell(look)));
   }
 
   show(t) {
     this.t = t;
     if (!this.grid) return;
     const cells = this.run.board(t),
-      lane = this.run.lane(t - 1, this.context.lane),
-      scores = lane && unpack(lane.values).values;
-    const look = (position) => this.#look(cells[position], scores?.[position - lane.start] ?? NaN);
-    this.sheet?.show(look);
+      look = this.looks.at(t, cells),
+      { first } = this;
+    this.sheet?.show((i) => look(first + i));
     if (!this.sheet)
-      this.nodes.forEach((node, position) => {
-        const found = look(position);
-        if (!alike(found, this.drawn[position])) this.#dress(node, found);
-        this.drawn[position] = found;
+      this.nodes.forEach((node, i) => {
+        const found = look(first + i);
+        if (!alike(found, this.drawn[i])) this.looks.dress(node, found);
+        this.drawn[i] = found;
       });
     if (cells.length !== this.shown?.length)
       this.numbers.childNodes.forEach(
-        (node, row) => (node.style.visibility = row * this.grid.columns < cells.length ? "" : "hidden"),
+        (node, row) => (node.style.visibility = first + row * this.grid.columns < cells.length ? "" : "hidden"),
       );
     this.shown = cells;
     this.brackets.show(this.run.steps[t - 1]?.spans ?? [], this);
     this.remark();
     this.picking.show();
+  }
+
+  leave() {
+    this.picking.leave();
   }
 
   /** The whole board is about to be printed. */
@@ -133,7 +145,7 @@ export class Tokens {
     const { grid } = this,
       marks = Object.values(this.context.marks)
         .flat()
-        .filter(({ position }) => this.shown[position]);
+        .filter(({ position }) => position >= this.first && this.shown[position]);
     pool(this.marks, marks.length, () => el("b")).forEach((node, i) => {
       const { position, glyph, title, kind } = marks[i],
         { x, y } = cornerOf(grid, position);
@@ -144,39 +156,6 @@ export class Tokens {
     });
   }
 
-  /** How a cell looks: {shown: its token or the best guess, state, level}, or null where there is none. */
-  #look(cell, score) {
-    if (!cell) return null;
-    const { run, context, t } = this,
-      { token, state, position } = cell;
-    const level = state === "masked" && context.lane ? levelOf(run.level(context.lane, score)) : -1;
-    return {
-      shown: token ?? (context.peek ? run.candidates(t - 1, position)?.[0]?.token : null) ?? null,
-      state,
-      level,
-    };
-  }
-
-  #spell({ shown, state }) {
-    if (shown === null) return { text: this.context.theme.states[state].glyph, kind: "mark" };
-    const { text, kind } = this.run.piece(shown);
-    return { text: glyphs(text, 24), kind: state === "masked" || state === "remasked" ? "peek" : kind };
-  }
-
-  #dress(node, look) {
-    node.style.visibility = look ? "" : "hidden";
-    if (!look) return void setText(node, "");
-    const { text, kind } = this.#spell(look);
-    node.dataset.s = look.state;
-    node.dataset.k = kind;
-    const heat = this.ramp[look.level];
-    node.style.background = heat?.fill ?? "";
-    node.style.color = heat?.text ?? "";
-    const space = /^[␣↵→]+(?=.)/.exec(text)?.[0];
-    if (space) node.replaceChildren(el("i", {}, space), text.slice(space.length));
-    else setText(node, text);
-  }
-
   #about() {
     const { run, context } = this;
     this.controls.replaceChildren(...controls(run, context));
@@ -185,6 +164,7 @@ export class Tokens {
 
   relook() {
     this.#about();
+    this.resize(this.width); // the prompt may have come or gone
     this.show(this.t);
   }
 

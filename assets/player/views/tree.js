@@ -5,7 +5,7 @@ import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 
-export const view = { name: "DraftTree", title: "Draft tree", place: 60, needs: ["tree"] };
+export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };

@@ -152,6 +152,7 @@ class Header(Record):
     edits: list[TimedEdit] = []
     origin: Origin | None = None  # of a fork
     parts: list[ModelRecord] = []  # trained parts of a model that the method used, by role, of kind "part"
+    signature: str = ""  # the view that shows the method's idea, as the method declares it
 
 
 class End(Record):

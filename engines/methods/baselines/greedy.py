@@ -27,6 +27,7 @@ from engines.kit import (
     "must reproduce.",
     needs="causal",
     params=[max_new_tokens()],
+    signature="next",
     emits={"commits", "scores", "candidates", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),

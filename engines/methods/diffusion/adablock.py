@@ -98,6 +98,7 @@ def check(p: Params) -> None:
             sees="Above 0 the proposals are drawn instead of being the most likely.",
         ),
     ],
+    signature="blocks",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "confidence": LaneInfo(

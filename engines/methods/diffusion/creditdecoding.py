@@ -128,6 +128,7 @@ if TYPE_CHECKING:
             "loop does.",
         ),
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the model's own top guess at each masked position."),

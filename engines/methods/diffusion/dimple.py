@@ -130,6 +130,7 @@ def check(p: Params) -> None:
             "at the start.",
         ),
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
     lanes={
         "confidence": LaneInfo(

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
             sees="Above 0 the proposals are drawn instead of being the most likely; the entropy stays as it is.",
         ),
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes={
         "entropy": LaneInfo(

@@ -131,6 +131,7 @@ def check_shares(p: Params) -> None:
         TOP_K,
         CACHE,
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "confidence": CONFIDENCE,
@@ -222,6 +223,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         TOP_K,
         CACHE,
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={"confidence": CONFIDENCE},
     departures=DEPARTURES,

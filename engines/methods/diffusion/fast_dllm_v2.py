@@ -92,6 +92,7 @@ TOP_P = 0.95  # official, where a temperature is set
             sees="Above 0 the proposals are drawn, from the likeliest tokens that make up 95 %.",
         ),
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the proposal at each masked position that was fed."),

@@ -131,6 +131,7 @@ def check(p: Params) -> None:
         ),
         CACHE,
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "filter": LaneInfo(

@@ -109,6 +109,7 @@ def check(p: Params) -> None:
         ),
         CACHE,
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes={
         "confidence": LaneInfo(

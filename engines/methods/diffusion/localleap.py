@@ -106,6 +106,7 @@ if TYPE_CHECKING:
             source="off in the official signature",
         ),
     ],
+    signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the proposal at each masked position."),

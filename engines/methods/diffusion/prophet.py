@@ -150,6 +150,7 @@ def check(p: Params) -> None:
             sees="Guidance towards the prompt; above 0 every forward computes two rows.",
         ),
     ],
+    signature="ribbon",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
     lanes={
         "gap": LaneInfo(

@@ -71,6 +71,7 @@ from engines.kit import (
             sees="Above 0 tokens are drawn from the writer's distribution.",
         ),
     ],
+    signature="ribbon",
     emits={"commits", "scores", "candidates", "choice", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the written token under the model that wrote it."),

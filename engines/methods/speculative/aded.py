@@ -165,6 +165,7 @@ SHOWN = 5  # successors recorded per pair
         ),
         temperature(),
     ],
+    signature="tree",
     emits=(EMITS - {"lanes"}) | {"memory"},
     lanes=LANES,
     baseline="greedy",

@@ -88,6 +88,7 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
         temperature(),
         draft_temperature(0.6, source="paper"),
     ],
+    signature="tree",
     emits=EMITS,
     lanes=LANES,
     baseline="greedy",

@@ -94,6 +94,7 @@ class Guess(NamedTuple):
         temperature(),
         draft_temperature(),
     ],
+    signature="gantt",
     emits=EMITS | {"choice"},
     lanes=LANES,
     baseline="greedy",

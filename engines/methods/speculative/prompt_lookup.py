@@ -55,6 +55,7 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
         ),
         temperature(),
     ],
+    signature="tree",
     emits=(EMITS - {"lanes"}) | {"spans"},
     lanes=LANES,
     baseline="greedy",

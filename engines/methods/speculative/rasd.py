@@ -113,6 +113,7 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         ),
         temperature(),
     ],
+    signature="tree",
     emits=EMITS | {"spans"},
     lanes=LANES,
     baseline="greedy",

@@ -91,6 +91,7 @@ def check(p: Params) -> None:
         temperature(),
         draft_temperature(1.0, source="ours; the paper's was not readable"),
     ],
+    signature="tree",
     emits=EMITS,
     lanes=LANES,
     baseline="greedy",

@@ -72,6 +72,7 @@ MOST = 32
         temperature(),
         draft_temperature(),
     ],
+    signature="tree",
     emits=EMITS | {"choice"},
     lanes=LANES
     | {

@@ -38,6 +38,7 @@ from engines.methods.speculative._verify import Draft
         temperature(),
         draft_temperature(),
     ],
+    signature="tree",
     emits=EMITS,
     lanes=LANES,
     baseline="greedy",

@@ -127,6 +127,7 @@ def check(p: Params) -> None:
         Int("stored", 10, 2, 20, symbol="K", sees="Tokens remembered behind every key.", source="paper"),
         temperature(),
     ],
+    signature="tree",
     emits=(EMITS - {"lanes"}) | {"branches", "memory"},
     lanes={
         **LANES,

@@ -121,6 +121,7 @@ LISTED = 24  # rows of the table recorded per step
         ),
         temperature(),
     ],
+    signature="tree",
     emits=(EMITS - {"lanes"}) | {"memory"},
     lanes=LANES,
     baseline="greedy",

@@ -1,0 +1,35 @@
+// What else is known of the run: where it comes from, what it promises, what differs from the paper, on what machine.
+
+import { seconds } from "../codec.js";
+import { el } from "../dom.js";
+import { ofModel } from "../receipt.js";
+
+export const view = { name: "About", title: "About this run", place: 220, needs: [] };
+
+function promise({ lossless, models }) {
+  if (!lossless) return "";
+  return models?.every(({ dtype }) => dtype === "float32")
+    ? "lossless"
+    : "lossless in float32; near-ties may flip here";
+}
+
+export class About {
+  load(run, dom) {
+    const { header } = run,
+      { missing = [] } = header;
+    const rows = [
+      ["family", header.family],
+      ["promise", promise(header)],
+      ...(header.models ?? []).map((model) => [model.role, ofModel(model)]),
+      ["machine", header.machine],
+      ["warm-up", header.warmup_seconds ? `${seconds(header.warmup_seconds)}, not counted` : ""],
+      ["seed", run.missing.has("seed") ? "" : String(header.seed)],
+      ["imported", header.imported_from],
+      ["not recorded", missing.join(", ").replaceAll("_", " ")],
+      [header.imported_from ? "this record" : "differs from the paper", header.departures],
+    ];
+    dom.append(
+      el("dl", "dx-about", ...rows.flatMap(([name, text]) => (text ? [el("dt", {}, name), el("dd", {}, text)] : []))),
+    );
+  }
+}

@@ -1,0 +1,84 @@
+// How the cells of the token board look: their token or the model's best guess, their colour, and end marks folded to
+// one word.
+
+import { glyphs, unpack } from "../codec.js";
+import { el, setText } from "../dom.js";
+import { levelOf } from "../theme.js";
+import { AUTHOR } from "./board.js";
+
+/** End marks that follow each other: position of the first one -> how many. */
+function ends(run, cells) {
+  const found = new Map();
+  let from = -1;
+  for (const { position, token } of cells) {
+    if (position < run.prompt.length || !run.eos.has(token)) from = -1;
+    else if (from >= 0) found.set(from, found.get(from) + 1);
+    else found.set((from = position), 1);
+  }
+  return found;
+}
+
+/** The model's best guess at each position of which a step recorded candidates: position -> token. */
+function guesses(group) {
+  if (!group) return new Map();
+  const { values, shape } = unpack(group.tokens);
+  return new Map(group.positions.map((position, row) => [position, values[row * (shape[1] ?? 1)]]));
+}
+
+export class Looks {
+  constructor(run, context) {
+    Object.assign(this, { run, context, ramp: [] });
+  }
+
+  /** Goes to cursor t; cells: of the board there. Returns look(position): {shown: its token or the best guess, state,
+   * level of its colour, end: how many end marks begin here, 0 for a further one, null for what is none, author}, or
+   * null where there is no cell. */
+  at(t, cells) {
+    const { run, context } = this,
+      name = context.lane,
+      lane = run.lane(t - 1, name),
+      scores = lane && unpack(lane.values).values,
+      best = context.peek ? guesses(run.steps[t - 1]?.candidates) : new Map(),
+      marks = ends(run, cells),
+      authors = name === AUTHOR ? [...run.authors] : null;
+    return (position) => {
+      if (!cells[position]) return null;
+      const { token, state, entry } = cells[position],
+        open = token === null,
+        shown = token ?? best.get(position) ?? null,
+        end = position >= run.prompt.length && run.eos.has(shown) ? (open ? 1 : (marks.get(position) ?? 0)) : null,
+        heat = scores && state === "masked" && end === null;
+      return {
+        shown,
+        state,
+        level: heat ? levelOf(run.level(name, scores[position - lane.start] ?? NaN)) : -1,
+        end,
+        author: authors && entry && !open ? authors.indexOf(entry.author) : -1,
+      };
+    };
+  }
+
+  /** {text, kind} of a look. */
+  spell({ shown, state, end }) {
+    if (shown === null) return { text: this.context.theme.states[state].glyph, kind: "mark" };
+    if (end !== null) return { text: end > 1 ? `end ×${end}` : end ? "end" : "·", kind: "end" };
+    const { text, kind } = this.run.piece(shown);
+    return { text: glyphs(text, 24), kind: state === "masked" || state === "remasked" ? "peek" : kind };
+  }
+
+  /** Makes an element look like that. */
+  dress(node, look) {
+    node.style.visibility = look ? "" : "hidden";
+    if (!look) return void setText(node, "");
+    const { text, kind } = this.spell(look);
+    node.dataset.s = look.state;
+    node.dataset.k = kind;
+    const option = look.author < 0 ? null : `--option${look.author % 4}`,
+      colour = option ? { fill: `var(${option}-fill)`, text: `var(${option}-text)` } : this.ramp[look.level];
+    node.style.background = colour?.fill ?? "";
+    node.style.color = colour?.text ?? "";
+    const space = /^[␣↵→]+(?=.)/.exec(text)?.[0];
+    if (space) node.replaceChildren(el("i", {}, space), text.slice(space.length));
+    else setText(node, text);
+  }
+}

@@ -1,0 +1,29 @@
+"""A sentence before Run where a prompt is none of what the chosen models know, and the offer of one that reads any
+text. Whether a prompt is one of our tasks is said here; what follows from it, in the browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from engines import tasks
+from explorer.page.parts import LIGHT, fresh, module
+
+
+def section(prompt: gr.Textbox) -> None:
+    """The sentence, with the button that changes the slots; looked at again whenever the prompt changes."""
+    line = module(
+        "page/form.js",
+        "page.mountElsewhere(element, props, watch)",
+        value=look(prompt.value),
+        themed=False,
+        elem_id="elsewhere",
+    )
+    prompt.change(look, prompt, line, trigger_mode="always_last", **LIGHT)
+
+
+def look(prompt: Any) -> str:
+    """Whether a prompt needs a word, as the component's value: not if it is empty, or a task of ours."""
+    said = isinstance(prompt, str) and prompt.strip() != "" and tasks.recognise(prompt) is None
+    return fresh(foreign=said)
