@@ -6,6 +6,7 @@ export const VIEWS = [
   { file: "text", name: "Text", title: "Generated text", place: 30, needs: [] },
   { file: "tokens", name: "Tokens", title: "Token board", place: 40, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 50, needs: ["masked", "tree"] },
+  { file: "thermometer", name: "Thermometer", title: "Tokens let through", place: 55, needs: ["truncation"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 60, needs: ["tree"] },
   { file: "gantt", name: "Gantt", title: "Devices and workers", place: 70, needs: ["lanes"] },
   { file: "memory", name: "Memory", title: "Memory", place: 80, needs: ["memory"] },

@@ -11,7 +11,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     "min-p",
     title="Min-p",
     family="baselines",
-    paper="arXiv:2407.01082",
+    paper="",
     summary="Only tokens with at least a fixed share of the most likely one's probability may be drawn.",
     needs="causal",
     params=[
@@ -37,7 +37,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     def cut(chances: torch.Tensor) -> Cut:
         kept, ratio = kept_by_ratio(chances, p.min_p), (chances[0] / chances).clamp(max=1e12)  # finite in the record
         line = 1 / p.min_p if p.min_p else float(ratio[-1])
-        return Cut(kept, ratio, line, "times less likely than the first", "score")
+        return Cut(kept, ratio, line, "best probability over a token's own", "score")
 
     yield from sample(model, prompt, p, run, cut, own="min-p")
 

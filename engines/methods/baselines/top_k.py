@@ -10,7 +10,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     "top-k",
     title="Top-k",
     family="baselines",
-    paper="arXiv:1805.04833",
+    paper="",
     summary="Only the k most likely tokens may be drawn, however sure or unsure the model is.",
     needs="causal",
     params=[

@@ -11,7 +11,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
     "top-p",
     title="Top-p",
     family="baselines",
-    paper="arXiv:1904.09751",
+    paper="",
     summary="Only the fewest tokens that together reach a fixed mass may be drawn: few where the model is sure, many "
     "where it is not.",
     needs="causal",
