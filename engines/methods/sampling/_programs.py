@@ -75,7 +75,7 @@ def run_program(code: str, asserts: Sequence[str]) -> str:
             return f"stopped after {2 * SECONDS} s"
         said.seek(0)
         lines = said.read(OUTPUT).decode("utf-8", "replace").strip().splitlines() or ["stopped by a limit"]
-    return "passed" if lines[-1] == told else lines[-1][:120]
+    return "passed" if lines[-1] == told else f"failed: {lines[-1][:120]}"
 
 
 def _limits() -> None:

@@ -1,6 +1,7 @@
 """Programs that a model wrote: what passes, and what is stopped."""
 
 import json
+import re
 import time
 
 import pytest
@@ -34,12 +35,12 @@ def test_the_program_of_an_answer(answer, code):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def f(n): return n + 1", "passed"),
+        ("def f(n): return n + 1", "^passed$"),
         ("def f(n): return n", "AssertionError"),
         ("def f(n) return", "SyntaxError"),
         ("", "NameError"),
         ("raise SystemExit(0)", "stopped by a limit"),
-        ("print('passed')\nraise SystemExit(0)", "^passed$"),
+        ("print('passed')\nraise SystemExit(0)", "failed: passed"),
         ("while True: pass", "stopped"),
         ("x = [0] * 10**10", "MemoryError"),
         ("while True: print('x' * 1000)", "x|limit"),
@@ -48,19 +49,14 @@ def test_the_program_of_an_answer(answer, code):
         ("import os; os.system('id')", "PermissionError|not allowed"),
         ("open('a', 'w')", "PermissionError|not allowed"),
         ("import os; os.remove('program.py')", "PermissionError|not allowed"),
-        ("import os; assert not os.environ.get('HOME')\ndef f(n): return 2", "passed"),
+        ("import os; assert not os.environ.get('HOME')\ndef f(n): return 2", "^passed$"),
     ],
 )
 def test_what_passes_and_what_is_stopped(code, said):
-    import re
-
     began = time.perf_counter()
     found = run_program(code, ["f(1) == 2"])
-    if said == "^passed$":
-        found = found.replace("passed", "not the secret") if found == "passed" else found
-        assert found != "passed"
-    else:
-        assert re.search(said, found), found
+    assert re.search(said, found), found
+    assert (found == "passed") == (said == "^passed$")
     assert time.perf_counter() - began < 5
 
 
