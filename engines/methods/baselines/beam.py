@@ -75,7 +75,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         for path, (_, token, score, ends) in zip(holders, children, strict=True):
             paths.write(path, [token])
             sums.known[path.tip] = score
-            path.scores = {"log-probability": round(score, 4)}
+            path.scores = {"log p": round(score, 4)}
             if ends:
                 path.scores["ranked by"] = round(score / (path.length - start) ** p.length_penalty, 4)
                 paths.drop(path, "finished")

@@ -133,7 +133,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             thresholds={"entropy": p.threshold},
             candidates=lambda: (at, z),
             branches=[
-                Branch(0, -1, [token], main.length - start, {"log-probability": round(float(logp[token]), 4)}),
+                Branch(0, -1, [token], main.length - start, {"log p": round(float(logp[token]), 4)}),
                 *(
                     branch(one, s, i == rank, main.length - start)
                     for i, (one, s) in enumerate(zip(futures, scores, strict=True))
@@ -205,7 +205,7 @@ def left_function(text: str) -> bool:
 def branch(one: Future, value: float, won: bool, length: int) -> Branch:
     """A future as the record tells it; it is thrown away behind its first token, won or not. length: of the text with
     its candidate."""
-    scores = {"score": round(value, 4), "log-probability": round(one.logp, 4)}
+    scores = {"score": round(value, 4), "log p": round(one.logp, 4)}
     id = one.path.id if one.path else 0
     return Branch(id, 0, [one.token, *one.tokens], length + len(one.tokens), scores, "chosen" if won else "pruned")
 

@@ -35,7 +35,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_text(seed):
     trace = decode(model, width=16, max_new_tokens=3)
     best = max(itertools.product(range(4), repeat=3), key=lambda tokens: sum_of(model, tokens))
     assert trace.output_ids == list(best)
-    assert chosen(trace).scores["log-probability"] == pytest.approx(sum_of(model, best), abs=1e-3)
+    assert chosen(trace).scores["log p"] == pytest.approx(sum_of(model, best), abs=1e-3)
 
 
 def test_a_wider_beam_is_no_less_likely_here_and_may_differ_from_greedy():
@@ -75,7 +75,7 @@ def test_paths_that_an_edit_makes_the_same_are_one_again():
     after = trace.steps[4]
     assert trace.output_ids[0] == 6 and board(trace) == trace.output_ids
     assert after.note.startswith("1 beam asked")
-    assert chosen(trace).scores["log-probability"] == pytest.approx(
+    assert chosen(trace).scores["log p"] == pytest.approx(
         sum_of(model, trace.output_ids) - sum_of(model, trace.output_ids[:1]), abs=1e-3
     ), "a forced token adds nothing"
 
