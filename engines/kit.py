@@ -38,8 +38,16 @@ from engines.core.sampling import (
 )
 from engines.core.show import show
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.core.trace import Branch, Decision, Edit, Interval, Memory, Span, Step, Trace, Tree
+from engines.core.trace import Branch, Decision, Edit, Interval, Memory, Span, Step, Trace, Tree, Truncation
 from engines.core.trees import children, from_child_counts, row_depths
+from engines.core.truncated import (
+    common_samplers,
+    kept_by_mass,
+    kept_by_rank,
+    kept_by_ratio,
+    let_through,
+    ranked,
+)
 
 Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
 law = distribution  # its name in method files written before November 2026
@@ -88,20 +96,27 @@ __all__ = [
     "Tokenizer",
     "Trace",
     "Tree",
+    "Truncation",
     "UserError",
     "accept_probability",
     "block_of",
     "children",
+    "common_samplers",
     "distribution",
     "draw",
     "entropy",
     "from_child_counts",
     "gumbel_argmax",
+    "kept_by_mass",
+    "kept_by_rank",
+    "kept_by_ratio",
+    "let_through",
     "mask_positions",
     "max_new_tokens",
     "method",
     "on_board",
     "part",
+    "ranked",
     "require_divisor",
     "residual",
     "row_depths",

@@ -25,6 +25,7 @@ GROUPS = frozenset(
         "routing",
         "choice",
         "media",
+        "truncation",
         "memory",
         "facts",
         "note",

@@ -34,6 +34,7 @@ from engines.core.trace import (
     Span,
     Step,
     Tree,
+    Truncation,
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
@@ -147,14 +148,15 @@ class Recorder:
         lanes: Iterable[Interval] = (),
         routing: Iterable[Routing] = (),
         media: Media | None = None,
+        truncation: Callable[[], Truncation] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree and memory are
-        functions, so that nothing is computed where nothing is recorded, and on the recording's clock."""
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory and
+        truncation are functions: nothing is computed where nothing is recorded, and it is on the recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
@@ -181,6 +183,7 @@ class Recorder:
             )
             step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.memory = list(memory()) if memory and self.full else []
+            step.truncation = truncation() if truncation and self.full else None
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

@@ -22,6 +22,7 @@ Checker = Callable[
     [Case, Mapping[str, Any], Path], str | None
 ]  # (case, whole file, folder) -> first mismatch, None if equal
 _checkers: dict[str, Checker] = {}
+_sections: dict[str, tuple[str, ...]] = {}  # topic -> the lists of its file, where they are not called `cases`
 
 
 class NotCovered(Exception):
@@ -40,12 +41,13 @@ class FileReport(msgspec.Struct):
     left_out: str = ""
 
 
-def checks(*topics: str) -> Callable[[Checker], Checker]:
-    """Register a checker for the files of these names (without .json)."""
+def checks(*topics: str, sections: tuple[str, ...] = ("cases",)) -> Callable[[Checker], Checker]:
+    """Register a checker for the files of these names (without .json). sections: the lists of cases in them; a case
+    is told which one it stands in by its field `section`."""
 
     def register(checker: Checker) -> Checker:
         for topic in topics:
-            _checkers[topic] = checker
+            _checkers[topic], _sections[topic] = checker, sections
         return checker
 
     return register
@@ -73,9 +75,8 @@ def verify_file(file: Path, root: Path) -> FileReport:
     checker = _checkers.get(file.stem)
     try:
         data = json.loads(file.read_bytes())
-        cases = data["cases"] if checker else data.get("cases", [])
-        if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
-            raise TypeError("'cases' is not a list of objects")
+        sections = _sections.get(file.stem, ("cases",))
+        cases = [case for name in sections for case in listed(name, data[name] if checker else data.get(name, []))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return FileReport(name, "failed", mismatch=f"unreadable: {type(error).__name__}: {error}")
     report = FileReport(name, "not covered", cases=len(cases))
@@ -94,6 +95,13 @@ def verify_file(file: Path, root: Path) -> FileReport:
     if report.covered:
         report.state = "failed" if report.mismatch else "passed"
     return report
+
+
+def listed(section: str, cases: Any) -> list[Case]:
+    """The cases of a section, each with its name. Raises TypeError for what is no list of objects."""
+    if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
+        raise TypeError(f"'{section}' is not a list of objects")
+    return [{**case, "section": section} for case in cases]
 
 
 def _load_checkers() -> None:

@@ -65,7 +65,8 @@ def test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one(slug):
     original = several(slug, seed=3)
     fork = engines.fork(original, len(original.steps) // 2)
     assert facts(fork) == facts(original) and not fork.end.message
-    assert facts(several(slug, seed=4)) != facts(original)
+    if any(p.name == "temperature" for p in METHODS[slug].params):  # it draws
+        assert facts(several(slug, seed=4)) != facts(original)
 
 
 @pytest.mark.parametrize("slug", SLUGS)

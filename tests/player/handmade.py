@@ -25,6 +25,7 @@ from engines.core.trace import (
     Step,
     Trace,
     Tree,
+    Truncation,
     pack,
     pack_exact,
 )
@@ -265,6 +266,20 @@ def everything_else(steps: int = 6) -> Trace:
                     Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),
                     Memory([14], [15 + i, 20, 21], written=True),
                 ],
+                truncation=Truncation(
+                    position=12 + i,
+                    tokens=[20, 15 + i, 22, 23],
+                    probabilities=[0.4, 0.2, 0.1, 0.05],
+                    counted=[0.0, 0.918, 1.379, 1.62],
+                    kept=3 + 100 * (i == 2),
+                    refused=1,
+                    mass=0.7,
+                    quantity="entropy of the kept tokens",
+                    unit="bits",
+                    line=1.4,
+                    whole=3.5,
+                    others={"top-k 50": 50, "top-p 0.9": 1000 + i},
+                ),
             )
         )
     return Trace(

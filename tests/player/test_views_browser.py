@@ -32,6 +32,7 @@ GROUPS = {
     "routing": "Routing",
     "choice": "Ribbon",
     "media": "Media",
+    "truncation": "Thermometer",
     "facts": "Facts",
     "note": "Text",
 }
@@ -522,6 +523,27 @@ def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: 
     expect(said).to_have_text("4 entries touched so far; this step drafted from 1 (→) and changed 1 (+).")
 
 
+def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_one(opened: Open) -> None:
+    page = opened([everything_else()])
+    seek(page, 2)
+    tube = page.page.get_by_role("img", name="3 tokens let through")
+    titles = tube.locator("rect > title").all_text_contents()
+    assert [title.rpartition(": ")[2] for title in titles] == ["0 bits", "1.38 bits", "1.62 bits", "0.918 bits"]
+    assert "refused" in titles[2] and "drawn" in titles[3], "the one that was drawn is painted last"
+    hollow = tube.locator("rect", has=page.page.locator("title", has_text="refused"))
+    assert hollow.evaluate("node => node.style.fill") == "none"
+    line = float(tube.locator(".dx-threshold").get_attribute("d").split(",")[1].split("H")[0])
+    tops = [float(rect.get_attribute("y")) for rect in tube.locator("rect", has=page.page.locator("title")).all()]
+    assert tops[2] < line < min(tops[0], tops[1], tops[3])
+    words = page.page.get_by_role("img", name="Tokens let through by several samplers").locator("text")
+    assert words.all_text_contents() == ["this run", "3", "top-k 50", "50", "top-p 0.9", "1001"]
+    said = page.page.locator(".dx-readout", has_text="let through")
+    sentence = "3 tokens let through with 70 % of the mass; entropy of the kept tokens: 1.38 against the line of 1.40, "
+    expect(said).to_have_text(sentence + "3.50 in all (bits).")
+    seek(page, 3)
+    expect(page.page.get_by_text("and 100 more")).to_be_visible()
+
+
 def test_the_chart_of_work_follows_the_cursor(opened: Open) -> None:
     page = opened([everything_else(12)])
     seek(page, 10)
@@ -529,10 +551,9 @@ def test_the_chart_of_work_follows_the_cursor(opened: Open) -> None:
     assert bars.count() == 2 * 7  # five steps up to the cursor and two behind it, two workers
     assert page.page.locator(".dx-gantt rect.dx-modelled:visible").count() == 4
     said = page.page.locator(".dx-readout", has_text="bright: this step")
-    before = said.inner_text()
-    assert before.startswith("100")  # milliseconds: step 5 began then
+    assert said.text_content().startswith("100")  # milliseconds: step 5 began then
     seek(page, 2)
-    assert said.inner_text().startswith("0 ") and bars.count() == 2 * 4
+    assert said.text_content().startswith("0 ") and bars.count() == 2 * 4
 
 
 def test_cells_wear_the_colours_of_their_state(opened: Open) -> None:

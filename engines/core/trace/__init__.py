@@ -14,6 +14,7 @@ from engines.core.trace.groups import (
     Routing,
     Span,
     Tree,
+    Truncation,
 )
 from engines.core.trace.header import SCHEMA_VERSION, Absent, Edit, End, Header, ModelRecord, Origin, Piece, TimedEdit
 from engines.core.trace.packed import MISSING, Packed, pack, pack_exact
@@ -55,6 +56,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Tree",
+    "Truncation",
     "Unit",
     "pack",
     "pack_exact",

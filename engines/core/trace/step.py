@@ -15,6 +15,7 @@ from engines.core.trace.groups import (
     Routing,
     Span,
     Tree,
+    Truncation,
 )
 
 
@@ -38,6 +39,7 @@ class Step(Record):
     memory: list[Memory] = []
     choice: Decision | None = None
     media: Media | None = None
+    truncation: Truncation | None = None
     facts: dict[str, float] = {}
     note: str = ""
 
@@ -52,6 +54,8 @@ def step_tokens(step: Step) -> list[int]:
         found += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
         found += step.tree.tokens + step.tree.emitted
+    if step.truncation:
+        found += step.truncation.tokens
     for entry in step.memory:
         found += entry.key + entry.tokens
     for branch in step.branches:

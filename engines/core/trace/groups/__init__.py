@@ -11,6 +11,7 @@ from engines.core.trace.groups.routing import Routing
 from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import Tree
+from engines.core.trace.groups.truncation import Truncation
 
 __all__ = [
     "Box",
@@ -25,4 +26,5 @@ __all__ = [
     "Routing",
     "Span",
     "Tree",
+    "Truncation",
 ]

@@ -1,0 +1,174 @@
+// What a sampler lets through at this step: its tokens stacked under the line, the first refused one hollow above it.
+// Beside it how many tokens other samplers would let through, and the same for all steps.
+
+import { cut, glyphs, number } from "../codec.js";
+import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
+
+export const view = {
+  name: "Thermometer",
+  title: "Tokens let through",
+  place: 155,
+  needs: ["truncation"],
+};
+
+const H = 290, // units of the drawing
+  BASE = 256,
+  TUBE = 36,
+  X = 72,
+  GAP = 13, // between two lines of text
+  ROW = 30,
+  LOW = 40, // height of the curves
+  SEEN = 9; // least height of the refused one, which may add hardly anything
+
+const text = (x, y, words, more = {}) => svg("text", { x, y, style: "fill:var(--text)", ...more }, words);
+const width = (n, most) => Math.log2(n + 1) / Math.log2(most + 1);
+
+export class Thermometer {
+  load(run, dom, context) {
+    Object.assign(this, { run, context });
+    const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:420px;min-width:0";
+    this.tube = svg("svg", { viewBox: `0 0 340 ${H}`, role: "img", style });
+    this.bars = svg("svg", { role: "img", style, "aria-label": "Tokens let through by several samplers" });
+    this.curves = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true", style: "height:64px" });
+    this.line = timeline(run, context, this.curves);
+    this.say = el("p", "dx-readout");
+    this.ticks = el("div", "dx-ticks", el("span"), el("span"));
+    dom.append(this.say, el("div", "dx-legend", this.tube, this.bars), this.line.node, this.ticks);
+    this.grow();
+  }
+
+  /** Samplers in the order of the bars, this run's own first; the most tokens that any of them lets through. */
+  grow() {
+    const cuts = this.run.steps.map((step) => step.truncation ?? null),
+      some = cuts.filter(Boolean);
+    this.names = [...new Set(some.flatMap((c) => Object.keys(c.others ?? {})))];
+    this.most = Math.max(2, ...some.flatMap((c) => [c.kept, ...Object.values(c.others ?? {})]));
+    const y = (n) => LOW - 2 - width(n, this.most) * (LOW - 4),
+      paths = pool(this.curves, this.names.length + 1, () => svg("path", { "vector-effect": "non-scaling-stroke" }));
+    set(this.curves, { viewBox: `0 0 ${this.run.length} ${LOW}` });
+    [null, ...this.names].forEach((name, i) =>
+      set(paths[i], {
+        d: curve(
+          cuts.map((c) => (name === null ? c?.kept : c?.others?.[name])),
+          y,
+        ),
+        style: `fill:none;stroke:var(--option${i % 4}-fill);stroke-width:${i ? 1.5 : 3}`,
+      }),
+    );
+    setText(this.ticks.firstChild, `step 1; height: log of the number, up to ${number(this.most)}`);
+    setText(this.ticks.lastChild, `step ${this.run.length}`);
+  }
+
+  show(t, hurry) {
+    this.line.show(t);
+    if (hurry) return;
+    const cut = this.run.steps[t - 1]?.truncation,
+      words = this.describe(t);
+    setText(this.say, words || "Nothing is cut off at this step.");
+    set(this.tube, { "aria-label": words });
+    this.tube.replaceChildren(...(cut ? this.#tube(cut, this.run.steps[t - 1].commits?.tokens ?? []) : []));
+    this.#bars(cut);
+  }
+
+  /** The glass from 0 to the whole, a block per token from what was counted before it to what is counted with it. */
+  #tube(c, written) {
+    const listed = c.tokens.length - (c.refused ?? 0),
+      top = Math.max(c.whole ?? 0, c.line, c.counted[listed] ?? 0) * (c.whole ? 1 : 1.05) || 1,
+      y = (value) => BASE - (Math.min(value, top) / top) * (BASE - 14),
+      more = c.kept - listed;
+    const blocks = [],
+      labels = [];
+    const block = (i, from, to, style, label, least = 1) => {
+      const title = svg("title", {}, `${label}: ${number(c.counted[i], c.unit)}`),
+        high = Math.max(y(from) - y(to), least);
+      blocks.push({
+        drawn: style.includes("--new"),
+        node: svg("rect", { x: X - TUBE / 2, y: y(from) - high, width: TUBE, height: high, rx: 1.5, style }, title),
+      });
+    };
+    c.tokens.slice(0, listed + 1).forEach((token, i) => {
+      const drawn = i < listed && written.at(-1) === token,
+        refused = i >= listed,
+        before = i === listed && more > 0 ? c.line : i ? c.counted[i - 1] : 0,
+        name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${number(c.probabilities[i])}`,
+        words = refused ? `${name} refused` : drawn ? `${name} drawn` : name;
+      const fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
+        thick = y(before) - y(c.counted[i]) > 4,
+        line = refused ? "var(--text);stroke-dasharray:3 2" : thick ? "var(--panel)" : "none";
+      block(i, before, c.counted[i], `fill:${fill};stroke:${line}`, words, refused ? SEEN : drawn ? 4 : 1);
+      labels.push({ y: (y(before) + y(c.counted[i])) / 2 + 4, words, must: drawn || refused || !i });
+    });
+    if (more > 0) {
+      block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", "others that stay");
+      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : " (drawn)";
+      labels.unshift({
+        y: (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4,
+        words: `and ${number(more)} more${among}`,
+        must: true,
+      });
+    }
+    const at = y(c.line),
+      bulb = written.at(-1) === c.tokens[0] ? "var(--new-fill)" : "var(--accepted-fill)";
+    return [
+      svg("rect", {
+        x: X - TUBE / 2,
+        y: y(c.whole ?? top),
+        width: TUBE,
+        height: BASE - y(c.whole ?? top),
+        rx: 4,
+        style: "fill:none;stroke:var(--line)",
+      }),
+      svg("circle", { cx: X, cy: BASE + 12, r: 17, style: `fill:${bulb};stroke:var(--line)` }),
+      ...blocks.sort((a, b) => a.drawn - b.drawn).map((one) => one.node), // a narrow one that was drawn stays in sight
+      svg("path", { class: "dx-threshold", d: `M${X - 28},${at}H${X + 34}` }),
+      text(X - 30, at + 4, number(c.line), { "text-anchor": "end" }),
+      ...(c.whole ? [text(X - 30, y(c.whole) + 4, number(c.whole), { "text-anchor": "end" })] : []),
+      ...spread(labels).map((label) => text(X + 40, label.y, label.words)),
+    ];
+  }
+
+  #bars(c) {
+    const all = c ? [["this run", c.kept], ...this.names.map((name) => [name, c.others?.[name] ?? null])] : [];
+    set(this.bars, { viewBox: `0 0 340 ${Math.max(1, all.length) * ROW + 6}` });
+    this.bars.replaceChildren(
+      ...all.flatMap(([name, n], i) => [
+        text(0, i * ROW + 20, cut(name, 11)),
+        svg("rect", {
+          x: 88,
+          y: i * ROW + 7,
+          width: Math.max(2, width(n ?? 0, this.most) * 180),
+          height: 17,
+          rx: 3,
+          style: `fill:var(--option${i % 4}-fill)`,
+        }),
+        text(96 + width(n ?? 0, this.most) * 180, i * ROW + 20, number(n)),
+      ]),
+    );
+  }
+
+  describe(t) {
+    const c = this.run.steps[t - 1]?.truncation;
+    if (!c) return "";
+    const unit = ["bits", "nats"].includes(c.unit) ? ` (${c.unit})` : "";
+    const last = c.tokens.length - (c.refused ?? 0) - 1,
+      used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
+    return (
+      `${number(c.kept)} ${c.kept === 1 ? "token" : "tokens"} let through with ${number(c.mass * 100)} % ` +
+      `of the mass; ${c.quantity}: ${used}against the line of ${number(c.line)}` +
+      `${c.whole ? `, ${number(c.whole)} in all` : ""}${unit}.`
+    );
+  }
+}
+
+/** Labels that have room: those that must stand are moved apart, the others are left out where it is narrow. */
+function spread(labels) {
+  const placed = [];
+  for (const label of [...labels].sort((a, b) => b.must - a.must)) {
+    let { y } = label;
+    const meets = () => placed.find((other) => Math.abs(other.y - y) < GAP);
+    if (!label.must && meets()) continue;
+    for (let next = meets(); next; next = meets()) y = next.y - GAP;
+    placed.push({ ...label, y });
+  }
+  return placed;
+}

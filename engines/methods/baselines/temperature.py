@@ -1,0 +1,31 @@
+"""Plain sampling: the next token is drawn from softmax(z / T), nothing cut off (Ackley, Hinton and Sejnowski 1985 for
+the temperature). The control of every sampler that cuts."""
+
+from __future__ import annotations
+
+from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method
+from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
+
+
+@method(
+    "temperature",
+    title="Sampling",
+    family="baselines",
+    paper="",
+    summary="The next token is drawn from the model's own distribution, flattened or sharpened by a temperature.",
+    needs="causal",
+    params=[max_new_tokens(), temperature(neutral=0.0)],
+    signature="thermometer",
+    emits=EMITS,
+    lanes=LANES,
+    baseline="greedy",
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """All tokens are let through."""
+    yield from sample(model, prompt, p, run, lambda chances: mass(chances, len(chances), 1.0))
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("temperature", "tiny-ar-l", "sort: Mia, Leo, Ada")

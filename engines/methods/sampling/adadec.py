@@ -1,0 +1,227 @@
+"""AdaDec: towards better code generation, adaptive decoding with uncertainty guidance (He et al., arXiv:2506.08980;
+github.com/SYSUSELab/AdaDec).
+
+Most programs fail at a few unsure steps where the right token is among the best but not the first. Below a threshold of
+the entropy the token is the greedy one. At or above it decoding pauses: each of the best B tokens is followed greedily
+for L tokens, all of them in one forward a round, and the one whose short future is likeliest per token is written; the
+futures are thrown away. The threshold is learned for each model from reference code (`_threshold.py`).
+
+From the official code, the paper's text was not available: entropy in nats at temperature 1; the score with lambda = 1;
+ties to the likelier token; the end of a function. Ours: a cache; a future that ends is frozen (`official` goes on
+adding to its sum without counting the tokens, which punishes short futures); a token that ends the text has no future;
+none goes beyond max_new_tokens; no outer beam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from engines.kit import (
+    Branch,
+    CausalLM,
+    Choice,
+    Decision,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Path,
+    Paths,
+    Recorder,
+    Steps,
+    entropy,
+    max_new_tokens,
+    method,
+    top_ids,
+    torch,
+)
+
+B_MOST, L_MOST = 8, 10
+
+
+@dataclass
+class Future:
+    """A candidate and what the model would write behind it: log-probabilities in nats. ended: the round after which it
+    was over, 0 if the candidate itself ends the text."""
+
+    token: int
+    logp: float
+    path: Path | None = None
+    lookahead: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    ended: int | None = None
+
+
+@method(
+    "adadec",
+    title="AdaDec",
+    family="sampling",
+    paper="arXiv:2506.08980",
+    summary="Greedy while the model is sure; where the entropy is high, the best few tokens are tried a little further "
+    "before one is written.",
+    needs="causal",
+    params=[
+        max_new_tokens(),
+        Float(
+            "threshold",
+            1.83,
+            0.0,
+            20.0,
+            step=0.05,
+            neutral=20.0,
+            sees="Nats of entropy from which on decoding pauses: lower pauses more and is slower.",
+            source="learned for SmolLM2 by `_threshold.py`; 0.6 to 1.3 for the paper's models",
+        ),
+        Choice(
+            "pause",
+            "above the threshold",
+            ["above the threshold", "at every token"],
+            sees="At every token the entropy is not asked: what the threshold saves.",
+            source="paper",
+        ),
+        Int("candidates", 3, 1, B_MOST, symbol="B", neutral=1, sees="Tokens that are tried at a pause.", source="code"),
+        Int("lookahead", 5, 0, L_MOST, symbol="L", neutral=0, sees="How far each is followed.", source="code"),
+        Choice(
+            "scoring",
+            "clean",
+            ["clean", "official"],
+            sees="What becomes of a future that ends early: frozen, or added to without counting as in the code.",
+            source="clean is ours",
+        ),
+        Choice(
+            "ends",
+            "end mark",
+            ["end mark", "function"],
+            sees="Function: the text also ends where a line begins without a blank, or after four empty ones.",
+            source="function in the code",
+        ),
+    ],
+    signature="branches",
+    emits={"commits", "scores", "candidates", "branches", "choice", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution that it was taken from."),
+    },
+    baseline="greedy",
+    code="https://github.com/SYSUSELab/AdaDec",
+    departures="A cache; futures that end are frozen unless scoring is official; the threshold is SmolLM2's.",
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Between the steps there is one path, the text."""
+    start, end = len(prompt), len(prompt) + p.max_new_tokens
+    paths = Paths(model, prompt, rows=p.max_new_tokens + B_MOST * (L_MOST + 1), rng=run.rng)
+    main = paths.add()
+
+    def over(path: Path) -> bool:
+        """Whether the text of a path has come to its end."""
+        text = paths.read(path)[start:]
+        left = bool(text) and p.ends == "function" and left_function(model.tokenizer.decode(text))
+        return left or (bool(text) and text[-1] in model.eos_ids)
+
+    while main.length < end and not over(main):
+        paths.feed()
+        z = main.logits[None]  # [1, V]
+        logp, H = z[0].double().log_softmax(-1), float(entropy(z.double()))
+        paused = p.pause == "at every token" or p.threshold <= H
+        futures = look_ahead(paths, main, logp, p, min(p.lookahead, end - main.length - 1), over) if paused else []
+        scores = [score(one, futures, p.scoring) for one in futures]
+        rank = scores.index(max(scores)) if paused else 0
+        token, at = futures[rank].token if paused else int(z.argmax()), [main.length]
+        paths.write(main, [token])
+        edit = yield run.step(
+            commits=(at, [token], "greedy" if not rank else "overruled", [float(logp[token].exp())]),
+            scores=lambda: {"confidence": (at, logp[token : token + 1].exp()), "entropy": (at, [H])},
+            thresholds={"entropy": p.threshold},
+            candidates=lambda: (at, z),
+            branches=[
+                Branch(0, -1, [token], main.length - start, {"log p": round(float(logp[token]), 4)}),
+                *(
+                    branch(one, s, i == rank, main.length - start)
+                    for i, (one, s) in enumerate(zip(futures, scores, strict=True))
+                ),
+            ],
+            choice=Decision(
+                ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
+            ),
+            facts={
+                "paused": paused,
+                "overruled": rank > 0,
+                "rank_chosen": rank + 1,
+                "lookahead_forwards": max((len(one.lookahead) for one in futures), default=0),
+            },
+            note=told(H, p.threshold, paused, rank, scores),
+        )
+        paths.apply_edit(run, edit, main)
+
+
+def look_ahead(
+    paths: Paths, main: Path, logp: torch.Tensor, p: Params, length: int, over: Callable[[Path], bool]
+) -> list[Future]:
+    """The futures of the best tokens, followed greedily for at most `length` tokens, until all have ended. logp [V]."""
+    futures = list[Future]()
+    for token in top_ids(logp[None], p.candidates)[0].tolist():
+        if logp[token] > -torch.inf:
+            path = paths.fork(main)
+            paths.write(path, [token])
+            frozen = p.scoring == "clean" and over(path)
+            futures.append(Future(token, float(logp[token]), path, ended=0 if frozen else None))
+    for round_ in range(1, length + 1):
+        for one in futures:
+            if one.ended is not None and p.scoring == "clean" and one.path and one.path.fate == "alive":
+                paths.drop(one.path)
+        if all(one.ended is not None for one in futures):
+            break
+        paths.feed()
+        for one in futures:
+            if one.path and one.path.fate == "alive":
+                z = one.path.logits.double().log_softmax(-1)
+                best = int(z.argmax())
+                one.lookahead.append(float(z[best]))
+                one.tokens.append(best)
+                paths.write(one.path, [best])
+                if one.ended is None and over(one.path):
+                    one.ended = round_
+    for one in futures:
+        if one.path:
+            paths.drop(one.path)
+    return futures
+
+
+def score(one: Future, futures: Sequence[Future], scoring: str) -> float:
+    """[log p(c) + log-probabilities of the lookahead] / (1 + its tokens). Clean stops both at the future's end;
+    official adds what the rounds of the others wrote behind it, and does not count it."""
+    rounds = max(len(other.lookahead) for other in futures)
+    length = rounds if one.ended is None else one.ended
+    return (one.logp + sum(one.lookahead[: rounds if scoring == "official" else length])) / (length + 1)
+
+
+def left_function(text: str) -> bool:
+    """Whether a completion that began inside a function has left it: a line with text begins without a blank, or the
+    last four lines are empty (official code)."""
+    lines = text.split("\n")
+    inside = all(line[0] in " \t" for line in lines if line.strip())
+    return not inside or (len(lines) >= 4 and not any(line.strip() for line in lines[-4:]))
+
+
+def branch(one: Future, value: float, won: bool, length: int) -> Branch:
+    """A future as the record tells it; it is thrown away behind its first token, won or not. length: of the text with
+    its candidate."""
+    scores = {"score": round(value, 4), "log p": round(one.logp, 4)}
+    id = one.path.id if one.path else 0
+    return Branch(id, 0, [one.token, *one.tokens], length + len(one.tokens), scores, "chosen" if won else "pruned")
+
+
+def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:
+    """The step in a sentence."""
+    if not paused:
+        return f"Entropy {H:.2f} nats is below {threshold:.2f}: the greedy token."
+    found = ", ".join(f"{value:.2f}" for value in scores)
+    return f"Paused at {H:.2f} nats. Scores per token {found}: " + (
+        "the greedy token stays." if rank == 0 else f"the {rank + 1}. best token overrules the greedy one."
+    )
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("adadec", "smollm2", "Write a Python function that counts the vowels of a word.")

@@ -1,0 +1,97 @@
+"""Beam search: what transformers writes, the best of all texts where the beam is wide enough, and forks."""
+
+import itertools
+
+import pytest
+import torch
+
+import engines
+from tests.engines.fakes import TableCausal, board
+from tests.engines.methods.speculative.peers import theirs
+
+PROMPT = [1, 2, 3]
+
+
+def decode(model, edits=(), **params):
+    return engines.run("beam", model, PROMPT, params={"max_new_tokens": 5, **params}, edits=edits)
+
+
+def sum_of(model, tokens):
+    text, total = list(PROMPT), 0.0
+    for token in tokens:
+        total += float(model.logits(text)[0].double().log_softmax(-1)[token])
+        text.append(token)
+    return total
+
+
+def chosen(trace):
+    (branch,) = [b for b in trace.steps[-1].branches if b.fate == "chosen"]
+    return branch
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_beam_as_wide_as_the_tree_finds_the_best_text(seed):
+    model = TableCausal(vocab_size=4, memory=3, seed=seed)
+    trace = decode(model, width=16, max_new_tokens=3)
+    best = max(itertools.product(range(4), repeat=3), key=lambda tokens: sum_of(model, tokens))
+    assert trace.output_ids == list(best)
+    assert chosen(trace).scores["log p"] == pytest.approx(sum_of(model, best), abs=1e-3)
+
+
+def test_a_wider_beam_is_no_less_likely_here_and_may_differ_from_greedy():
+    models = [TableCausal(vocab_size=8, memory=2, seed=seed) for seed in range(10)]
+    greedy, wide = ([sum_of(m, decode(m, width=w, max_new_tokens=8).output_ids) for m in models] for w in (1, 4))
+    assert sum(b > a + 1e-6 for a, b in zip(greedy, wide, strict=True)) >= 5 and sum(wide) > sum(greedy)
+
+
+@pytest.mark.parametrize("prompt", ["add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim", "what"])
+@pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (2, 0.0), (3, 1.0), (5, 2.0)])
+def test_it_writes_what_transformers_writes(prompt, width, penalty):
+    model = engines.load_model("tiny-ar-s", dtype="float32")
+    ids = list(model.tokenizer.encode_prompt(prompt))
+    given = {"max_new_tokens": 20, "width": width, "length_penalty": penalty}
+    ours = engines.run("beam", model, ids, params=given).output_ids
+    assert ours == theirs(model, ids, 20, num_beams=width, length_penalty=penalty, early_stopping=False)
+
+
+def test_one_forward_for_all_beams_and_nothing_is_fed_twice():
+    trace = decode(TableCausal(vocab_size=8, memory=2), width=3, max_new_tokens=12)
+    assert all(step.forwards == {"target": 1} for step in trace.steps)
+    assert [step.tokens_fed for step in trace.steps] == [3, *[3] * 11]
+    assert all(sum(b.fate == "alive" for b in step.branches) <= 3 for step in trace.steps)
+
+
+def test_the_length_penalty_chooses_between_ended_texts():
+    lengths = []
+    for penalty in (0.0, 2.0):
+        models = (TableCausal(vocab_size=6, memory=2, seed=s, eos_ids=(5,)) for s in range(12))
+        lengths.append(sum(len(decode(m, max_new_tokens=20, length_penalty=penalty).output_ids) for m in models))
+    assert lengths[0] < lengths[1]
+
+
+def test_paths_that_an_edit_makes_the_same_are_one_again():
+    model = TableCausal(vocab_size=8, memory=2)
+    trace = decode(model, edits=[(3, engines.Edit(force={3: 6}))], max_new_tokens=8)
+    after = trace.steps[4]
+    assert trace.output_ids[0] == 6 and board(trace) == trace.output_ids
+    assert after.note.startswith("1 beam asked")
+    assert chosen(trace).scores["log p"] == pytest.approx(
+        sum_of(model, trace.output_ids) - sum_of(model, trace.output_ids[:1]), abs=1e-3
+    ), "a forced token adds nothing"
+
+
+def test_equal_scores_go_to_the_lower_id():
+    class Flat(TableCausal):
+        def logits(self, *contexts):
+            return torch.zeros(len(contexts), self.vocab_size)
+
+    assert decode(Flat(), max_new_tokens=4).output_ids == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({"width": 0}, "width=0 is out of range; give a whole number from 1 to 16"), ({"length_penalty": 3}, "length_")],
+)
+def test_bad_values_are_a_sentence(given, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        decode(TableCausal(), **given)

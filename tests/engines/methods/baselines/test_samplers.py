@@ -1,0 +1,105 @@
+"""Temperature, top-k, top-p and min-p: the right tokens are let through, and what is drawn has their distribution."""
+
+import pytest
+import torch
+
+import engines
+from engines.core.truncated import LISTED, REFUSED, kept_by_mass, kept_by_rank, kept_by_ratio, let_through, ranked
+from tests.engines.fakes import TableCausal
+
+PROMPT = [1, 2, 3]
+RULES = {"top-k": {"top_k": 5}, "top-p": {"top_p": 0.7}, "min-p": {"min_p": 0.2}, "temperature": {}}
+P = torch.tensor([0.5, 0.25, 0.15, 0.06, 0.04], dtype=torch.float64)
+
+
+def decode(slug, model=None, seed=0, **params):
+    given = {"max_new_tokens": 40, **RULES[slug], **params}
+    return engines.run(slug, model or TableCausal(vocab_size=20, memory=2), PROMPT, params=given, seed=seed)
+
+
+@pytest.mark.parametrize(("k", "kept"), [(1, 1), (3, 3), (5, 5), (9, 5), (0, 5)])
+def test_top_k(k, kept):
+    assert kept_by_rank(P, k) == kept
+
+
+@pytest.mark.parametrize(("p", "kept"), [(0.0, 1), (0.4, 1), (0.5, 1), (0.51, 2), (0.8, 3), (0.95, 4), (1.0, 5)])
+def test_top_p_is_the_fewest_that_reach_the_mass(p, kept):
+    assert kept_by_mass(P, p) == kept
+
+
+@pytest.mark.parametrize(("share", "kept"), [(1.0, 1), (0.5, 2), (0.3, 3), (0.1, 4), (0.08, 5), (0.0, 5)])
+def test_min_p(share, kept):
+    assert kept_by_ratio(P, share) == kept
+
+
+@pytest.mark.parametrize("T", [0.3, 1.0, 2.0])
+def test_the_rules_agree_with_those_of_transformers(T):
+    from transformers.generation import logits_process as theirs
+
+    rng = torch.Generator().manual_seed(5)
+    for scale in (0.5, 2.0, 5.0):
+        z = torch.randn(500, generator=rng, dtype=torch.float64) * scale
+        p, ids = ranked(z, T)
+        for warper, kept in (
+            (theirs.TopKLogitsWarper(50), kept_by_rank(p, 50)),
+            (theirs.TopPLogitsWarper(0.9), kept_by_mass(p, 0.9)),
+            (theirs.MinPLogitsWarper(0.1), kept_by_ratio(p, 0.1)),
+        ):
+            left = warper(torch.zeros(1, 0, dtype=torch.long), z[None] / T)[0].isfinite().nonzero()[:, 0]
+            assert sorted(ids[:kept].tolist()) == left.tolist()
+
+
+@pytest.mark.parametrize("slug", RULES)
+def test_what_is_drawn_has_the_distribution_of_what_is_left(slug):
+    """A chi-square test over the first token of 600 seeds: the tokens that are let through, renormalised, and no
+    other."""
+    model = TableCausal(vocab_size=12, memory=3)
+    first = decode(slug, model, max_new_tokens=1, temperature=1.5).steps[0].truncation
+    p = torch.tensor(first.probabilities[: first.kept]) / first.mass
+    drawn = [decode(slug, model, seed, max_new_tokens=1, temperature=1.5).output_ids[0] for seed in range(600)]
+    counts = torch.tensor([drawn.count(token) for token in first.tokens[: first.kept]])
+    assert counts.sum() == 600
+    chi2 = float((((counts - 600 * p) ** 2) / (600 * p)).sum())
+    assert chi2 < 2.5 * first.kept + 15  # far beyond the 99.9th percentile for this many tokens
+
+
+@pytest.mark.parametrize("slug", RULES)
+def test_the_record_tells_the_cut(slug):
+    for step in decode(slug, temperature=1.5).steps:
+        cut = step.truncation
+        assert cut.kept == step.facts["kept"] and len(cut.tokens) == min(20, cut.kept + REFUSED)
+        assert all(value <= cut.line + 1e-4 for value in cut.counted[: cut.kept - 1])
+        assert all(value > cut.line - 1e-4 for value in cut.counted[cut.kept :])
+        assert len(cut.others) == (3 if slug == "temperature" else 2) and slug not in cut.others
+
+
+def test_long_lists_are_cut_and_the_first_refused_ones_follow():
+    p = torch.full((200,), 1 / 200, dtype=torch.float64)
+    cut = let_through(3, p, torch.arange(200), 120, counted=p.cumsum(-1), line=0.6, quantity="mass", unit="probability")
+    assert cut.tokens == [*range(LISTED), 120, 121, 122] and (cut.kept, cut.refused) == (120, 3)
+    with pytest.raises(ValueError, match="1 probabilities and 2 counted values for 2 tokens"):
+        engines.core.trace.Truncation(0, [1, 2], [0.5], [0.1, 0.2], 1, 1, 0.5, "mass", "probability", 0.4)
+    with pytest.raises(ValueError, match="of 2 tokens 0 are refused, which does not fit 1"):
+        engines.core.trace.Truncation(0, [1, 2], [0.5, 0.2], [0.1, 0.2], 1, 0, 0.5, "mass", "probability", 0.4)
+
+
+@pytest.mark.parametrize("slug", RULES)
+def test_temperature_zero_is_greedy(slug):
+    model = TableCausal(vocab_size=20, memory=2)
+    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 40}).output_ids
+    assert decode(slug, model, temperature=0.0).output_ids == greedy
+
+
+@pytest.mark.parametrize(
+    ("slug", "given", "sentence"),
+    [
+        ("temperature", {"temperature": -1}, "temperature=-1.0 is out of range; give a number from 0 to 3"),
+        ("top-k", {"top_k": -2}, "top_k=-2 is out of range"),
+        ("top-k", {"top_k": 2.5}, "top_k=2.5 is not a whole number"),
+        ("top-p", {"top_p": 1.5}, "top_p=1.5 is out of range; give a number from 0 to 1"),
+        ("min-p", {"min_p": float("inf")}, "min_p=inf is out of range"),
+    ],
+)
+def test_bad_values_are_a_sentence(slug, given, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        decode(slug, **given)

@@ -1,0 +1,39 @@
+"""The learned threshold as a study: what is read, what is told, on a tiny model."""
+
+import pytest
+
+import engines
+from engines.methods.sampling._threshold import learn, references, split, statistics
+
+
+@pytest.fixture(scope="module")
+def found():
+    return engines.study("code-threshold", model="tiny-ar-l", functions=12)
+
+
+def test_the_numbers_are_those_of_the_references(found):
+    model, H, rank1 = engines.load_model("tiny-ar-l"), [], []
+    for prompt, reference in references(12):
+        h, y = statistics(model, prompt, reference)
+        H, rank1 = H + h, rank1 + y
+    rows = dict(found.table("threshold").rows)
+    learned = learn(*split(H, rank1))
+    assert rows["functions"] == 12 and rows["tokens"] == len(H)
+    assert rows["share at rank 1"] == sum(rank1) / len(rank1)
+    assert rows["threshold, nats"] == learned.threshold == found.receipts[0].result
+    assert rows["share of steps that would pause"] == sum(h >= learned.threshold for h in H) / len(H)
+
+
+def test_the_histograms_hold_every_step(found):
+    first, others, chance, line = found.figure("histograms").series
+    assert sum(first.y) == pytest.approx(1) and sum(others.y) == pytest.approx(1)
+    assert all(0 < value < 1 for value in chance.y) and len(set(line.x)) == 1
+
+
+def test_a_model_that_is_not_there_is_a_sentence():
+    with pytest.raises(engines.UserError, match="nothing"):
+        engines.study("code-threshold", model="nothing", functions=4)
+    with pytest.raises(engines.UserError, match=r"'tiny-dlm' is a masked model; .* give a causal one"):
+        engines.study("code-threshold", model="tiny-dlm", functions=4)
+    with pytest.raises(engines.UserError, match="functions=3 is out of range"):
+        engines.study("code-threshold", functions=3)
