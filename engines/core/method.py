@@ -25,6 +25,7 @@ GROUPS = frozenset(
         "routing",
         "choice",
         "media",
+        "completions",
         "memory",
         "facts",
         "note",

@@ -126,6 +126,8 @@ def _positions(step: Step) -> Iterable[Sequence[int]]:
     yield [span.end - 1 for span in step.spans if span.end]
     yield [span.start - 1 for span in step.spans if span.start]
     yield from (route.positions for route in step.routing)
+    if step.completions:
+        yield [step.completions.position]
     if step.tree:
         yield [step.tree.start]
 

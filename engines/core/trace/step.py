@@ -7,6 +7,7 @@ from engines.core.trace.groups import (
     Branch,
     Candidates,
     Commits,
+    Completions,
     Decision,
     Interval,
     Lane,
@@ -38,6 +39,7 @@ class Step(Record):
     memory: list[Memory] = []
     choice: Decision | None = None
     media: Media | None = None
+    completions: Completions | None = None
     facts: dict[str, float] = {}
     note: str = ""
 
@@ -52,6 +54,8 @@ def step_tokens(step: Step) -> list[int]:
         found += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
         found += step.tree.tokens + step.tree.emitted
+    if step.completions:
+        found += step.completions.refused
     for entry in step.memory:
         found += entry.key + entry.tokens
     for branch in step.branches:
