@@ -15,21 +15,21 @@ class Book:
     """Payers and what they paid."""
 
     def __init__(self) -> None:
-        self.rows_kept: list[Row] = []
-        self.payer_tags: set[int] = set()
+        self._rows: list[Row] = []
+        self._payers: set[int] = set()
         self.dial = Gauge()
 
     def enroll_payer(self, payer: int) -> None:
         """Make a payer known."""
-        self.payer_tags.add(payer)
+        self._payers.add(payer)
 
     def push_row(self, payer: int, cents: int) -> Row:
         """Write a payment down."""
         row = Row(payer, cents)
-        self.rows_kept.append(row)
+        self._rows.append(row)
         self.dial.bump(cents)
         return row
 
     def tally_cents(self) -> int:
         """What was paid in all."""
-        return sum(row.cents_in for row in self.rows_kept)
+        return sum(row.cents_in for row in self._rows)

@@ -5,13 +5,13 @@ class Gauge:
     """Counts up, and starts again when it is told to."""
 
     def __init__(self) -> None:
-        self.notches = 0
+        self._notches = 0
 
     def bump(self, by: int) -> int:
         """Turn the dial forward."""
-        self.notches += by
-        return self.notches
+        self._notches += by
+        return self._notches
 
     def rewind_dial(self) -> None:
         """Back to zero."""
-        self.notches = 0
+        self._notches = 0

@@ -7,22 +7,22 @@ class Cloth:
     """Rows of weft between threads of warp."""
 
     def __init__(self, warp_width: int) -> None:
-        self.warp_width = warp_width
-        self.picks: list[Skein] = []
+        self._warp = warp_width
+        self._picks: list[Skein] = []
 
     def throw_pick(self, skein: Skein) -> "Cloth":
         """Pass the shuttle once."""
-        self.picks.append(skein)
+        self._picks.append(skein)
         return self
 
     def unpick_last(self) -> Skein:
         """Take the last row out again."""
-        return self.picks.pop()
+        return self._picks.pop()
 
     def selvedge_tint(self) -> Tint:
         """The colour at the edge."""
-        return self.picks[-1].tint
+        return self._picks[-1].tint
 
     def ells_long(self) -> float:
         """How long the piece is."""
-        return len(self.picks) / 40
+        return len(self._picks) / 40

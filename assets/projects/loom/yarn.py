@@ -5,12 +5,12 @@ class Tint:
     """A colour as the dyer names it."""
 
     def __init__(self, vat: str, dips: int) -> None:
-        self.vat_name = vat
-        self.dips = dips
+        self._vat = vat
+        self._dips = dips
 
     def dip_again(self) -> "Tint":
         """One shade darker."""
-        return Tint(self.vat_name, self.dips + 1)
+        return Tint(self._vat, self._dips + 1)
 
 
 class Skein:
@@ -18,9 +18,9 @@ class Skein:
 
     def __init__(self, tint: Tint, fathoms: int) -> None:
         self.tint = tint
-        self.fathoms_left = fathoms
+        self._fathoms = fathoms
 
     def reel_off(self, fathoms: int) -> int:
         """Take a length from it."""
-        self.fathoms_left -= fathoms
-        return self.fathoms_left
+        self._fathoms -= fathoms
+        return self._fathoms

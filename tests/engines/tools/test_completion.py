@@ -11,7 +11,7 @@ from engines.tools import completion
 from engines.tools.completion import Analyser, in_string_or_comment, leaves
 from engines.tools.projects import files_of
 
-BOOK = ("dial", "enroll_payer", "payer_tags", "push_row", "rows_kept", "tally_cents")
+BOOK = ("dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def ledger():
         ("from book import Book\nb = Book()\nb.", BOOK),
         ("from book import Book\nb = Book()\nprint(b.tally_cents() + (1, [b.", BOOK),
         ("from book import Book\nb = Book()\nb.push_row(1, 2).", ("cents_in", "payer_tag")),
-        ("from book import Book\nb = Book()\nfor row in b.rows_kept:\n    row.", ("cents_in", "payer_tag")),
+        ("from book import Book\nb = Book()\nfor row in b._rows:\n    row.", ("cents_in", "payer_tag")),
         ("import gauge\ngauge.", ("Gauge",)),
         ("def f(x):\n    x.", ()),
         ("x = 3.", ()),

@@ -25,7 +25,7 @@ def test_they_run_as_python_programs_do(monkeypatch):
     book = Book()
     book.enroll_payer(7)
     book.push_row(7, 1250)
-    assert book.tally_cents() == book.dial.notches == 1250
+    assert book.tally_cents() == book.dial._notches == 1250
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from engines.tools import completion
 from engines.tools.projects import files_of
 from tests.engines.fakes import TableCausal, board
 
-BOOK = {"dial", "enroll_payer", "payer_tags", "push_row", "rows_kept", "tally_cents"}
+BOOK = {"dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows"}
 PROMPT = "from book import Book\nbook = Book()\nbook."
 STRINGS = [
     *(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"),
@@ -185,7 +185,7 @@ def test_the_record_says_what_was_possible_and_what_was_wanted():
 def test_renaming_a_member_changes_the_guided_run_at_once():
     text = "\n".join(f"# file: {name}\n{code}" for name, code in files_of("ledger").items())
     project = text.replace("push_row", "zap").replace("tally_cents", "zip").replace("dial", "zop")
-    names = {"zap", "zip", "zop", "enroll_payer", "payer_tags", "rows_kept"}
+    names = {"zap", "zip", "zop", "enroll_payer", "_payers", "_rows"}
     first = decode(0, project=project).steps[0].completions
     assert set(first.names) == names
 
