@@ -3,6 +3,7 @@
 export const VIEWS = [
   { file: "counters", name: "Counters", title: "", place: 10, needs: [] },
   { file: "difference", name: "Difference", title: "", place: 20, needs: [] },
+  { file: "completions", name: "Completions", title: "Code and completions", place: 25, needs: ["completions"] },
   { file: "text", name: "Text", title: "Generated text", place: 30, needs: [] },
   { file: "tokens", name: "Tokens", title: "Token board", place: 40, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 50, needs: ["masked", "tree"] },
