@@ -32,6 +32,7 @@ GROUPS = {
     "routing": "Routing",
     "choice": "Ribbon",
     "media": "Media",
+    "completions": "Completions",
     "facts": "Facts",
     "note": "Text",
 }

@@ -1,6 +1,6 @@
 // Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
 
-import { glyphs, number } from "../codec.js";
+import { glyphs, number, prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 
 export const view = { name: "Completions", title: "Code and completions", place: 25, needs: ["completions"] };
@@ -10,7 +10,7 @@ const SHOWN = 8, // names in the list
     code: "font:13px/1.55 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;overflow:auto;height:172px;margin:0;padding:8px 10px;border:1px solid var(--line);border-radius:6px;unicode-bidi:plaintext",
     box: "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(260px,100%),1fr));gap:8px;margin-top:8px;align-items:start",
     part: "border:1px solid var(--line);border-radius:6px;padding:6px 8px;font-size:12px;min-height:208px;min-width:0;overflow:hidden",
-    row: "font-family:var(--mono);display:block;white-space:pre;overflow:hidden;text-overflow:ellipsis;padding:1px 4px;border-radius:4px",
+    row: "font-family:var(--mono);white-space:pre;overflow:hidden;text-overflow:ellipsis;padding:1px 4px;border-radius:4px",
     bar: "height:10px;margin:4px 0 8px;border:1px solid var(--line);border-radius:5px;overflow:hidden;background:var(--raised)",
     fill: "display:block;height:100%;background:var(--accent)",
     caret: "border-left:2px solid var(--accent);margin-left:1px",
@@ -110,7 +110,7 @@ export class Completions {
       stays = (name) =>
         name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
     const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
-    const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("span", "row"));
+    const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
     rows.forEach((row, i) => {
       const name = shown[i];
       if (name === undefined) {
@@ -124,7 +124,7 @@ export class Completions {
         left = stays(name);
       row.style.cssText = LOOKS.row + (left ? ";background:var(--raised);font-weight:700" : ";color:var(--muted)");
       row.title = detail;
-      setText(row, `${left ? "▸" : " "} ${glyphs(name)}${detail ? `   ${glyphs(detail)}` : ""}`);
+      setText(row, `${left ? "▸" : " "} ${glyphs(name)}${detail ? `   ${prose(detail)}` : ""}`);
     });
   }
 
@@ -133,7 +133,7 @@ export class Completions {
       refused = now?.refused ?? [];
     setText(this.share, mass === null ? "–" : `${percent(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
-    pool(this.ghosts, Math.max(1, refused.length), () => styled("span", "row", el("s"), el("span"))).forEach(
+    pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
       (row, i) => {
         const [ghost, chance] = row.childNodes;
         setText(ghost, refused.length ? glyphs(this.run.piece(refused[i]).text) : "–");

@@ -11,6 +11,7 @@ from engines.kit import CausalLM, Completions, Interval, Recorder, Tokenizer, to
 from engines.methods.sampling._names import Trie, begun, rests, trie_of
 from engines.tools import completion
 from engines.tools.completion import Analyser, Answer
+from engines.tools.projects import files_of
 
 SHOWN = 24  # names kept in a step
 WANTED = 5  # of the refused tokens
@@ -96,13 +97,24 @@ class State:
 
 class Monitor:
     """The analyser with the vocabulary: one question at each dot, the state behind it. Used as a context; its copy of
-    the project is gone afterwards. None of files: the monitor is off and always idle."""
+    the project is gone afterwards. It is off, and always idle, until it reads a project."""
 
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int, files: Mapping[str, str] | None) -> None:
-        """files: path -> text. Raises UserError where the analyser is not installed."""
-        self.analyser = None if files is None else Analyser(files)
-        self.trie = Trie({}) if files is None else trie_of(tokenizer, vocab_size)
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
+        self.vocabulary = (tokenizer, vocab_size)
+        self.project: str | None = None
+        self.analyser: Analyser | None = None
+        self.trie = Trie({})
         self.answers: dict[str, Answer | None] = {}  # by the text up to the dot; None in strings and comments
+
+    def reads(self, project: str | None) -> None:
+        """From now on this project, by name or as text (None: off); what was asked of another one is forgotten. Raises
+        UserError for a project that cannot be read, and where the analyser is not installed."""
+        if project == self.project:
+            return
+        self.__exit__()
+        self.project, self.answers = project, {}
+        self.analyser = None if project is None else Analyser(files_of(project))
+        self.trie = Trie({}) if project is None else trie_of(*self.vocabulary)
 
     def __enter__(self) -> Monitor:
         return self

@@ -15,8 +15,6 @@ Letters: x the text, C the names that are possible, L the logits [V]."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from engines.kit import (
     CausalLM,
     Choice,
@@ -85,16 +83,17 @@ def check(p: Params) -> None:
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One turn: pre (ask at a dot), maskgen, the model's choice under the mask, update."""
     ids, end = prompt, len(prompt) + p.max_new_tokens
-    cache, files = model.new_cache(end), projects.files_of(p.project)
-    with Monitor(model.tokenizer, model.vocab_size, None if p.monitor == "off" else files) as monitor:
+    cache = model.new_cache(end)
+    with Monitor(model.tokenizer, model.vocab_size) as monitor:
         while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
             fed = ids[cache.length :]
             L = model.extend(fed, cache, last_only=True).logits[0]  # [V]
+            monitor.reads(None if p.monitor == "off" else p.project)
             state = monitor.pre(model.tokenizer.decode(ids))
             masked = mask(L, state.allowed) if p.monitor == "guide" else L  # [V]
             token = int(masked.argmax()) if p.temperature == 0 else draw(distribution(masked, p.temperature), run.rng)
             chances, text, at, held = L.softmax(-1), told(model, token), len(ids), masked is not L
-            begins = f"{opening(p, files)} " if at == len(prompt) else ""
+            begins = f"{opening(p)} " if at == len(prompt) else ""
             step = run.step(
                 commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),
                 scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
@@ -107,7 +106,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             ids = run.apply_edit((yield step), [*ids, token], cache)
 
 
-def opening(p: Params, files: Mapping[str, str]) -> str:
+def opening(p: Params) -> str:
     """What is said of the run before its first step."""
     whose = f"the project {p.project}" if p.project in projects.shipped() else "a project of your own"
     asked = {
@@ -115,7 +114,7 @@ def opening(p: Params, files: Mapping[str, str]) -> str:
         "watch": "is asked at each dot, and decoding stays plain",
         "off": "is not asked",
     }[p.monitor]
-    return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(files)})."
+    return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(projects.files_of(p.project))})."
 
 
 if __name__ == "__main__":

@@ -231,3 +231,13 @@ def test_what_cannot_be_is_refused_before_the_run(params, sentence):
 def test_the_state_is_read_from_the_text():
     assert begun("a.b.") == ("a.b.", "") and begun("a.bc") == ("a.", "bc") and begun("a.b(") is None
     assert rests(["ab", "abc", "x"], "ab") == {"ab": "", "abc": "c"}
+
+
+def test_a_fork_may_rename_a_member_or_switch_the_monitor():
+    plain = decode(0, monitor="off")
+    project = "# file: book.py\nclass Book:\n    def zap(self) -> int:\n        return 1\n"
+    fork = engines.fork(plain, 0, model=model(0), edit=engines.Edit(params={"monitor": "guide", "project": project}))
+    assert re.match(r"zap\W", Letters().decode(fork.output_ids)) and not fork.end.message
+    held = decode(1)
+    free = engines.fork(held, 0, model=model(1), edit=engines.Edit(params={"monitor": "off"}))
+    assert free.output_ids == decode(1, monitor="off").output_ids
