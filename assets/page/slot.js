@@ -1,7 +1,7 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
 // offers: {open, models: [{name, kind, label}], methods: [{slug, title, family, kind, summary, baseline?, params}]},
-// and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?}. The server
-// checks every value again.
+// and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?, presets?}.
+// The server checks every value again.
 
 /** The declaration of a method; the first one where the slug is not offered. */
 export const methodOf = (catalogue, slug) =>
@@ -31,7 +31,7 @@ export function modelFor(catalogue, method, model) {
 export function allows(param, value) {
   const { kind, low = -Infinity, high = Infinity, choices = [] } = param;
   if (kind === "bool") return typeof value === "boolean";
-  if (kind === "text") return typeof value === "string";
+  if (kind === "text" || kind === "code") return typeof value === "string";
   if (kind === "choice") return choices.includes(value);
   return typeof value === "number" && value >= low && value <= high && (kind === "float" || Number.isInteger(value));
 }
