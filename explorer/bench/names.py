@@ -13,7 +13,7 @@ import msgspec
 
 import engines
 from engines import ModelRecord, wilson
-from engines.tasks.dereferences import Dereference, Dereferences, dereferences
+from engines.tasks import Dereference, Dereferences, dereferences
 from explorer import ASSETS
 
 FOLDER = ASSETS / "bench" / "names"

@@ -115,7 +115,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     known = [info for info in engines.list_methods() if "completions" in info.emits and _fits(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
     with _bar() as progress:
-        plans = [(slug, {}) for slug in dict.fromkeys(slugs)]
+        plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
         found = names.bench_names(plans, model, names.prompts(args.prompts), progress=progress)
     if args.json:
         _json(args.json, msgspec.json.encode(found))

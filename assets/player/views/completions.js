@@ -7,11 +7,21 @@ export const view = { name: "Completions", title: "Code and completions", place:
 
 const SHOWN = 8, // names in the list
   LOOKS = {
-    code: "font:13px/1.55 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;overflow:auto;height:172px;margin:0;padding:8px 10px;border:1px solid var(--line);border-radius:6px;unicode-bidi:plaintext",
-    box: "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(260px,100%),1fr));gap:8px;margin-top:8px;align-items:start",
-    part: "border:1px solid var(--line);border-radius:6px;padding:6px 8px;font-size:12px;min-height:208px;min-width:0;overflow:hidden",
-    row: "font-family:var(--mono);white-space:pre;overflow:hidden;text-overflow:ellipsis;padding:1px 4px;border-radius:4px",
-    bar: "height:10px;margin:4px 0 8px;border:1px solid var(--line);border-radius:5px;overflow:hidden;background:var(--raised)",
+    code:
+      "font:13px/1.55 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;overflow:auto;height:172px;margin:0;" +
+      "padding:8px 10px;border:1px solid var(--line);border-radius:6px;unicode-bidi:plaintext",
+    box:
+      "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(260px,100%),1fr));gap:8px;margin-top:8px;" +
+      "align-items:start",
+    part:
+      "border:1px solid var(--line);border-radius:6px;padding:6px 8px;font-size:12px;min-height:208px;min-width:0;" +
+      "overflow:hidden",
+    row:
+      "font-family:var(--mono);white-space:pre;overflow:hidden;text-overflow:ellipsis;padding:1px 4px;" +
+      "border-radius:4px",
+    bar:
+      "height:10px;margin:4px 0 8px;border:1px solid var(--line);border-radius:5px;overflow:hidden;" +
+      "background:var(--raised)",
     fill: "display:block;height:100%;background:var(--accent)",
     caret: "border-left:2px solid var(--accent);margin-left:1px",
     new: "background:var(--raised);outline:1px solid var(--line);border-radius:3px",
@@ -155,8 +165,9 @@ export class Completions {
   describe(t) {
     const now = this.run.steps[t - 1]?.completions,
       times = this.#times(t).sort((a, b) => a - b),
+      many = times.length > 1 ? "s" : "",
       median = times.length
-        ? ` ${times.length} question${times.length > 1 ? "s" : ""} so far, median ${number(times[times.length >> 1])} ms.`
+        ? ` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
         : "";
     if (!now) return "Before the first step.";
     const { state, total = 0, name = "", exists, held, line = 0 } = now;
