@@ -19,7 +19,7 @@ from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
-from engines.core.params import Bool, Choice, Float, Int, Param, Params, Text, max_new_tokens
+from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
 from engines.core.roles import Roles
@@ -38,7 +38,19 @@ from engines.core.sampling import (
 )
 from engines.core.show import show
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.core.trace import Branch, Decision, Edit, Interval, Memory, Span, Step, Trace, Tree, Truncation
+from engines.core.trace import (
+    Branch,
+    Completions,
+    Decision,
+    Edit,
+    Interval,
+    Memory,
+    Span,
+    Step,
+    Trace,
+    Tree,
+    Truncation,
+)
 from engines.core.trees import children, from_child_counts, row_depths
 from engines.core.truncated import (
     common_samplers,
@@ -61,6 +73,8 @@ __all__ = [
     "CachedMaskedLM",
     "CausalLM",
     "Choice",
+    "Code",
+    "Completions",
     "Column",
     "Decision",
     "Edit",

@@ -61,7 +61,44 @@ function text(_, { control, described }, changed) {
   return { node: box, read: () => box.value, write: (value) => (box.value = value ?? "") };
 }
 
-const KINDS = { int: number, float: number, choice, bool: flag, text };
+/** A longer text: one of those that ship, by its name, or changed by a person, who then sends the whole of it. */
+function code({ name, presets = {} }, { control, described }, changed) {
+  const own = make("option", { value: "" }, "your own");
+  const pick = make(
+    "select",
+    { "aria-label": `${name}, one that ships`, onchange: () => choose() },
+    ...Object.keys(presets).map((one) => make("option", { value: one }, one)),
+    own,
+  );
+  const box = make("textarea", {
+    id: control,
+    rows: 8,
+    maxlength: 12000,
+    spellcheck: "false",
+    "aria-describedby": described,
+    oninput: () => edited(),
+  });
+  const shipped = () => Object.keys(presets).find((one) => presets[one] === box.value);
+  const mark = () => {
+    pick.value = shipped() ?? "";
+    own.disabled = pick.value !== "";
+  };
+  const choose = () => {
+    box.value = presets[pick.value] ?? box.value;
+    edited();
+  };
+  const edited = () => {
+    mark();
+    changed();
+  };
+  const write = (value) => {
+    box.value = presets[value] ?? value ?? "";
+    mark();
+  };
+  return { node: make("div", { class: "field-code" }, pick, box), read: () => shipped() ?? box.value, write };
+}
+
+const KINDS = { int: number, float: number, choice, bool: flag, text, code };
 
 /** The control of a parameter; `changed` is called after each change by a person. */
 export const field = (param, ids, changed) => KINDS[param.kind](param, ids, changed);

@@ -1,7 +1,7 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
 // offers: {open, models: [{name, kind, label, tasks}], methods: [{slug, title, family, kind, summary, baseline?,
-// params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?}.
-// The server checks every value again.
+// params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?,
+// presets?}. The server checks every value again.
 
 /** The declaration of a method; the first one where the slug is not offered. */
 export const methodOf = (catalogue, slug) =>

@@ -26,6 +26,7 @@ GROUPS = frozenset(
         "choice",
         "media",
         "truncation",
+        "completions",
         "memory",
         "facts",
         "note",

@@ -12,7 +12,8 @@ import msgspec
 
 from engines.core.errors import UserError
 
-Kind = Literal["int", "float", "bool", "choice", "text"]
+Kind = Literal["int", "float", "bool", "choice", "text", "code"]
+MOST = {"text": 2000, "code": 12_000}  # characters
 LENGTH = "max_new_tokens"  # the one parameter that every method has and no edit may change
 
 
@@ -33,6 +34,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     neutral: Any = None
     source: str = ""  # where the default comes from
+    presets: Mapping[str, str] = {}  # of code: what each name that may be given in its place stands for
     file: bool = False  # the text names a file of this machine: not for strangers
 
     def check(self, value: Any) -> Any:
@@ -49,9 +51,13 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
             above = self.high is not None and value > self.high
             if below or above or math.isnan(value):
                 raise UserError(f"{self.name}={_short(value)} is out of range; {self.allowed()}.")
-        if self.kind == "text" and len(value) > 2000:
-            raise UserError(f"{self.name} has {len(value)} characters; at most 2000 are allowed.")
-        if self.kind in ("text", "choice") and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+        if self.kind in MOST and len(value) > MOST[self.kind]:
+            raise UserError(f"{self.name} has {len(value)} characters; at most {MOST[self.kind]} are allowed.")
+        if (
+            self.kind in ("text", "choice", "code")
+            and not value.isascii()
+            and any("\ud800" <= c <= "\udfff" for c in value)
+        ):
             raise UserError(
                 f"{self.name} holds half of a character (a lone surrogate), which no file can hold; take it out."
             )
@@ -65,6 +71,8 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
             return "give true or false"
         if self.kind == "text":
             return "give a text"
+        if self.kind == "code":
+            return f"give one of {', '.join(self.presets)}, or a text of your own"
         number = "a whole number" if self.kind == "int" else "a number"
         return (
             f"give {number} from {self.low:g} to {self.high:g}"
@@ -161,6 +169,12 @@ def Text(name: str, default: str, *, sees: str, source: str = "", file: bool = F
     return Param(name=name, kind="text", default=default, sees=sees, source=source, file=file)
 
 
+def Code(name: str, default: str, presets: Mapping[str, str], *, sees: str, source: str = "") -> Param:
+    """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
+    a page that strangers use takes the names alone."""
+    return Param(name=name, kind="code", default=default, presets=dict(presets), sees=sees, source=source)
+
+
 def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
     """The length of the answer, called the same in every method."""
     return Int(
@@ -226,7 +240,7 @@ def _coerce(kind: Kind, value: Any) -> Any:
             "no": False,
             "off": False,
         }[str(value).strip().lower()]
-    if kind in ("choice", "text"):
+    if kind in ("choice", "text", "code"):
         if not isinstance(value, str):
             raise TypeError
         return value
@@ -247,6 +261,7 @@ def _article(kind: Kind) -> str:
         "bool": "true or false",
         "choice": "one of the choices",
         "text": "a text",
+        "code": "a text",
     }[kind]
 
 

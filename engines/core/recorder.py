@@ -23,6 +23,7 @@ from engines.core.recording import ints, pack_candidates, pack_scores
 from engines.core.trace import (
     Branch,
     Commits,
+    Completions,
     Decision,
     Detail,
     Edit,
@@ -149,14 +150,16 @@ class Recorder:
         routing: Iterable[Routing] = (),
         media: Media | None = None,
         truncation: Callable[[], Truncation] | None = None,
+        completions: Callable[[], Completions] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory and
-        truncation are functions: nothing is computed where nothing is recorded, and it is on the recording's clock."""
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
+        truncation and completions are functions: nothing is computed where nothing is recorded, and it is on the
+        recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
@@ -182,6 +185,7 @@ class Recorder:
                 note,
             )
             step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
+            step.completions = completions() if completions else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
             self.know(step_tokens(step))
@@ -209,6 +213,11 @@ class Recorder:
             )
             for role, began, ended, fed in self._meter.calls
         ]
+
+    def interval(self, lane: str, began: float, ended: float, label: str = "") -> list[Interval]:
+        """Work beside the models, such as a look-up, as a measured interval; none where nothing is recorded. began,
+        ended: by `time.perf_counter`, read by the tool that did it."""
+        return [] if self.detail == "none" else [Interval(lane, began - self._start, ended - self._start, label)]
 
     def book(self, role: str) -> None:
         """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to

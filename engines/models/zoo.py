@@ -5,6 +5,7 @@ Importing this and listing load neither torch nor transformers.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 import threading
@@ -13,6 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
@@ -53,7 +56,7 @@ def list_models() -> list[ModelInfo]:
     found = {folder: _describe(folder, card, names) for folder, card in cards.items()}
     drafts = {folder: info for folder, info in found.items() if targets[folder]}
     size, about = smollm2.PARAMETERS, smollm2.NOTE
-    return _introduced(
+    models = _introduced(
         [
             *(info for folder, info in found.items() if folder not in drafts),
             ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
@@ -65,6 +68,8 @@ def list_models() -> list[ModelInfo]:
             for folder, card in cards.items()
         },
     )
+    chat = next(info for info in models if info.name == smollm2.NAME)
+    return [*models, replace(chat, name=smollm2.TEXT, title=smollm2.TEXT_TITLE, note=smollm2.TEXT_NOTE)]
 
 
 def _where_smollm2() -> str:
@@ -120,6 +125,8 @@ def load_model(
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
     name = _canonical(os.fspath(name_or_path))
+    if name == smollm2.TEXT:
+        return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = repr((name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
     with _lock:
         if key not in _loaded and name == oracle.NAME:
@@ -135,6 +142,13 @@ def load_model(
         model = _loaded[key]
     require_kind(model.record.name, kinds_of(model), kind)
     return model
+
+
+def _as_text(model: Any) -> Model:
+    """The same model, weights and all, whose prompts are plain text."""
+    twin = copy.copy(model)
+    twin.tokenizer, twin.record = model.tokenizer.plain(), msgspec.structs.replace(model.record, name=smollm2.TEXT)
+    return twin
 
 
 def _canonical(name: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from engines.tasks.base import Example, Group, Split, Task, Verdict, split_of
+from engines.tasks.dereferences import Dereference, Dereferences, dereferences
 from engines.tasks.language import LANGUAGE
 from engines.tasks.lists import LISTS
 from engines.tasks.programs import PROGRAMS
@@ -16,12 +17,15 @@ from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
 
 __all__ = [
     "TASKS",
+    "Dereference",
+    "Dereferences",
     "Example",
     "Group",
     "Split",
     "Task",
     "Verdict",
     "check",
+    "dereferences",
     "difference_with_steps",
     "recognise",
     "split_of",

@@ -48,6 +48,11 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         action="store_true",
         help="lossless methods by class of prompt: speed over the control, and what n rows cost here",
     )
+    bench.add_argument(
+        "--names",
+        action="store_true",
+        help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
+    )
     bench.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
     bench.set_defaults(command=bench_command)
     certify.set_defaults(command=certify_command)
@@ -61,6 +66,8 @@ def bench_command(args: argparse.Namespace) -> int:
     model = engines.load_model(args.model, dtype=args.dtype)
     if args.by_class:
         return _by_class(args, model)
+    if args.names:
+        return _names(args, model)
     slugs = args.method or [info.slug for info in engines.list_methods() if _fits(info, model)]
     figures = measure.bench(
         slugs, model, prompts=args.prompts, repeats=args.repeats, max_new_tokens=args.max_new_tokens
@@ -97,6 +104,26 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
         f"{found.control}'s, medians"
     )
     print(f"milliseconds of a forward by rows: {costs}")
+    print_table(list(lines[0]), [list(line.values()) for line in lines])
+    return 0
+
+
+def _names(args: argparse.Namespace, model: Any) -> int:
+    """Those that record what an analyser lists, or the methods that are named, behind their controls."""
+    from explorer.bench import names
+
+    known = [info for info in engines.list_methods() if "completions" in info.emits and _fits(info, model)]
+    slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
+    with _bar() as progress:
+        plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
+        found = names.bench_names(plans, model, names.prompts(args.prompts), progress=progress)
+    if args.json:
+        _json(args.json, msgspec.json.encode(found))
+    print(
+        f"{model.record.name}, {model.record.dtype}, Python {found.python}; the analyser was asked about {found.asked} "
+        f"places to find these, and lacked the author's name at {found.wrong} of those it knew"
+    )
+    lines = names.rows(found)
     print_table(list(lines[0]), [list(line.values()) for line in lines])
     return 0
 

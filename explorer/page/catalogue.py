@@ -15,7 +15,7 @@ from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
-TOLD = ("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source")
+TOLD = ("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets")
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Catalogue:
         return Plan(slug, model, given)
 
     def check_params(self, info: MethodInfo, params: Mapping[str, Any]) -> None:
-        """Also of a recorded run that is to go on here. Raises UserError for a file of this machine where strangers
-        come, and for too long an answer."""
+        """Also of a recorded run that is to go on here. Raises UserError for a file of this machine or a text
+        that its tools would read where strangers come, and for too long an answer."""
         if not self.open:
             for one in engines.list_methods():
                 if named := next((param.name for param in one.params if param.file and params.get(param.name)), None):
@@ -142,17 +142,25 @@ class Catalogue:
                         f"{named} names a file of the machine that serves this page, which is not read for visitors; "
                         "leave it out."
                     )
+                for param in one.params:
+                    if param.kind == "code" and params.get(param.name, param.default) not in param.presets:
+                        raise UserError(
+                            f"{param.name} is a text of your own, which a tool of the machine that serves this page "
+                            f"would read, so it is not taken from visitors; choose one of {', '.join(param.presets)}."
+                        )
         for param in info.params:
             if param.name == LENGTH and LENGTH in params:
                 param.check(params[LENGTH])
 
 
 def _narrowed(info: MethodInfo, new_tokens: int, files: bool) -> MethodInfo:
-    """The declaration as it is offered here: a shorter answer, and no parameter that names a file where strangers
-    come."""
+    """The declaration as it is offered here: a shorter answer; where strangers come no parameter that names a file, and
+    of a text that a tool reads only those that ship."""
     params = [
         replace(p, high=min(p.high or new_tokens, new_tokens), default=min(p.default, new_tokens))
         if p.name == LENGTH
+        else replace(p, kind="choice", choices=tuple(p.presets), presets={})
+        if p.kind == "code" and not files
         else p
         for p in info.params
         if files or not p.file
@@ -171,7 +179,7 @@ def _told(info: MethodInfo) -> dict[str, Any]:
         {
             name: getattr(p, name)
             for name in TOLD
-            if getattr(p, name) not in (None, ()) and (name == "default" or getattr(p, name) != "")
+            if getattr(p, name) not in (None, (), {}) and (name == "default" or getattr(p, name) != "")
         }
         for p in info.params
     ]

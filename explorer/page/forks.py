@@ -29,7 +29,7 @@ Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
 Place = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Text = Annotated[str, msgspec.Meta(max_length=MAX_WORD)]
 Places = Annotated[list[tuple[Place, Place | Text]], msgspec.Meta(max_length=MAX_PLACES)]
-Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=2000)]
+Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=12_000)]  # a text, or the files of a project
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -171,14 +171,14 @@ def _summary(feed: Feed, where: str, stopped: bool) -> str:
 def offered(methods: Mapping[str, MethodInfo]) -> str:
     """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
     change."""
-    names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol")
+    names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol", "presets")
     found = [
         {
             "slug": info.slug,
             "title": info.title,
             "kind": info.kind,
             "params": [
-                {name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", ())}
+                {name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", (), {})}
                 for p in info.params
                 if p.name != LENGTH
             ],

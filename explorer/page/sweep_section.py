@@ -178,7 +178,7 @@ def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name
         or infos
     )
     chosen = [info for info in infos if info.slug in slugs] if slugs is not None else usual[:1]
-    declared = {p.name: p for info in chosen for p in info.params if p.kind != "text"}
+    declared = {p.name: p for info in chosen for p in info.params if p.kind not in ("text", "code")}
     if name is None:
         name = (
             curve[0]

@@ -136,6 +136,8 @@ def test_every_parameter_has_an_effect(slug, name):
         values = [c for c in p.choices if c != p.default]
     elif p.kind == "text":
         values = TEXT_VALUES
+    elif p.kind == "code":
+        values = [name for name in p.presets if name != p.default]
     else:
         values = [
             v

@@ -278,6 +278,26 @@ def test_a_model_of_ones_own_can_be_named_and_the_list_is_found_again(visit):
     expect(page.locator("#model-0-other")).to_be_hidden()
 
 
+def test_a_longer_text_is_picked_by_name_and_sent_whole_once_it_is_changed(visit, handlers):
+    infos = handlers.catalogue.methods.values()
+    info, param = next((info, p) for info in infos for p in info.params if p.kind == "code")
+    screen, (first, other) = visit(), list(param.presets)[:2]
+    screen.method(0, info.slug)
+    field = screen.parameters(0).locator(f'[data-param="{param.name}"]')
+    pick, box = field.locator("select"), field.locator("textarea")
+    expect(box).to_have_value(param.presets[param.default])
+    pick.select_option(other if param.default == first else first)
+    chosen = pick.input_value()
+    expect(box).to_have_value(param.presets[chosen])
+    expect(field).to_have_attribute("data-changed", "")
+    box.fill(param.presets[chosen] + "# mine\n")
+    expect(pick).to_have_value("")
+    field.locator(".param-reset").click()
+    expect(pick).to_have_value(param.default)
+    expect(box).to_have_value(param.presets[param.default])
+    assert screen.complaints == []
+
+
 def test_as_many_slots_are_shown_as_are_run(visit):
     screen = visit()
     for count in (4, 1, 3, 2):

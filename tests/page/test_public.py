@@ -97,6 +97,22 @@ def test_the_answer_is_bounded_and_no_parameter_names_a_file():
     assert catalogue.plan(slug, "tiny-ar-s", {}).params["max_new_tokens"] <= 20, "also where the default is longer"
 
 
+def test_a_text_that_a_tool_reads_is_one_that_ships():
+    catalogue, at_home = Catalogue.read(True, (), 20), Catalogue.read(False)
+    found = [(info, p) for info in at_home.methods.values() for p in info.params if p.kind == "code"]
+    assert found, "a method with such a parameter is needed to test this"
+    for info, p in found:
+        offered, own = catalogue.methods[info.slug], "# file: a.py\nx = 1\n"
+        assert next(q.choices for q in offered.params if q.name == p.name) == tuple(p.presets)
+        with pytest.raises(UserError, match=f"{p.name} is a text of your own.*not taken from visitors"):
+            catalogue.plan(info.slug, "tiny-ar-s", {p.name: own})
+        with pytest.raises(UserError, match="not taken from visitors"):
+            catalogue.check_params(offered, {p.name: own})  # as a recorded run, an edit or a fork would have it
+        for name in p.presets:
+            assert catalogue.plan(info.slug, "tiny-ar-s", {p.name: name}).params[p.name] == name
+        assert at_home.plan(info.slug, "tiny-ar-s", {p.name: own}).params[p.name] == own
+
+
 @pytest.fixture(scope="module")
 def public_address(recorded: Path):
     from explorer.page.server import launch

@@ -33,6 +33,7 @@ GROUPS = {
     "choice": "Ribbon",
     "media": "Media",
     "truncation": "Thermometer",
+    "completions": "Completions",
     "facts": "Facts",
     "note": "Text",
 }

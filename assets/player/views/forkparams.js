@@ -27,6 +27,8 @@ export function paramField(param, was, value, keep) {
       { onchange: () => keep(input.value) },
       ...param.choices.map((choice) => el("option", { value: choice }, choice)),
     );
+  else if (param.kind === "code")
+    input = el("textarea", { rows: 3, maxlength: 12000, spellcheck: "false", onchange: () => keep(input.value) });
   else if (param.kind === "text")
     input = el("input", { type: "text", maxlength: 2000, onchange: () => keep(input.value) });
   else
@@ -37,7 +39,7 @@ export function paramField(param, was, value, keep) {
       step: param.step ?? "any",
       onchange: () => keep(input.value === "" ? was : Number(input.value)),
     });
-  if (param.kind !== "bool") input.value = value;
+  if (param.kind !== "bool") input.value = param.presets?.[value] ?? value;
   return el(
     "label",
     { title: param.sees },

@@ -128,6 +128,8 @@ def _positions(step: Step) -> Iterable[Sequence[int]]:
     yield from (route.positions for route in step.routing)
     if step.truncation:
         yield [step.truncation.position]
+    if step.completions:
+        yield [step.completions.position]
     if step.tree:
         yield [step.tree.start]
 

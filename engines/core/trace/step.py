@@ -7,6 +7,7 @@ from engines.core.trace.groups import (
     Branch,
     Candidates,
     Commits,
+    Completions,
     Decision,
     Interval,
     Lane,
@@ -40,6 +41,7 @@ class Step(Record):
     choice: Decision | None = None
     media: Media | None = None
     truncation: Truncation | None = None
+    completions: Completions | None = None
     facts: dict[str, float] = {}
     note: str = ""
 
@@ -56,6 +58,8 @@ def step_tokens(step: Step) -> list[int]:
         found += step.tree.tokens + step.tree.emitted
     if step.truncation:
         found += step.truncation.tokens
+    if step.completions:
+        found += step.completions.refused
     for entry in step.memory:
         found += entry.key + entry.tokens
     for branch in step.branches:

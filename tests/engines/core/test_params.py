@@ -6,10 +6,11 @@ import math
 import pytest
 
 from engines.core.errors import UserError
-from engines.core.params import Bool, Choice, Float, Int, Text, resolve
+from engines.core.params import Bool, Choice, Code, Float, Int, Text, resolve
 
 N, X = Int("n", 4, 1, 9, sees=""), Float("x", 0.5, 0.0, 1.0, sees="")
 B, C, T = Bool("b", True, sees=""), Choice("c", "red", ["red", "blue"], sees=""), Text("t", "", sees="")
+K = Code("k", "one", {"one": "x = 1\n", "two": "y = 2\n"}, sees="")
 HUGE = [10**400, -(10**400), 10**6000, "9" * 6000, float("inf"), float("-inf"), float("nan"), "nan", "inf", "1e999"]
 
 
@@ -45,11 +46,29 @@ def test_switches(given, meant):
 
 @pytest.mark.parametrize(
     ("p", "value"),
-    [(B, "maybe"), (B, None), (B, 2), (C, "green"), (C, None), (C, 3), (T, 3), (T, "x" * 2001), (T, "\ud800")],
+    [
+        (B, "maybe"),
+        (B, None),
+        (B, 2),
+        (C, "green"),
+        (C, None),
+        (C, 3),
+        (T, 3),
+        (T, "x" * 2001),
+        (T, "\ud800"),
+        (K, 3),
+        (K, "x" * 12_001),
+        (K, "\ud800"),
+    ],
 )
 def test_other_kinds_refuse_with_a_sentence(p, value):
     with pytest.raises(UserError, match=f"{p.name}"):
         p.check(value)
+
+
+def test_a_longer_text_is_a_name_or_the_text_itself():
+    assert K.check("two") == "two" and K.check("z = 3\n" * 1000) == "z = 3\n" * 1000
+    assert "one, two" in K.allowed()
 
 
 def test_resolve_overlays_the_defaults_and_knows_its_names():

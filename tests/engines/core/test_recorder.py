@@ -117,6 +117,16 @@ def test_costs_are_the_meters_and_start_anew():
     assert (first.forwards, first.tokens_fed, second.forwards, second.tokens_fed) == ({"model": 1}, 7, {}, 0)
 
 
+def test_work_beside_the_models_is_an_interval_of_the_runs_clock():
+    run = recorder()
+    run.resume()
+    began = run._start + 0.25
+    (found,) = run.interval("tool", began, began + 0.5, "asked")
+    assert (found.lane, found.label, found.measured) == ("tool", "asked", True)
+    assert (found.start, found.end) == (pytest.approx(0.25), pytest.approx(0.75))
+    assert recorder(detail="none").interval("tool", 0.0, 1.0) == []
+
+
 def test_edits_change_board_parameters_and_what_is_forbidden():
     run = recorder()
     x = run.canvas(4)

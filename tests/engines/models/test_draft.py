@@ -235,11 +235,14 @@ def test_it_is_listed_behind_its_target_as_its_draft(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
-    assert [m.name for m in zoo.list_models()] == ["smollm2", "oracle"] and zoo.companion("smollm2", "draft") is None
+    assert [m.name for m in zoo.list_models()] == ["smollm2", "oracle", "smollm2-text"] and zoo.companion(
+        "smollm2", "draft"
+    ) is None
     shutil.copytree(trained[0], tmp_path / "models" / "smollm2-draft")
     listed = {m.name: m for m in zoo.list_models()}
     assert (
-        list(listed) == ["smollm2", "smollm2-draft", "oracle"] and zoo.companion("smollm2", "draft") == "smollm2-draft"
+        list(listed) == ["smollm2", "smollm2-draft", "oracle", "smollm2-text"]
+        and zoo.companion("smollm2", "draft") == "smollm2-draft"
     )
     assert (
         listed["smollm2-draft"].kind == "causal"

@@ -53,7 +53,7 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_list_and_companions(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
-    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle"]
+    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle", "smollm2-text"]
     assert (models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where) == (
         "Middle",
         "causal",
@@ -352,3 +352,14 @@ def test_smollm2_float32_comes_from_the_same_weights() -> None:
     assert model.record.dtype == "float32" and model.model.lm_head.weight.to(torch.bfloat16).float().equal(
         model.model.lm_head.weight
     )
+
+
+@pytest.mark.smollm2
+def test_smollm2_as_text_is_the_same_model_with_prompts_as_they_stand() -> None:
+    chat, text = zoo.load_model("smollm2"), zoo.load_model("smollm2-text")
+    assert text.model is chat.model and text.record.sha256 == chat.record.sha256
+    assert (text.record.name, chat.record.name) == ("smollm2-text", "smollm2")
+    prompt = "def f(x):\n    return x."
+    assert text.tokenizer.decode(text.tokenizer.encode_prompt(prompt)) == prompt
+    assert text.tokenizer.encode_prompt(prompt) == chat.tokenizer.encode(prompt) != chat.tokenizer.encode_prompt(prompt)
+    assert zoo.load_model("smollm2-text").tokenizer is text.tokenizer, "what is made from it is made once"

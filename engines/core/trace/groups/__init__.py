@@ -4,6 +4,7 @@ from engines.core.trace.groups.branches import Branch
 from engines.core.trace.groups.candidates import Candidates
 from engines.core.trace.groups.choice import Decision
 from engines.core.trace.groups.commits import Commits
+from engines.core.trace.groups.completions import Completions
 from engines.core.trace.groups.lanes import Interval
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
@@ -19,6 +20,7 @@ __all__ = [
     "Candidates",
     "Decision",
     "Commits",
+    "Completions",
     "Interval",
     "Lane",
     "Media",

@@ -1,0 +1,124 @@
+"""MGD, monitor-guided decoding (Agrawal, Kanade, Goyal, Lahiri, Rajamani, arXiv:2306.10763, NeurIPS 2023; official
+code: microsoft/monitors4codegen, MIT).
+
+A model of code does not see the types of other files and invents members. A static analyser watches the text: at a dot
+it is asked which members exist there, and until the name is complete every token that cannot go on with one of them is
+masked out. Where the analyser does not know, decoding is plain.
+
+From the paper and its code: the state (idle, or the names that are possible), the mask and the rule that the next token
+is the model's own under the mask, renormalised. Ours: jedi in place of language servers; the state is read from the
+text, so that a prompt or an edit that ends inside a name is held to the names that begin so (the official monitor waits
+for the next dot); no question inside strings and comments; no second question with the brackets closed, which jedi does
+not need; names that begin with two underscores are left out. Of the paper's monitors only the one for members.
+
+Letters: x the text, C the names that are possible, L the logits [V]."""
+
+from __future__ import annotations
+
+from engines.kit import (
+    CausalLM,
+    Choice,
+    Code,
+    Float,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+)
+from engines.methods.sampling._monitor import Monitor, mask, question, told
+from engines.tools import completion, projects
+
+
+def check(p: Params) -> None:
+    """Starts the analyser, so that a run does not wait for that. Raises UserError for a project that cannot be
+    read, and where the analyser is not installed."""
+    projects.files_of(p.project)
+    if p.monitor != "off":
+        completion.warm_up()
+
+
+@method(
+    "mgd",
+    title="Monitor-guided decoding",
+    family="sampling",
+    paper="arXiv:2306.10763",
+    summary="A static analyser lists the members at each dot, and what cannot become one of them is masked out.",
+    needs="causal",
+    params=[
+        max_new_tokens(32),
+        Choice(
+            "monitor",
+            "guide",
+            ["guide", "watch", "off"],
+            sees="guide: the analyser's names are the only ones; watch: it is asked and the decoding stays plain; off: "
+            "it is not asked.",
+            neutral="off",
+        ),
+        Code(
+            "project",
+            "ledger",
+            projects.shipped(),
+            sees="The files beside main.py, which is the prompt and what is written. Rename a member and run again.",
+            source="ours",
+        ),
+        Float(
+            "temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn.", source="paper: 0.8"
+        ),
+    ],
+    signature="completions",
+    emits={"commits", "scores", "candidates", "completions", "lanes", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the written token, before any mask."),
+        "entropy": LaneInfo("nats", "Entropy of the model's distribution, before any mask."),
+    },
+    baseline="greedy",
+    departures="The monitor for members alone; jedi instead of language servers; names with two leading underscores "
+    "are left out; a text that ends inside a name is held to it; no token healing.",
+    check=check,
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One turn: pre (ask at a dot), maskgen, the model's choice under the mask, update."""
+    ids, end = prompt, len(prompt) + p.max_new_tokens
+    cache = model.new_cache(end)
+    with Monitor(model.tokenizer, model.vocab_size) as monitor:
+        while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+            fed = ids[cache.length :]
+            L = model.extend(fed, cache, last_only=True).logits[0]  # [V]
+            monitor.reads(None if p.monitor == "off" else p.project)
+            state = monitor.pre(model.tokenizer.decode(ids))
+            masked = mask(L, state.allowed) if p.monitor == "guide" else L  # [V]
+            token = int(masked.argmax()) if p.temperature == 0 else draw(distribution(masked, p.temperature), run.rng)
+            chances, text, at, held = L.softmax(-1), told(model, token), len(ids), masked is not L
+            begins = f"{opening(p)} " if at == len(prompt) else ""
+            step = run.step(
+                commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),
+                scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
+                candidates=lambda: ([at], L[None]),
+                completions=lambda: state.completions(at, chances, held, text),
+                lanes=[*run.calls({"model": "forward"}), *question(run, state)],
+                facts=state.facts(token, chances, text),
+                note=begins + state.note(chances, held),
+            )
+            ids = run.apply_edit((yield step), [*ids, token], cache)
+
+
+def opening(p: Params) -> str:
+    """What is said of the run before its first step."""
+    whose = f"the project {p.project}" if p.project in projects.shipped() else "a project of your own"
+    asked = {
+        "guide": "is asked at each dot, and its names are the only ones",
+        "watch": "is asked at each dot, and decoding stays plain",
+        "off": "is not asked",
+    }[p.monitor]
+    return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(projects.files_of(p.project))})."
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("mgd", "smollm2-text", "from book import Book\n\nbook = Book()\nbook.")

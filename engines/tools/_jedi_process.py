@@ -1,0 +1,69 @@
+"""The analyser's own process: questions as lines of JSON in, answers out. Started by `engines.tools.completion` with
+`-I -S`, so that neither the environment nor installed packages reach it.
+
+Arguments: a folder for the cache, then the folders that hold jedi and parso. Once those are imported, only the standard
+library can be found from here; jedi imports modules without source to look at them, and nothing else is ever run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+MEMORY = 2 << 30  # bytes that the process may ask for, where the system can limit it
+
+
+def main(cache: str, *homes: str) -> None:
+    """Answer until the input ends."""
+    standard = list(sys.path)
+    sys.path[:0] = homes
+    import jedi
+
+    sys.path[:] = standard
+    jedi.settings.cache_directory = cache
+    jedi.settings.auto_import_modules = []
+    environment = jedi.api.environment.InterpreterEnvironment()
+    _limit()
+    for line in sys.stdin:
+        try:
+            answer: dict[str, Any] = {"rows": _rows(jedi, environment, standard, **json.loads(line))}
+        except Exception as error:  # jedi fails in many ways on unfinished code; then it does not know
+            answer = {"error": type(error).__name__}
+        print(json.dumps(answer), flush=True)
+
+
+def _limit() -> None:
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _rows(
+    jedi: Any, environment: Any, standard: list[str], folder: str, main: str, text: str, line: int, column: int
+) -> list[tuple[str, str]]:
+    """(name, detail) of each member at that place."""
+    project = jedi.Project(folder, sys_path=[folder, *standard], smart_sys_path=False, load_unsafe_extensions=False)
+    script = jedi.Script(text, path=Path(folder) / main, project=project, environment=environment)
+    found = script.complete(line, column)
+    return [(one.name, _detail(one, Path(folder))) for one in found if _plain(one)]
+
+
+def _plain(found: Any) -> bool:
+    return found.type != "keyword" and not found.name.startswith("__") and found.name.isidentifier()
+
+
+def _detail(found: Any, folder: Path) -> str:
+    """The line that defines a name, with its place, where that is a file of the project; else what kind of thing it
+    is."""
+    path = found.module_path
+    if path is None or folder not in Path(path).parents or found.line is None:
+        return str(found.type)
+    code = found.get_line_code().strip()
+    return f"{code[:80]}  {Path(path).relative_to(folder).as_posix()}:{found.line}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

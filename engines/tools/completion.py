@@ -1,0 +1,213 @@
+"""What may stand behind a dot: a static analyser (jedi) asked about unfinished Python in a project.
+
+The project is written into a temporary folder; nothing of it is run. The analyser looks there and into the standard
+library of this Python, nowhere else: no installed packages, no `sys.path` of the text, no relative import that leaves
+the folder. It is a process of its own without the environment of this one, because jedi exchanges the search path of
+the process that it is in, and because what takes too long can then be ended; one thread here talks to it."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.tools.projects import MAIN
+
+SECONDS = 5.0  # the longest that is waited for an answer
+MISSING = "the package jedi is not installed, and without it no name can be looked up; get it with: pip install jedi"
+SPACE = re.compile(r"[\s\\]+")
+OUTSIDE = re.compile(r"sys\.path|from\.\.")  # in a text without spaces: ways out of the project's folder
+OPENERS = ('"""', "'''", '"', "'")
+PROGRAM = Path(__file__).with_name("_jedi_process.py")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The names that may stand at the end of a text, in the analyser's order, with one line on each; none where it does
+    not know, and `why` then says what is known of that. line (from 1), column (from 0): the place. began, ended: by
+    `time.perf_counter`."""
+
+    names: tuple[str, ...]
+    details: tuple[str, ...]
+    line: int
+    column: int
+    began: float
+    ended: float
+    why: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, waiting for the worker included."""
+        return self.ended - self.began
+
+
+class Analyser:
+    """Answers questions about a text in a project. Close it when done: the copy of the project is then removed."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        """files: path -> text. Raises UserError where jedi is not installed."""
+        require()
+        self.outside = any(leaves(code) for code in files.values())
+        self.folder = Path(tempfile.mkdtemp(prefix="decoding-explorer-project-"))
+        for name, code in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code, encoding="utf-8")
+
+    def close(self) -> None:
+        """Remove the copy."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Analyser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def members(self, text: str) -> Answer:
+        """What may stand behind the dot that the text ends with; names with two leading underscores are left out."""
+        began = time.perf_counter()
+        line, column = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
+        rows: list[tuple[str, str]] = []
+        if self.outside or leaves(text):
+            why = "the code looks outside of the project (sys.path, or an import from above it)"
+        else:
+            why, rows = self._ask(text, line, column)
+        names, details = tuple(name for name, _ in rows), tuple(detail for _, detail in rows)
+        return Answer(names, details, line, column, began, time.perf_counter(), why)
+
+    def _ask(self, text: str, line: int, column: int) -> tuple[str, list[tuple[str, str]]]:
+        question = {"folder": str(self.folder), "main": MAIN, "text": text, "line": line, "column": column}
+        try:
+            answer = _process().ask(question, SECONDS)
+        except Late:
+            return f"the analyser took longer than {SECONDS:g} s", []
+        if "error" in answer:
+            return f"the analyser failed ({answer['error']})", []
+        rows = [(str(name), str(detail)) for name, detail in answer["rows"]]
+        return "" if rows else "the analyser does not know what stands before the dot", rows
+
+
+def require() -> None:
+    """Raises UserError, with how to get it, where jedi is not installed."""
+    if _origin("jedi") is None:
+        raise UserError(MISSING)
+
+
+def leaves(code: str) -> bool:
+    """Whether the code names a way out of its folder: `sys.path`, or a relative import of more than one level."""
+    return OUTSIDE.search(SPACE.sub("", code)) is not None
+
+
+def in_string_or_comment(text: str) -> bool:
+    """Whether the end of a Python text is in a string (the braces of an f-string count as string) or a comment."""
+    at, size = 0, len(text)
+    while at < size:
+        if text[at] == "#":
+            at = text.find("\n", at)
+            if at < 0:
+                return True
+        elif opener := next((one for one in OPENERS if text.startswith(one, at)), ""):
+            at = _end_of_string(text, at + len(opener), opener)
+            if at < 0:
+                return True
+        else:
+            at += 1
+    return False
+
+
+def _end_of_string(text: str, at: int, opener: str) -> int:
+    """The place behind a string's closing quotes; -1 if the text ends in it. One that is broken off ends with its
+    line."""
+    while at < len(text):
+        if text.startswith(opener, at):
+            return at + len(opener)
+        if text[at] == "\n" and len(opener) == 1:
+            return at
+        at += 2 if text[at] == "\\" else 1
+    return -1
+
+
+def version() -> str:
+    """Who answers, such as "jedi 0.20.1"."""
+    from importlib import metadata
+
+    return f"jedi {metadata.version('jedi')}"
+
+
+@cache
+def warm_up() -> None:
+    """Let the analyser read what every question needs, so that the first one of a run is as quick as the others.
+    Raises UserError where it is not installed."""
+    with Analyser({}) as analyser:
+        analyser.members("class A:\n    b = 1\n\nA().")
+
+
+class _Process:
+    """The analyser's process and the one thread that talks to it. It is started when it is first needed, and anew
+    after it was ended for taking too long."""
+
+    def __init__(self) -> None:
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analyser")
+        self.cache = tempfile.mkdtemp(prefix="decoding-explorer-jedi-")
+        self.child: subprocess.Popen[str] | None = None
+        atexit.register(self.end)
+
+    def ask(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
+        """The answer. Raises Late where it does not come in time."""
+        task = self.thread.submit(self._talk, json.dumps(question))
+        try:
+            return task.result(timeout=seconds)
+        except Late:
+            if not task.cancel():  # it is this question that takes so long, and not one before it
+                self._kill()
+            raise
+
+    def _talk(self, question: str) -> dict[str, Any]:
+        if self.child is None or self.child.poll() is not None:
+            homes = {str(Path(str(_origin(name))).parents[1]) for name in ("jedi", "parso")}
+            command = [sys.executable, "-I", "-S", str(PROGRAM), self.cache, *sorted(homes)]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self.child = subprocess.Popen(command, text=True, encoding="utf-8", env={}, cwd=self.cache, **pipes)
+        assert self.child.stdin and self.child.stdout
+        try:
+            self.child.stdin.write(question + "\n")
+            self.child.stdin.flush()
+            line = self.child.stdout.readline()
+        except OSError:
+            line = ""
+        return json.loads(line) if line.endswith("\n") else {"error": "it ended"}
+
+    def _kill(self) -> None:
+        if self.child:
+            self.child.kill()
+            self.child.wait()
+
+    def end(self) -> None:
+        """With this program."""
+        self._kill()
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+
+@cache
+def _process() -> _Process:
+    return _Process()
+
+
+def _origin(name: str) -> str | None:
+    found = importlib.util.find_spec(name)
+    return found.origin if found else None

@@ -1,0 +1,128 @@
+"""Do the names exist? Methods on prompts that end at a dot in real Python files, held against what a static analyser
+lists there: `decoding-explorer bench --names`."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import ModelRecord, wilson
+from engines.tasks import Dereference, Dereferences, dereferences
+from explorer import ASSETS
+
+FOLDER = ASSETS / "bench" / "names"
+LENGTH = 12  # tokens of an answer; names that are longer are counted as cut off
+NAME = re.compile(r"\w*")
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """One method on all prompts: how many names exist, are the author's, and were cut off by the length of the answer
+    (those count as not existing). seconds: of each question to the analyser, none where it was not asked. mass: what
+    the model gave the tokens that can go on with a name, at each dot; median."""
+
+    method: str
+    params: dict[str, Any]
+    prompts: int
+    exist: int
+    same: int
+    cut: int
+    seconds: list[float] = []
+    mass: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval (Wilson) of the share that exist."""
+        return wilson(self.exist, self.prompts)
+
+
+class Names(msgspec.Struct, frozen=True):
+    """A measurement in a file. asked: places that the analyser was asked about to find the prompts; wrong: where it
+    knew names and the author's was none of them."""
+
+    model: ModelRecord
+    python: str
+    seed: int
+    asked: int
+    wrong: int
+    lanes: list[Lane]
+    code: str = ""
+
+
+def bench_names(
+    plans: Sequence[tuple[str, Mapping[str, Any]]],
+    model: Any,
+    found: Dereferences,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Names:
+    """Run each method on each prompt."""
+    lanes = []
+    for i, (slug, params) in enumerate(plans):
+        given = {**params, "max_new_tokens": LENGTH}
+        runs = []
+        for k, one in enumerate(found.prompts):
+            runs.append(engines.run(slug, model, one.prompt, params=given, detail="light"))
+            progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
+        lanes.append(lane(slug, params, runs, found.prompts))
+    return Names(model.record, platform.python_version(), seed, found.asked, found.wrong, lanes, engines.code_version())
+
+
+def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
+    """What the runs came to."""
+    written = [NAME.match(_raw(run)) for run in runs]
+    names = [match[0] if match else "" for match in written]
+    cut = [len(name) == len(_raw(run)) and len(run.steps) == LENGTH for name, run in zip(names, runs, strict=True)]
+    rows = list(zip(names, cut, prompts, strict=True))
+    steps = [step for run in runs for step in run.steps if step.completions and step.completions.source]
+    seconds = [i.end - i.start for step in steps for i in step.lanes if i.lane == step.completions.source]
+    first = [run.steps[0].completions for run in runs if run.steps and run.steps[0].completions]
+    masses = [one.mass for one in first if one.mass is not None]
+    return Lane(
+        slug,
+        dict(params),
+        len(rows),
+        exist=sum(not short and name in one.names for name, short, one in rows),
+        same=sum(not short and name == one.name for name, short, one in rows),
+        cut=sum(cut),
+        seconds=[round(one, 4) for one in seconds],
+        mass=round(median(masses), 6) if masses else None,
+    )
+
+
+def _raw(run: Any) -> str:
+    """The answer with the spaces that it begins with: a name has none there."""
+    known = {piece.id: piece.text for piece in run.pieces if piece.kind == "text"}
+    return "".join(known.get(token, "\0") for token in run.output_ids)
+
+
+def prompts(n: int, seed: int = 0) -> Dereferences:
+    """The prompts that are measured on."""
+    return dereferences(n, seed)
+
+
+def rows(found: Names) -> list[dict[str, Any]]:
+    """The lanes as a table says them."""
+    return [
+        {
+            "method": " ".join([one.method, *(f"{k}={v}" for k, v in one.params.items())]),
+            "prompts": one.prompts,
+            "names that exist": f"{one.exist / one.prompts:.0%}",
+            "95 %": "{:.0%}-{:.0%}".format(*one.interval),
+            "the author's": f"{one.same / one.prompts:.0%}",
+            "cut off": one.cut,
+            "legal mass at the dot": "-" if one.mass is None else f"{one.mass:.1%}",
+            "analyser, median": f"{1000 * median(one.seconds):.0f} ms" if one.seconds else "-",
+        }
+        for one in found.lanes
+    ]
+
+
+def recorded() -> list[Names]:
+    """The measurements that ship. Raises msgspec.ValidationError for a damaged file."""
+    return [msgspec.json.decode(path.read_bytes(), type=Names) for path in sorted(FOLDER.glob("*.json"))]

@@ -1,0 +1,243 @@
+"""Monitor-guided decoding: whatever the model wants, a name behind a known dot exists; and where nothing is known the
+decoding is plain."""
+
+import re
+import string
+
+import pytest
+import torch
+
+import engines
+from engines.core.errors import UserError
+from engines.core.trace import Piece
+from engines.methods.sampling._monitor import Monitor, mask
+from engines.methods.sampling._names import Trie, begun, ends_name, rests
+from engines.tools import completion
+from engines.tools.projects import files_of
+from tests.engines.fakes import TableCausal, board
+
+BOOK = {"dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows"}
+PROMPT = "from book import Book\nbook = Book()\nbook."
+STRINGS = [
+    *(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"),
+    *(
+        "push",
+        "_row",
+        "row",
+        "tally_",
+        "cents",
+        "dial",
+        "dial.",
+        "push_row(",
+        "push_rows",
+        "bump",
+        " dial",
+        "book.",
+        ".",
+    ),
+]
+EOS = len(STRINGS)
+
+
+class Letters:
+    """Every character that Python needs, some longer strings, one of them twice, and an end mark."""
+
+    def encode_prompt(self, text):
+        return [STRINGS.index(letter) for letter in text]
+
+    encode = encode_prompt
+
+    def decode(self, ids):
+        return "".join(STRINGS[i] for i in ids if i != EOS)
+
+    def piece(self, token):
+        return Piece(token, "<eos>", "special") if token == EOS else Piece(token, STRINGS[token])
+
+
+def model(seed=0, **options):
+    one = TableCausal(vocab_size=EOS + 1, seed=seed, memory=None, eos_ids=(EOS,), **options)
+    one.tokenizer = Letters()
+    return one
+
+
+def decode(seed=0, prompt=PROMPT, of=None, **params):
+    return engines.run("mgd", of or model(seed), prompt, params={"max_new_tokens": 24, **params})
+
+
+def known_names(trace):
+    """Names behind each dot of a text whose expression the analyser knows, with what it lists there."""
+    text = Letters().decode([*trace.header.prompt_ids, *trace.output_ids])
+    found = []
+    with completion.Analyser(files_of(trace.header.params["project"])) as analyser:
+        for match in re.finditer(r"\.(\w*)", text):
+            before = text[: match.start(1)]
+            if not completion.in_string_or_comment(before) and (names := analyser.members(before).names):
+                found.append((match[1], names, match.end() == len(text)))
+    return found
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_every_name_behind_a_known_dot_exists(seed, temperature):
+    found = known_names(decode(seed, temperature=temperature))
+    assert found, "the prompt's dot at least"
+    for name, names, cut in found:
+        assert name in names or (cut and any(one.startswith(name) for one in names))
+
+
+def test_a_plain_run_invents_names_here():
+    """The invariant above could fail: this model, held to nothing, writes names that do not exist."""
+    ends = [one for seed in range(4) for one in known_names(decode(seed, monitor="watch"))]
+    assert any(name not in names and not cut for name, names, cut in ends)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_off_and_watching_write_what_greedy_writes(seed):
+    plain = engines.run("greedy", model(seed), PROMPT, params={"max_new_tokens": 24})
+    for monitor in ("off", "watch"):
+        assert decode(seed, monitor=monitor).output_ids == plain.output_ids
+    off = decode(seed, monitor="off")
+    assert all(step.completions.state == "idle" for step in off.steps) and not off.steps[0].facts["questions"]
+
+
+def test_where_the_analyser_does_not_know_it_says_so_and_decodes_plainly():
+    prompt = "def f(q):\n    q."
+    trace = decode(1, prompt)
+    assert trace.output_ids == engines.run("greedy", model(1), prompt, params={"max_new_tokens": 24}).output_ids
+    first = trace.steps[0]
+    assert first.completions.state == "unknown" and "does not know" in first.note and not first.completions.held
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_single_legal_name_is_written_whatever_the_model(seed):
+    project = "# file: one.py\nclass One:\n    def only_name(self) -> int:\n        return 1\n"
+    prompt = "from one import One\nOne()."
+    trace = decode(seed, prompt, project=project, temperature=1.5)
+    text = Letters().decode(trace.output_ids)
+    assert text.startswith("only_name") and ends_name(text[len("only_name")])
+
+
+def test_the_mask_is_the_distribution_restricted_and_renormalised():
+    L = torch.randn(EOS + 1, generator=torch.Generator().manual_seed(3))
+    allowed = Trie(dict(enumerate(STRINGS))).allowed(BOOK)
+    p, q = L.softmax(-1), mask(L, allowed).softmax(-1)
+    assert torch.allclose(q[allowed], p[allowed] / p[allowed].sum(), atol=1e-6)
+    assert q.sum().item() == pytest.approx(1) and q[allowed].sum().item() == pytest.approx(1)
+    assert mask(L, []) is L
+
+
+def by_definition(names, tokens):
+    """The rule read from the card, by trying every token on every name."""
+    found = []
+    for i, v in enumerate(tokens):
+        begins = any(v and c.startswith(v) for c in names)
+        ends = any(v.startswith(c) and len(v) > len(c) and ends_name(v[len(c)]) for c in names)
+        if begins or ends:
+            found.append(i)
+    return found
+
+
+@pytest.mark.parametrize("names", [BOOK, {""}, {"", "s"}, {"row"}, {"a", "ab", "push_row"}, set()])
+def test_the_trie_gives_what_the_definition_gives(names):
+    tokens = [*STRINGS, "", "row(", "rowx", "row(row", "d", "dia", "dials", "é", "(é"]
+    assert Trie(dict(enumerate(tokens))).allowed(names) == by_definition(names, tokens)
+
+
+def test_tokens_of_one_string_are_all_allowed_and_special_ones_never():
+    first, last = STRINGS.index("."), len(STRINGS) - 1
+    assert STRINGS[last] == "." and first != last
+    allowed = decode(0).steps[0].completions.allowed
+    assert allowed == len(by_definition(BOOK, STRINGS))
+    assert {first, last} <= set(Trie(dict(enumerate(STRINGS))).allowed([""]))
+
+
+def test_one_question_at_each_dot_and_none_inside_names_strings_and_comments():
+    for seed in range(4):
+        trace = decode(seed, monitor="watch")
+        ids = trace.header.prompt_ids
+        for step, at in zip(trace.steps, range(len(ids), len(ids) + len(trace.steps)), strict=True):
+            text = Letters().decode([*ids, *trace.output_ids][:at])
+            dot = text.endswith(".") and not completion.in_string_or_comment(text)
+            assert step.facts["questions"] == dot == any(lane.lane == "analyser" for lane in step.lanes)
+
+
+def test_a_prompt_that_ends_inside_a_name_is_held_to_it():
+    text = Letters().decode(decode(2, PROMPT + "ta").output_ids)
+    assert re.match(r"lly_cents\W", text)
+    astray = decode(2, PROMPT + "zz")
+    plain = engines.run("greedy", model(2), PROMPT + "zz", params={"max_new_tokens": 1}).output_ids
+    assert astray.output_ids[0] == plain[0], "of a name that does not exist nothing can be held"
+
+
+def test_the_record_says_what_was_possible_and_what_was_wanted():
+    first = decode(0).steps[0].completions
+    assert (first.state, first.total, set(first.names), first.line) == ("asked", len(BOOK), BOOK, 3)
+    table = model(0).logits(tuple(Letters().encode_prompt(PROMPT)))[0].softmax(-1)
+    allowed = by_definition(BOOK, STRINGS)
+    assert first.mass == pytest.approx(float(table[allowed].sum()), abs=1e-6) and first.allowed == len(allowed)
+    assert first.refused == [i for i in table.argsort(descending=True).tolist() if i not in allowed][:5]
+    ended = [step.completions for step in decode(0).steps if step.completions.name]
+    assert ended and all(one.exists for one in ended)
+    watched = [s.completions for seed in range(4) for s in decode(seed, monitor="watch").steps if s.completions.name]
+    assert any(one.exists is False for one in watched)
+
+
+def test_renaming_a_member_changes_the_guided_run_at_once():
+    text = "\n".join(f"# file: {name}\n{code}" for name, code in files_of("ledger").items())
+    project = text.replace("push_row", "zap").replace("tally_cents", "zip").replace("dial", "zop")
+    names = {"zap", "zip", "zop", "enroll_payer", "_payers", "_rows"}
+    first = decode(0, project=project).steps[0].completions
+    assert set(first.names) == names
+
+
+def test_a_forced_token_inside_a_name_is_followed_by_what_fits():
+    original = decode(0)
+    at = len(original.header.prompt_ids)
+    token = next(i for i in (STRINGS.index("t"), STRINGS.index("e")) if i != original.output_ids[0])
+    fork = engines.fork(original, 1, model=model(0), edit=engines.Edit(force={at: token}))
+    text = Letters().decode(fork.output_ids)
+    assert board(fork) == fork.output_ids and text.startswith(("tally_cents", "enroll_payer"))
+
+
+def test_where_an_edit_forbids_all_that_is_legal_the_run_goes_on():
+    L = torch.zeros(4)
+    L[[1, 2]] = float("-inf")
+    assert mask(L, [1, 2]) is L
+
+
+def test_the_monitor_closes_its_copy_when_a_run_is_stopped():
+    run = engines.stream("mgd", model(0), PROMPT, params={"max_new_tokens": 24})
+    next(run)
+    monitor = run._generator.gi_frame.f_locals["monitor"]
+    assert isinstance(monitor, Monitor) and monitor.analyser.folder.exists()
+    run.close()
+    assert not monitor.analyser.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"project": "# file: a.py\ndef ("}, "a.py of the project is not Python"),
+        ({"project": "no such"}, "neither one that ships"),
+        ({"project": "x" * 12_001}, "at most 12000"),
+        ({"monitor": "loud"}, "choose one of guide, watch, off"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_run(params, sentence):
+    with pytest.raises(UserError, match=sentence):
+        engines.stream("mgd", model(0), PROMPT, params=params)
+
+
+def test_the_state_is_read_from_the_text():
+    assert begun("a.b.") == ("a.b.", "") and begun("a.bc") == ("a.", "bc") and begun("a.b(") is None
+    assert rests(["ab", "abc", "x"], "ab") == {"ab": "", "abc": "c"}
+
+
+def test_a_fork_may_rename_a_member_or_switch_the_monitor():
+    plain = decode(0, monitor="off")
+    project = "# file: book.py\nclass Book:\n    def zap(self) -> int:\n        return 1\n"
+    fork = engines.fork(plain, 0, model=model(0), edit=engines.Edit(params={"monitor": "guide", "project": project}))
+    assert re.match(r"zap\W", Letters().decode(fork.output_ids)) and not fork.end.message
+    held = decode(1)
+    free = engines.fork(held, 0, model=model(1), edit=engines.Edit(params={"monitor": "off"}))
+    assert free.output_ids == decode(1, monitor="off").output_ids

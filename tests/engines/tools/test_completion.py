@@ -1,0 +1,149 @@
+"""The analyser: what exists in a fixed project, what it does not know, and that it stays in its folder."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engines.core.errors import UserError
+from engines.tools import completion
+from engines.tools.completion import Analyser, in_string_or_comment, leaves
+from engines.tools.projects import files_of
+
+BOOK = ("dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows")
+
+
+@pytest.fixture(scope="module")
+def ledger():
+    with Analyser(files_of("ledger")) as analyser:
+        yield analyser
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("from book import Book\nb = Book()\nb.", BOOK),
+        ("from book import Book\nb = Book()\nprint(b.tally_cents() + (1, [b.", BOOK),
+        ("from book import Book\nb = Book()\nb.push_row(1, 2).", ("cents_in", "payer_tag")),
+        ("from book import Book\nb = Book()\nfor row in b._rows:\n    row.", ("cents_in", "payer_tag")),
+        ("import gauge\ngauge.", ("Gauge",)),
+        ("def f(x):\n    x.", ()),
+        ("x = 3.", ()),
+        ("nowhere.", ()),
+        ("if True\n  x = (.", ()),
+    ],
+)
+def test_it_lists_what_exists(ledger, text, names):
+    answer = ledger.members(text)
+    assert answer.names == names and len(answer.details) == len(names)
+    assert bool(answer.why) == (not names) and 0 < answer.seconds < 5
+    assert answer.line == text.count("\n") + 1 and text.splitlines()[-1][: answer.column] == text.splitlines()[-1]
+
+
+def test_a_detail_says_where_a_name_is_defined(ledger):
+    answer = ledger.members("from book import Book\nBook().")
+    lines = files_of("ledger")["book.py"].splitlines()
+    for name, detail in zip(answer.names, answer.details, strict=True):
+        code, place = detail.rsplit("  ", 1)
+        line = int(place.removeprefix("book.py:"))
+        assert name in code and lines[line - 1].strip() == code
+
+
+def test_no_two_underscores_and_the_standard_library_is_known(ledger):
+    names = ledger.members("import math\nmath.").names
+    assert "sqrt" in names and not any(name.startswith("__") for name in names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\ntorch.",
+        "import numpy\nnumpy.",
+        "import engines\nengines.",
+        "import pytest\npytest.",
+        "from ..secret import a\na.",
+        "from . \\\n  .secret import a\na.",
+        "import sys\nsys . path.append('/')\nimport secret\nsecret.",
+    ],
+)
+def test_it_sees_nothing_outside_of_the_project(ledger, text):
+    (ledger.folder.parent / "secret.py").write_text("class a:\n    hidden = 1\n")
+    try:
+        assert ledger.members(text).names == () and ledger.members(text).why
+    finally:
+        (ledger.folder.parent / "secret.py").unlink()
+
+
+def test_a_file_of_the_project_may_not_lead_out_either():
+    with Analyser({"a.py": "import sys\nsys.path.append('/')\n"}) as analyser:
+        assert "outside" in analyser.members("import math\nmath.").why
+    assert not leaves("import os.path\nfrom .a import b\n")
+
+
+def test_nothing_of_a_project_is_run(tmp_path):
+    mark = tmp_path / "was-run"
+    code = f"open({str(mark)!r}, 'w')\n"
+    with Analyser({"a.py": code + "y = 1\n", "pkg/__init__.py": code, "pkg/b.py": code + "x = 2\n"}) as analyser:
+        assert analyser.members("import a\na.").names == ("y",)
+        assert analyser.members(f"{code}from pkg import b\nb.").names == ("x",)
+    assert not mark.exists()
+
+
+def test_the_copy_is_removed():
+    with Analyser({"pkg/a.py": "y = 1\n"}) as analyser:
+        folder = analyser.folder
+        assert (folder / "pkg" / "a.py").is_file()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("a.", False),
+        ("# a.", True),
+        ("# a\nb.", False),
+        ("'a.", True),
+        ("'a' + b.", False),
+        ("'a\nb.", False),
+        ("'''a\nb.", True),
+        ("'''a'''.", False),
+        ('"# a".', False),
+        ("'\\'a.", True),
+        ("'\\\\'.", False),
+        ("x = '#' # 'a.", True),
+        ('f"{a.', True),
+    ],
+)
+def test_strings_and_comments(text, inside):
+    assert in_string_or_comment(text) is inside
+
+
+def test_without_jedi_one_line_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(completion, "_origin", lambda name: None)
+    with pytest.raises(UserError, match="pip install jedi") as caught:
+        Analyser({})
+    assert "\n" not in str(caught.value)
+
+
+def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(monkeypatch, tmp_path, ledger):
+    slow = tmp_path / "slow.py"
+    slow.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(completion, "SECONDS", 0.3)
+    process = completion._Process()
+    monkeypatch.setattr(completion, "_process", lambda: process)
+    monkeypatch.setattr(completion, "PROGRAM", slow)
+    began = time.perf_counter()
+    assert "took longer" in ledger.members("import math\nmath.").why and time.perf_counter() - began < 5
+    assert process.child.poll() is not None
+    monkeypatch.setattr(completion, "PROGRAM", Path(completion.__file__).with_name("_jedi_process.py"))
+    monkeypatch.setattr(completion, "SECONDS", 20.0)
+    assert "sqrt" in ledger.members("import math\nmath.").names
+    process.end()
+    assert not Path(process.cache).exists()
+
+
+def test_this_program_keeps_its_search_path_and_modules(ledger):
+    before, modules = list(sys.path), set(sys.modules)
+    ledger.members("import colorsys\ncolorsys.")
+    assert sys.path == before and "jedi" not in set(sys.modules) - modules

@@ -1,0 +1,56 @@
+"""Names that exist: how runs are counted, where the prompts come from, and what ships."""
+
+import sysconfig
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from engines.tasks.dereferences import LONGEST, SHORTEST, Dereference, dereferences, library
+from explorer.bench import names
+from explorer.cli import main
+from tests.engines.methods.sampling.test_mgd import PROMPT, Letters, decode
+
+PLACE = Dereference(
+    "a.py", 3, PROMPT, "tally_cents", ("dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows")
+)
+
+
+def test_names_are_counted_from_what_was_written():
+    guided, plain = ([decode(seed, monitor=how) for seed in range(6)] for how in ("guide", "watch"))
+    held = names.lane("x", {}, guided, [PLACE] * 6)
+    free = names.lane("x", {}, plain, [PLACE] * 6)
+    texts = [Letters().decode(run.output_ids) for run in guided]
+    assert held.exist == 6 and held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
+    assert free.exist < 6 and len(held.seconds) >= 6 and 0 < held.mass < 1
+    low, high = held.interval
+    assert 0.5 < low < 1 == pytest.approx(high)
+
+
+def test_prompts_are_real_dots_that_the_analyser_knows():
+    found = dereferences(4, seed=1)
+    assert len(found.prompts) == 4 and found.asked >= 4 + found.wrong
+    home = set(library())
+    for one in found.prompts:
+        path = Path(sysconfig.get_path("stdlib")) / one.file
+        text = path.read_text("utf-8")
+        assert path in home
+        assert text.startswith(one.prompt) and text[len(one.prompt) :].startswith(one.name)
+        assert one.prompt.endswith(".") and SHORTEST <= len(one.prompt) <= LONGEST and one.name in one.names
+        assert one.prompt.count("\n") + 1 == one.line
+    assert dereferences(4, seed=1) == found
+
+
+def test_what_ships_says_what_it_came_to():
+    (found,) = names.recorded()
+    assert found.model.name == "smollm2-text" and {one.prompts for one in found.lanes} == {100}
+    control, held = found.lanes
+    assert held.exist == 100 > control.exist and control.interval[1] < held.interval[0]
+    assert median(held.seconds) <= 0.2, "the median question to the analyser takes at most 200 ms"
+
+
+@pytest.mark.smollm2
+def test_the_command_prints_a_line_for_each_method(capsys):
+    assert main(["bench", "--names", "--model", "smollm2-text", "--prompts", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "names that exist" in out and len(out.splitlines()) == 4
