@@ -13,10 +13,10 @@ import argparse
 import json
 import os
 import re
-import secrets
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def run_program(code: str, asserts: Sequence[str]) -> str:
         raise UserError("programs that a model wrote are not run on a public host; run this on a machine of your own.")
     if os.name != "posix":
         raise UserError("programs are run with limits that only Linux and macOS have; run this there.")
-    told = secrets.token_hex(8)  # said at the end: a program that stops early cannot pass
+    told = uuid.uuid4().hex  # said at the end: a program that stops early cannot pass
     checks = "\n".join(f"assert {one}" for one in asserts)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
         file = Path(folder) / "program.py"

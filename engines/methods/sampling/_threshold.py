@@ -1,13 +1,11 @@
 """The threshold of AdaDec, learned from reference code (official `logistic_regression.py`): at which entropy the
 reference token stops being the model's first choice.
 
-    python -m engines.methods.sampling._threshold [--model smollm2] [--functions 110]
-
-feeds functions of Python's standard library, signature and docstring as the prompt and the body as the reference."""
+The references are functions of Python's standard library, signature and docstring as the prompt and the body as what is
+to follow: `decoding-explorer study threshold-from-code` feeds them to a model."""
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib.util
 import textwrap
@@ -110,28 +108,3 @@ def statistics(model: CausalLM, prompt: str, reference: str) -> tuple[list[float
     body = list(model.tokenizer.encode(reference))[:LONGEST]
     z = model.extend([*head, *body], model.new_cache(len(head) + len(body))).logits[len(head) - 1 : -1]
     return entropy(z).tolist(), [int(a == b) for a, b in zip(z.argmax(-1).tolist(), body, strict=True)]
-
-
-def main() -> None:
-    """Learn and print."""
-    import engines
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--functions", type=int, default=110)
-    given = parser.parse_args()
-    model, H, rank1 = engines.load_model(given.model), list[float](), list[int]()
-    texts = list(references(given.functions))
-    for prompt, reference in texts:
-        found = statistics(model, prompt, reference)
-        H, rank1 = H + found[0], rank1 + found[1]
-    learned = learn(*split(H, rank1))
-    first, others = ([h for h, y in zip(H, rank1, strict=True) if y == one] for one in (1, 0))
-    print(f"{given.model}: {len(texts)} functions, {len(H)} tokens, rank 1 at {len(first) / len(H):.1%}")
-    print(f"mean entropy {sum(first) / len(first):.2f} nats at rank 1, {sum(others) / len(others):.2f} elsewhere")
-    print(f"AUC {auc(H, rank1):.3f}; p* {learned.p_star}, accuracy {learned.accuracy:.3f} on the fifth left out")
-    print(f"threshold {learned.threshold:.3f} nats; it pauses at {sum(h >= learned.threshold for h in H) / len(H):.1%}")
-
-
-if __name__ == "__main__":
-    main()

@@ -70,7 +70,7 @@ class Future:
             step=0.05,
             neutral=20.0,
             sees="Nats of entropy from which on decoding pauses: lower pauses more and is slower.",
-            source="learned for SmolLM2 by `_threshold.py`; 0.6 to 1.3 for the paper's models",
+            source="learned for SmolLM2 by the study threshold-from-code; 0.6 to 1.3 for the paper's models",
         ),
         Choice(
             "pause",

@@ -19,7 +19,7 @@ WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
 
 
 @study(
-    "code-threshold",
+    "threshold-from-code",
     "Learn a threshold from reference code",
     "arXiv:2506.08980",
     summary="Where a model's first choice stops being the reference's: two histograms of entropy, and the threshold "
@@ -32,7 +32,7 @@ WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
     departures="Functions of the standard library instead of BigCodeBench; bodies are cut at 160 tokens.",
     runs_models=True,
 )
-def code_threshold(p: Params, progress: Progress) -> Study:
+def threshold_from_code(p: Params, progress: Progress) -> Study:
     """Feed the references, fit, and tell."""
     from engines.models.zoo import load_model
 

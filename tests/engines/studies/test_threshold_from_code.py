@@ -8,7 +8,7 @@ from engines.methods.sampling._threshold import learn, references, split, statis
 
 @pytest.fixture(scope="module")
 def found():
-    return engines.study("code-threshold", model="tiny-ar-l", functions=12)
+    return engines.study("threshold-from-code", model="tiny-ar-l", functions=12)
 
 
 def test_the_numbers_are_those_of_the_references(found):
@@ -32,8 +32,8 @@ def test_the_histograms_hold_every_step(found):
 
 def test_a_model_that_is_not_there_is_a_sentence():
     with pytest.raises(engines.UserError, match="nothing"):
-        engines.study("code-threshold", model="nothing", functions=4)
+        engines.study("threshold-from-code", model="nothing", functions=4)
     with pytest.raises(engines.UserError, match=r"'tiny-dlm' is a masked model; .* give a causal one"):
-        engines.study("code-threshold", model="tiny-dlm", functions=4)
+        engines.study("threshold-from-code", model="tiny-dlm", functions=4)
     with pytest.raises(engines.UserError, match="functions=3 is out of range"):
-        engines.study("code-threshold", functions=3)
+        engines.study("threshold-from-code", functions=3)
