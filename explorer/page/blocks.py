@@ -17,6 +17,7 @@ from explorer.page import (
     elsewhere,
     forks,
     form,
+    gallery,
     learn,
     my_runs,
     parallelbench,
@@ -46,7 +47,6 @@ from explorer.page.parts import (
     table,
     toolbar,
 )
-from explorer.runs.gallery import Card
 
 TITLE = "Decoding Explorer"
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
@@ -79,7 +79,7 @@ def build(handlers: Handlers) -> gr.Blocks:
             with gr.Tab("Explore", id="explore"):
                 outputs = _explore(handlers, inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
-                _gallery(handlers, tabs, outputs)
+                gallery.section(handlers, tabs, outputs)
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
                 my_runs.section(kept, handlers, tabs, outputs)
             with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
@@ -264,50 +264,6 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
     keep.click(handlers.keep_shown, None, outputs[:2], **LIGHT)
     open_text.click(handlers.take_in, text, outputs, **LIGHT)
     chosen.submit(handlers.take_in, chosen, outputs, **LIGHT)
-
-
-def _gallery(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
-    gr.Markdown("Recorded runs of real models. They play at once and need no model.")
-    if not handlers.gallery.cards:
-        gr.Markdown(
-            "No recorded run is installed here: the folder `assets/traces` holds none. Press Run on the Explore tab "
-            "to make one."
-        )
-    for prompt, together in _pairs(handlers.gallery.cards).items():
-        compare = gr.Button(
-            f"Compare on “{prompt[:60]}”: {', '.join(card.title for card in together)}",
-            size="sm",
-            elem_classes=["compare"],
-        )
-        compare.click(_player(handlers, [card.id for card in together]), None, [*outputs, tabs], **LIGHT)
-    with gr.Column(elem_id="cards"):
-        for card in handlers.gallery.cards:
-            with gr.Column(elem_classes=["card"], min_width=240):
-                table(_card(card), elem_classes=["card-facts"])
-                play = gr.Button(f"Play: {card.caption or card.title}", elem_id=f"play-{card.id}", size="sm")
-            play.click(_player(handlers, [card.id]), None, [*outputs, tabs], **LIGHT)
-
-
-def _pairs(cards: list[Card]) -> dict[str, list[Card]]:
-    """Cards by prompt, where several methods ran on one; at most as many as there are players."""
-    by_prompt: dict[str, list[Card]] = {}
-    for card in cards:
-        by_prompt.setdefault(card.prompt, []).append(card)
-    return {prompt: group[:SLOTS] for prompt, group in by_prompt.items() if len({card.method for card in group}) > 1}
-
-
-def _player(handlers: Handlers, names: list[str]) -> Any:
-    def play(request: gr.Request) -> tuple[Any, ...]:
-        return (*handlers.play(names, request), gr.Tabs(selected="explore"))
-
-    return play
-
-
-def _card(card: Card) -> str:
-    rows: list[list[Any]] = [["Method", card.title], ["Model", " + ".join(card.models)], ["Prompt", card.prompt[:160]]]
-    rows.append(["Output", {"text": card.text[:160], "fold": True}])
-    rows.append(["Cost", f"{card.tokens:,} tokens in {card.calls}"])
-    return tables.card(card.caption or card.title, rows + ([["Watch", card.watch]] if card.watch else []))
 
 
 def _examples() -> list[tuple[str, str]]:

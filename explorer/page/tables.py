@@ -260,11 +260,6 @@ def sweep(found: quality.Recorded) -> str:
     )
 
 
-def card(title: str, rows: list[list[Any]]) -> str:
-    """A gallery card."""
-    return fresh(caption=title, columns=[], rows=rows, empty="")
-
-
 def paper_link(paper: str) -> str | None:
     """The address of an `arXiv:` reference."""
     number = paper.removeprefix("arXiv:")

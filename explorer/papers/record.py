@@ -12,16 +12,19 @@ from pathlib import Path
 
 import engines
 from explorer import papers
+from explorer.export.thumbs import beside, picture
 from explorer.papers.schema import Recording
 
 
 def record(entry: Recording, folder: Path) -> Path:
-    """Run one entry and write its trace, compressed with a fixed time stamp so that equal traces give equal files."""
+    """Run one entry and write its trace, compressed with a fixed time stamp so that equal traces give equal files, and
+    its picture beside it."""
     trace = engines.run(entry.method, entry.model, entry.prompt, params=entry.params, seed=entry.seed)
     path = folder / f"{entry.id}.json.gz"
     path.write_bytes(gzip.compress(trace.to_json().encode(), compresslevel=9, mtime=0))
+    beside(path).write_text(picture(trace), encoding="utf-8")
     print(
-        f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} forwards, "
+        f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} model calls, "
         f"{path.stat().st_size / 1000:.0f} kB",
         file=sys.stderr,
     )

@@ -12,8 +12,7 @@ from explorer import papers
 from explorer.export.bundle import views_of
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
-from explorer.export.playback import Playback
-from explorer.export.thumbs import thumbnail
+from explorer.export.thumbs import picture
 from explorer.figures.calls import in_words, target_role
 from explorer.figures.metrics import measure
 from explorer.runs.gallery import Card
@@ -286,9 +285,7 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
     made = {}
     for run in runs:
         made[f"figures/{run.name}.svg"] = svg(figure_of(run))
-        made[f"thumbs/{run.name}.svg"] = svg(thumbnail(Playback(run.trace), 240, 82), background="").replace(
-            "<svg ", '<svg preserveAspectRatio="none" ', 1
-        )
+        made[f"thumbs/{run.name}.svg"] = picture(run.trace)
     for name, group in comparisons(runs):
         made[f"figures/compare-{name}.svg"] = svg(layout([run.trace for run in group[:8]], view="curve"))
     return made

@@ -133,7 +133,7 @@ def test_another_method_and_other_parameters_take_over(visit, traces):
 def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard(visit, traces):
     screen, original = visit(), traces[2]
     screen.tab("Gallery")
-    screen.page.locator("#cards .card").nth(2).get_by_role("button").click()
+    screen.page.locator(f"#play-{2}-{traces[2].header.method}").click()
     screen.wait(0, "done")
     at = len(original.header.prompt_ids) + 2
     panel = place(screen, 0, 2)

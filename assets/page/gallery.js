@@ -1,0 +1,76 @@
+// The gallery: recorded runs as pictures, in groups. A click on Play sends the ids of its runs as {play: [id]}.
+
+import { make, styles } from "./dom.js";
+
+const WORDS = {
+  play: "Play",
+  output: "Output",
+  find: "Find a run",
+  none: "No run fits.",
+};
+let sent = 0; // sending the same twice is a change
+
+/** props.groups: JSON of [{title, cards}]; a card is {ids, title, about, prompt, output?, cost?, watch, pictures}. */
+export function mountGallery(element, props, submit) {
+  styles("gallery.css", import.meta.url);
+  const groups = JSON.parse(props.groups);
+  const play = (ids) => {
+    props.value = JSON.stringify({ play: ids, n: ++sent });
+    submit();
+  };
+  const sections = groups.map(({ title, cards }) =>
+    make("section", {}, make("h3", {}, title), make("ul", {}, ...cards.map((one) => card(one, play)))),
+  );
+  const none = make("p", { class: "gallery-none", role: "status" });
+  const search = make("input", {
+    type: "search",
+    "aria-label": WORDS.find,
+    placeholder: WORDS.find,
+    oninput: () => {
+      const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const section of sections) {
+        for (const item of section.querySelectorAll("li"))
+          item.hidden = !wanted.every((word) => item.textContent.toLowerCase().includes(word));
+        section.hidden = !section.querySelector("li:not([hidden])");
+      }
+      none.textContent = sections.every(({ hidden }) => hidden) ? WORDS.none : "";
+    },
+  });
+  element.replaceChildren(make("div", { class: "gallery" }, search, none, ...sections));
+}
+
+function card({ ids, title, about, prompt, output, cost, watch, pictures }, play) {
+  return make(
+    "li",
+    { class: "card", "data-ids": ids.join(" ") },
+    pictures.length
+      ? make(
+          "div",
+          { class: "card-pictures", "aria-hidden": "true" },
+          ...pictures.map((src) =>
+            make("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
+          ),
+        )
+      : null,
+    make("h4", {}, title),
+    make("p", { class: "card-about" }, about),
+    make("code", {}, prompt),
+    watch ? make("p", {}, watch) : null,
+    output ? make("details", {}, make("summary", {}, WORDS.output), make("p", {}, output)) : null,
+    make(
+      "div",
+      { class: "card-foot" },
+      make("span", {}, cost ?? ""),
+      make(
+        "button",
+        {
+          type: "button",
+          id: ids.length === 1 ? `play-${ids[0]}` : null,
+          "aria-label": `${WORDS.play}: ${title}`,
+          onclick: () => play(ids),
+        },
+        WORDS.play,
+      ),
+    ),
+  );
+}

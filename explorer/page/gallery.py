@@ -1,0 +1,129 @@
+"""The Gallery tab: recorded runs as pictures, comparisons first, then one group for each idea. One component draws it
+in the browser; a click asks for the runs by their ids."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from explorer.export.thumbs import beside
+from explorer.page import files
+from explorer.page.handlers import Handlers
+from explorer.page.limits import SLOTS
+from explorer.page.parts import LIGHT, module
+from explorer.papers import FAMILIES
+from explorer.runs.gallery import Card, Gallery
+from explorer.runs.scenarios import scenarios
+
+IDEAS = {
+    "diffusion": "Many tokens in one call",
+    "speculative": "Drafts that one call checks",
+    "self-speculative": "A model that drafts for itself",
+    "heads": "Heads that draft",
+    "multi-token": "Several tokens from one call",
+    "sampling": "What may be drawn",
+    "search": "Paths through the text",
+    "reasoning": "When to stop thinking",
+    "routing": "Who writes the next token",
+    "baselines": "Controls: what the others are held against",
+}
+LONGEST = 160  # characters of a prompt or an output on a card
+
+
+def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+    """The whole tab. outputs: bus, status, results."""
+    gr.Markdown("Recorded runs of real models. They play at once and need no model.")
+    if not handlers.gallery.cards:
+        gr.Markdown(
+            "No recorded run is installed here: the folder `assets/traces` holds none. Press Run on the Explore tab "
+            "to make one."
+        )
+        return
+    shown = module(
+        "page/gallery.js",
+        "page.mountGallery(element, props, () => trigger('submit'))",
+        groups=json.dumps(groups(handlers.gallery), ensure_ascii=False).replace("<", "\\u003c"),
+        themed=False,
+        elem_id="gallery-cards",
+    )
+
+    def play(asked: Any, request: gr.Request) -> tuple[Any, ...]:
+        return (*handlers.play(asked_for(asked), request), gr.Tabs(selected="explore"))
+
+    shown.submit(play, shown, [*outputs, tabs], **LIGHT)
+
+
+def asked_for(value: Any) -> list[str]:
+    """The ids that a click asks for; whoever sends something else asks for a run that is not there."""
+    try:
+        found = json.loads(value)["play"]
+    except (TypeError, ValueError, KeyError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not 1 <= len(found) <= SLOTS:
+        return [str(value)]
+    return [str(one) for one in found]
+
+
+def groups(gallery: Gallery) -> list[dict[str, Any]]:
+    """[{title, cards}]; a card is {ids, title, about, prompt, output, cost, watch, pictures}."""
+    cards = {card.id: card for card in gallery.cards}
+    compared = [_scenario(gallery, one.title, one.watch, [cards[name] for name in one.traces])
+                for one in scenarios(cards)]  # fmt: skip
+    known = {tuple(sorted(one["ids"])) for one in compared}
+    for together in pairs(gallery.cards).values():
+        if tuple(sorted(card.id for card in together)) not in known:
+            compared.append(_scenario(gallery, ", ".join(card.title for card in together), "", together))
+    made = [{"title": "Comparisons", "cards": compared}] if compared else []
+    order = [*FAMILIES, *{card.family for card in gallery.cards if card.family not in FAMILIES}]
+    for family in order:
+        found = [_single(gallery, card) for card in gallery.cards if card.family == family]
+        if found:
+            made.append({"title": IDEAS.get(family, family.replace("_", " ").capitalize()), "cards": found})
+    return made
+
+
+def pairs(cards: list[Card]) -> dict[str, list[Card]]:
+    """Cards by prompt, where several methods ran on one; at most as many as there are players."""
+    by_prompt: dict[str, list[Card]] = {}
+    for card in cards:
+        by_prompt.setdefault(card.prompt, []).append(card)
+    return {prompt: group[:SLOTS] for prompt, group in by_prompt.items() if len({card.method for card in group}) > 1}
+
+
+def _scenario(gallery: Gallery, title: str, watch: str, cards: list[Card]) -> dict[str, Any]:
+    about = ", ".join(card.title for card in cards)
+    return {
+        "ids": [card.id for card in cards],
+        "title": title,
+        "about": about if about != title else " + ".join(dict.fromkeys(m for card in cards for m in card.models)),
+        "prompt": cards[0].prompt[:LONGEST],
+        "watch": watch,
+        "pictures": _pictures(gallery, cards),
+    }
+
+
+def _single(gallery: Gallery, card: Card) -> dict[str, Any]:
+    return {
+        "ids": [card.id],
+        "title": card.caption or card.title,
+        "about": f"{card.title} · {' + '.join(card.models)}",
+        "prompt": card.prompt[:LONGEST],
+        "output": card.text[:LONGEST],
+        "cost": f"{card.tokens:,} tokens in {card.calls}",
+        "watch": card.watch,
+        "pictures": _pictures(gallery, [card]),
+    }
+
+
+def _pictures(gallery: Gallery, cards: list[Card]) -> list[str]:
+    """Addresses of those that are there."""
+    found = []
+    for card in cards:
+        path = beside(gallery.path(card.id))
+        try:
+            found += [files.address(path)] if path.is_file() else []
+        except ValueError:  # a folder of one's own is not served
+            continue
+    return found
