@@ -28,6 +28,7 @@ from engines.core.errors import UserError
 from engines.tools.projects import MAIN
 
 SECONDS = 5.0  # the longest that is waited for an answer
+START = 60.0  # and for the first one, behind which the process starts
 MISSING = "the package jedi is not installed, and without it no name can be looked up; get it with: pip install jedi"
 SPACE = re.compile(r"[\s\\]+")
 OUTSIDE = re.compile(r"sys\.path|from\.\.")  # in a text without spaces: ways out of the project's folder
@@ -78,24 +79,25 @@ class Analyser:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def members(self, text: str) -> Answer:
-        """What may stand behind the dot that the text ends with; names with two leading underscores are left out."""
+    def members(self, text: str, seconds: float | None = None) -> Answer:
+        """What may stand behind the dot that the text ends with; names with two leading underscores are left out.
+        seconds: the longest to wait."""
         began = time.perf_counter()
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
         rows: list[tuple[str, str]] = []
         if self.outside or leaves(text):
             why = "the code looks outside of the project (sys.path, or an import from above it)"
         else:
-            why, rows = self._ask(text, line, column)
+            why, rows = self._ask(text, line, column, SECONDS if seconds is None else seconds)
         names, details = tuple(name for name, _ in rows), tuple(detail for _, detail in rows)
         return Answer(names, details, line, column, began, time.perf_counter(), why)
 
-    def _ask(self, text: str, line: int, column: int) -> tuple[str, list[tuple[str, str]]]:
+    def _ask(self, text: str, line: int, column: int, seconds: float) -> tuple[str, list[tuple[str, str]]]:
         question = {"folder": str(self.folder), "main": MAIN, "text": text, "line": line, "column": column}
         try:
-            answer = _process().ask(question, SECONDS)
+            answer = _process().ask(question, seconds)
         except Late:
-            return f"the analyser took longer than {SECONDS:g} s", []
+            return f"the analyser took longer than {seconds:g} s", []
         if "error" in answer:
             return f"the analyser failed ({answer['error']})", []
         rows = [(str(name), str(detail)) for name, detail in answer["rows"]]
@@ -154,7 +156,7 @@ def warm_up() -> None:
     """Let the analyser read what every question needs, so that the first one of a run is as quick as the others.
     Raises UserError where it is not installed."""
     with Analyser({}) as analyser:
-        analyser.members("class A:\n    b = 1\n\nA().")
+        analyser.members("class A:\n    b = 1\n\nA().", START)
 
 
 class _Process:
@@ -163,7 +165,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analyser")
-        self.cache = tempfile.mkdtemp(prefix="decoding-explorer-jedi-")
+        self.cache = ""  # a folder for each process: one that was ended may leave half a file
         self.child: subprocess.Popen[str] | None = None
         atexit.register(self.end)
 
@@ -179,6 +181,8 @@ class _Process:
 
     def _talk(self, question: str) -> dict[str, Any]:
         if self.child is None or self.child.poll() is not None:
+            shutil.rmtree(self.cache, ignore_errors=True)
+            self.cache = tempfile.mkdtemp(prefix="decoding-explorer-jedi-")
             homes = {str(Path(str(_origin(name))).parents[1]) for name in ("jedi", "parso")}
             command = [sys.executable, "-I", "-S", str(PROGRAM), self.cache, *sorted(homes)]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

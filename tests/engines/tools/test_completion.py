@@ -136,9 +136,14 @@ def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(monkeypa
     began = time.perf_counter()
     assert "took longer" in ledger.members("import math\nmath.").why and time.perf_counter() - began < 5
     assert process.child.poll() is not None
+    for leftover in ("half", "a/file.pkl"):
+        (Path(process.cache) / leftover).parent.mkdir(exist_ok=True)
+        (Path(process.cache) / leftover).write_bytes(b"\x80")
+    spoiled = process.cache
     monkeypatch.setattr(completion, "PROGRAM", Path(completion.__file__).with_name("_jedi_process.py"))
     monkeypatch.setattr(completion, "SECONDS", 20.0)
     assert "sqrt" in ledger.members("import math\nmath.").names
+    assert not Path(spoiled).exists(), "half a file of the one that was ended is not read again"
     process.end()
     assert not Path(process.cache).exists()
 

@@ -19,6 +19,7 @@ def test_those_that_ship_are_small_packages_and_survive_as_text():
 
 def test_they_run_as_python_programs_do(monkeypatch):
     """They are real code, not only text that parses."""
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
     monkeypatch.syspath_prepend(str(FOLDER / "ledger"))
     from book import Book
 

@@ -21,7 +21,9 @@ def test_names_are_counted_from_what_was_written():
     held = names.lane("x", {}, guided, [PLACE] * 6)
     free = names.lane("x", {}, plain, [PLACE] * 6)
     texts = [Letters().decode(run.output_ids) for run in guided]
-    assert held.exist == 6 and held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
+    print([s.note for r in guided for s in r.steps[:1]])
+    assert held.exist == 6, [run.steps[0].note for run in guided]
+    assert held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
     assert free.exist < 6 and len(held.seconds) >= 6 and 0 < held.mass < 1
     low, high = held.interval
     assert 0.5 < low < 1 == pytest.approx(high)
