@@ -21,6 +21,7 @@ from explorer.export.overview import Scale, check_cells, overview, shared_scale
 from explorer.export.playback import Playback, check_clock
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words
 from explorer.export.views import SMALL, grid, heading, names, span_kinds, token_board
+from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.race import Clock
 
 FILM_VIEWS = ("step", "board", "tree")
@@ -206,8 +207,8 @@ class Stage:
             d.text(left + self.panel - 29, top + 7.5, said, SMALL, look.surface("panel"), anchor="middle", room=56)
         seconds = run.axes["seconds"][t]
         counted = (
-            f"{run.tokens(t)} tokens · {int(run.axes['forwards'][t])} forwards · step {t} of {run.length} · "
-            f"{seconds:.3f} s"
+            f"{many(run.tokens(t), 'token')} · {in_words(run.trace.steps[:t], target_role(run.trace))} · "
+            f"step {t} of {run.length} · {seconds:.3f} s"
         )
         d.text(left, top + 27, counted, SMALL, look.surface("text"), room=self.panel)
         self._board(d, run, t, left, top + 33)

@@ -105,7 +105,7 @@ def token_board(
     """Every position after the prompt with its token, its state, and its score's heat while it is open; brackets for
     spans of `kinds` below."""
     g = grid(run, w, size, len(kinds))
-    levels = run.levels(t)
+    levels, guesses, ends = run.levels(t), _guesses(run, t), set(run.header.eos_ids)
     for cell in run.board(t)[run.start :]:
         row, column = divmod(cell.position - run.start, g.columns)
         left, top = x + g.gutter + column * g.w, y + row * (g.h + g.under)
@@ -118,15 +118,45 @@ def token_board(
                 look.surface("muted"),
                 anchor="end",
             )
-        _token(d, run, cell, left + 0.8, top, g.w - 1.6, g.h, size, levels.get(cell.position))
+        guess = guesses.get(cell.position) if cell.state == "masked" else None
+        place = (left + 0.8, top, g.w - 1.6, g.h)
+        if (guess if cell.token is None else cell.token) in ends:
+            _end(d, cell, *place, size)
+        else:
+            _token(d, run, cell, *place, size, levels.get(cell.position), guess)
     if t:
         _brackets(d, run, run.trace.steps[t - 1], g, kinds, x, y)
     return g.height
 
 
+def _guesses(run: Playback, t: int) -> dict[int, int]:
+    """The model's best guess at each position of which step t recorded candidates."""
+    group = run.trace.steps[t - 1].candidates if t else None
+    return (
+        {} if group is None else {p: int(row[0]) for p, row in zip(group.positions, group.tokens.array(), strict=True)}
+    )
+
+
+def _end(d: Drawing, cell: Cell, x: float, y: float, w: float, h: float, size: float) -> None:
+    """An end mark, written or guessed: fainter than any word."""
+    line = look.state(cell.state, "line") if cell.state in ("masked", *MARKED) else ""
+    d.box(x, y, w, h, look.surface("panel"), line, 0.5, 0.22 * size, look.border(cell.state))
+    d.text(x + w / 2, y + h / 2 + 0.26 * size, "end", 0.62 * size, look.surface("muted"), "sans", "middle", w - 1.6)
+
+
 def _token(
-    d: Drawing, run: Playback, cell: Cell, x: float, y: float, w: float, h: float, size: float, level: float | None
+    d: Drawing,
+    run: Playback,
+    cell: Cell,
+    x: float,
+    y: float,
+    w: float,
+    h: float,
+    size: float,
+    level: float | None,
+    guess: int | None,
 ) -> None:
+    """guess: the token that an open cell shows in smaller letters."""
     open_ = cell.state == "masked"
     fill, ink = look.state(cell.state, "fill"), look.state(cell.state, "text")
     if open_ and level is not None:
@@ -145,8 +175,9 @@ def _token(
     )
     if cell.state == "bonus":
         d.box(x + 1.7, y + 1.7, w - 3.4, h - 3.4, "", look.state("bonus", "line"), 0.4, 0.15 * size)
-    text = look.glyph(cell.state) if cell.token is None else run.text_of(cell.token)
-    face = "mono" if cell.token is not None and run.kind_of(cell.token) == "text" else "sans"
+    token = guess if cell.token is None else cell.token
+    text = look.glyph(cell.state) if token is None else run.text_of(token)
+    face = "mono" if token is not None and run.kind_of(token) == "text" else "sans"
     shown, face = fonts.legible(text, face, spaces=False)
     fitted = size if cell.token is not None else 0.8 * size
     if fonts.width(shown, face, fitted) > w - 2:

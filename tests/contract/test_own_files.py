@@ -217,7 +217,7 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_new_method_is_found_everywhere(new: Path):
-    assert [path.name for path in (new / "traces").iterdir()] == ["99-left-copy.json.gz"]
+    assert {path.name for path in (new / "traces").iterdir()} == {"99-left-copy.json.gz", "99-left-copy.svg"}
     found = look(ROOT, "left-first", new, "site")
     for place in ("methods", "slots", "lessons"):
         assert "left-first" in found[place], place

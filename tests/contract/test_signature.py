@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 import engines
 from explorer.export.bundle import views
-from explorer.runs.gallery import gallery
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 VIEWS = {view.file: view for view in views()}
@@ -23,13 +19,3 @@ def test_a_method_declares_a_view_that_its_record_fills(slug: str) -> None:
     assert view.needs, "a view that every run has shows the idea of none"
     offers = set(info.emits) | {"masked" if engines.core.kinds.KINDS[info.kind].masked else "growing", "end"}
     assert view.wanted(offers), f"'{slug}' never records what the view '{view.file}' draws"
-
-
-def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..., Any]) -> None:
-    found = {}
-    for card in gallery().cards:
-        trace = gallery().get(card.id)
-        idea = js("shown.js", "M.ideaOf(modules['store.js'].Run.from(text))?.file", text=trace.to_json())
-        if idea != METHODS[trace.header.method].signature:
-            found[card.id] = idea
-    assert found == {}

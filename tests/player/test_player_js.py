@@ -14,11 +14,13 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 
+import engines
 from engines.core.trace import Candidates, Commits, Step, Trace, pack, pack_exact
 from explorer import ASSETS
 from explorer.export.bundle import ENTRIES, bundle, closure, module, view_script, views, views_of
 from explorer.export.html import export_html
 from explorer.figures.hindsight import hindsight
+from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented
 from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
@@ -518,3 +520,14 @@ def test_an_export_holds_no_live_markup_from_data() -> None:
     assert page.count("<script") == page.count("</script>") == 3 and "<title>&lt;/script&gt;" in page
     with pytest.raises(ValueError, match="at least one"):
         export_html([])
+
+
+def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..., Any]) -> None:
+    known = {info.slug: info.signature for info in engines.list_methods()}
+    found = {}
+    for card in gallery().cards:
+        trace = gallery().get(card.id)
+        idea = js("shown.js", "M.ideaOf(modules['store.js'].Run.from(text))?.file", text=trace.to_json())
+        if idea != known[trace.header.method]:
+            found[card.id] = idea
+    assert found == {}

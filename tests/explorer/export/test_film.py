@@ -4,14 +4,17 @@ before it happened."""
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops
 
 from engines import Trace, UserError
+from explorer import ASSETS
 from explorer.cli import main
 from explorer.export.film import PAUSE, RATES, Caps, Stage, animation, plan
 from explorer.export.playback import Playback
@@ -174,3 +177,14 @@ def test_a_figure_on_standard_output_is_nothing_but_the_figure(tmp_path):
         and done.stdout.endswith(b"</svg>\n")
         and done.stderr == b""
     )
+
+
+def test_the_film_of_the_readme_is_small_and_made_by_its_command(tmp_path: Path) -> None:
+    found = re.search(r"`decoding-explorer (export [^`]+)`", (ASSETS.parent / "README.md").read_text("utf-8"))
+    words = [str(ASSETS.parent / word) if word.startswith("assets/") else word for word in found[1].split()]
+    made, shipped = tmp_path / "film.gif", ASSETS / "docs" / "film.gif"
+    words[words.index("--gif") + 1] = str(made)
+    assert main(words) == 0
+    assert shipped.stat().st_size <= 1_500_000
+    with Image.open(made) as one, Image.open(shipped) as other:
+        assert (one.size, one.n_frames) == (other.size, other.n_frames)
