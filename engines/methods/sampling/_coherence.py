@@ -14,7 +14,7 @@ from statistics import mean
 
 import engines
 
-PROMPTS = Path(__file__).resolve().parents[3] / "assets" / "tasks" / "story_prompts.json"
+PROMPTS = Path(__file__).resolve().parents[3] / "assets" / "tasks" / "beginnings.json"
 SAMPLERS: dict[str, tuple[str, dict[str, str]]] = {
     "plain": ("temperature", {}),
     "top-k 50": ("top-k", {}),

@@ -95,7 +95,7 @@ def test_a_template_is_about_twenty_lines_of_method():
         (
             "def decode(model, prompt, p, run):",
             "def decode(model, prompt, p, run)",
-            r"my.py' is not Python: .*line 24: def decode",
+            r"my.py' is not Python: .*line 25: def decode",
         ),
         ('"my-masked",  #', '"greedy",  #', "'greedy', and that name is taken"),
         (
@@ -133,7 +133,7 @@ def test_what_is_no_file_says_so(tmp_path):
         (
             "ready = sure >= p.threshold ",
             "ready = sure / 0 >= p.treshold ",
-            r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line 30: ready = ",
+            r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line 31: ready = ",
         ),
         ("edit = yield run.step(", "edit = yield dict(", "yielded dict instead of a step; write `yield run.step"),
         (
