@@ -15,6 +15,7 @@ READ = re.compile(
     + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]+|queue/data|call/\w+/\w+)"
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
+PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
 
@@ -64,6 +65,7 @@ class Guard:
             return await send({"type": "websocket.close"})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        scope = {**scope, "headers": [one for one in scope["headers"] if self._believed(*one)]}
         try:
             self.check(scope)
         except Refusal as refusal:
@@ -73,6 +75,8 @@ class Guard:
             await self.app(scope, _bounded(receive, limit), _with_headers(send))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
             await _answer(send, refusal)
+        except UnicodeEncodeError:  # an answer that quotes what was sent; it is encoded before it starts
+            await _answer(send, Refusal(400, "The request holds half of a character (a lone surrogate)."))
 
     def check(self, scope: dict[str, Any]) -> None:
         """Raises Refusal for a foreign host or origin, a closed route or an announced body that is too large."""
@@ -94,6 +98,14 @@ class Guard:
         announced = headers.get("content-length", "0")
         if not announced.isdigit() or int(announced) > limit:
             raise Refusal(413, f"The request is larger than {limit:,} bytes.")
+
+    def _believed(self, name: bytes, value: bytes) -> bool:
+        """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
+        one."""
+        if name.lower() == b"x-forwarded-host":
+            told = value.decode("latin-1")
+            return PLAIN_HOST.fullmatch(told) is not None and (not self.hosts or _name(told) in self.hosts)
+        return not name.lower().startswith(b"x-gradio-")
 
     def _limit(self, scope: dict[str, Any]) -> int:
         return self.large if scope["path"].startswith(RUN_ROUTES) else SMALL_BODY

@@ -148,6 +148,8 @@ class Sweeper:
         budget = workers.until(checked.seconds)
         try:
             yield say(f"Starting {checked.total:,} runs; the first one loads the model."), *[gr.skip()] * 4
+            if not job.go_on():
+                return
             with MODEL_LOCK:
                 model = engines.load_model(checked.model)
             session.sweep = sweep = Sweep(model, checked.settings, checked.tasks, checked.prompts, checked.seed)
@@ -183,7 +185,7 @@ class Sweeper:
         job = session.sweeping
         if job is None or job.finished.is_set():
             return say("No sweep is running."), *[gr.skip()] * 4
-        job.stop.set()
+        job.end()
         if not job.finished.wait(STOP_PATIENCE):
             return say("Cancelling: the step under way is not finished yet.", "error"), *[gr.skip()] * 4
         return (
