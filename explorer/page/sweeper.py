@@ -92,6 +92,9 @@ class Sweeper:
             None if name == DEFAULTS else (str(name), values_of(parameter(slugs, str(name)), str(text or "")[:2000]))
         )
         settings = quality.plan(kind, slugs, swept)
+        catalogue = self.handlers.catalogue
+        for one in settings:  # by the declarations that hold here, where an answer may have to be shorter
+            catalogue.check_params(catalogue.known(one.method), one.params)
         checked = SweepRequest(
             str(model),
             settings,
