@@ -4,9 +4,9 @@ that this app uses, and a content security policy that keeps every request on th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
@@ -16,6 +16,7 @@ READ = re.compile(
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
 PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
+STREAM = "/gradio_api/queue/data"
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
 
@@ -52,9 +53,17 @@ class Refusal(Exception):
 
 class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
-    any (behind a proxy). trace_characters: of the longest trace that may be opened."""
+    any (behind a proxy). trace_characters: of the longest trace that may be opened. sessions: those that Gradio has
+    messages for; None knows of none, so that no stream is refused for it."""
 
-    def __init__(self, app: Any, hosts: Iterable[str] = (), trace_characters: int = LARGE_BODY) -> None:
+    def __init__(
+        self,
+        app: Any,
+        hosts: Iterable[str] = (),
+        trace_characters: int = LARGE_BODY,
+        sessions: Container[str] | None = None,
+    ) -> None:
+        self.sessions = sessions
         self.app = app
         self.hosts = frozenset(hosts)
         self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
@@ -88,7 +97,7 @@ class Guard:
         if not (READ if reading else WRITE).fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
             raise Refusal(404, "Not found.")
         if reading:
-            return
+            return self._check_stream(scope)
         origin = headers.get("origin")
         if origin and urlsplit(origin).netloc not in {host, headers.get("x-forwarded-host", host)}:
             raise Refusal(403, "Requests from another site are refused.")
@@ -98,6 +107,15 @@ class Guard:
         announced = headers.get("content-length", "0")
         if not announced.isdigit() or int(announced) > limit:
             raise Refusal(413, f"The request is larger than {limit:,} bytes.")
+
+    def _check_stream(self, scope: dict[str, Any]) -> None:
+        """Gradio fails in the middle of its answer for a session that it does not know; it need not begin. Raises
+        Refusal."""
+        if self.sessions is None or not scope["path"].endswith(STREAM):
+            return
+        named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_hash", [""])[0]
+        if named not in self.sessions:
+            raise Refusal(404, "There is no run of that session.")
 
     def _believed(self, name: bytes, value: bytes) -> bool:
         """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
