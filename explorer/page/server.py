@@ -43,13 +43,16 @@ def launch(
     demo = build(handlers)
     quiet.install()
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
+    readers = clients.Readers()
     if limits.public:
         clients.share(demo._queue)
+        clients.expect_readers(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),
         trace_characters=limits.trace_characters,
         sessions=demo._queue.pending_messages_per_session,
+        readers=readers,
     )
     demo.launch(
         prevent_thread_lock=True,
