@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from engines.core.errors import UserError
+from engines.core.places import expanded
 
 VARIABLE = "DECODING_EXPLORER_EXTRA"
 
@@ -18,7 +19,7 @@ def extra_folder() -> Path | None:
     given = os.environ.get(VARIABLE, "").strip()
     if not given:
         return None
-    folder = Path(given).expanduser().resolve()
+    folder = expanded(given).resolve()
     if not folder.is_dir():
         raise UserError(f"{VARIABLE} names '{given}', which is no folder; make it, or unset the variable.")
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -25,8 +26,8 @@ class Meter:
     used.
 
     Two models may be called from two threads at once: each call is booked whole, and `seconds` is the time in which any
-    call ran, so that what two of them share counts once. Once `spent`, a call or a step raises OverBudget instead: a
-    method whose budget is used up may still say that it is finished."""
+    call ran, so that what two of them share counts once. Once `spent`, or past the `deadline` (on time.perf_counter),
+    a call raises OverBudget instead: a method whose budget is used up may still say that it is finished."""
 
     forwards: dict[str, int] = field(default_factory=dict)
     tokens_fed: int = 0
@@ -39,6 +40,7 @@ class Meter:
         default_factory=dict
     )  # position -> tokens, from edits; lives as long as the run
     spent: bool = False
+    deadline: float = math.inf
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
     _running: int = field(default=0, repr=False, compare=False)
     _since: float = field(default=0.0, repr=False, compare=False)  # when the first of the calls that run now began
@@ -52,7 +54,7 @@ class Meter:
         as time only.
 
         fed: rows that enter the first layer. layer_rows: rows times layers. forward: whether it ends in logits."""
-        if self.spent:
+        if self.spent or time.perf_counter() > self.deadline:
             raise OverBudget
         synchronise(device)
         with self.lock:

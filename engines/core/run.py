@@ -33,6 +33,7 @@ from engines.core.validation import (
 from engines.core.validation import prompt_ids as ids_of
 
 MAX_STEPS = 4096
+OVERRUN = 0.1  # of its seconds, at least one, that the step under way may take beyond them; the call under way ends
 
 
 class Run(Iterator[Step]):
@@ -115,7 +116,10 @@ class Run(Iterator[Step]):
         if self._ended is not None:
             raise StopIteration
         now = time.perf_counter()
-        self._began = self._began or now
+        if self._began is None:
+            self._began = now
+            if self._max_seconds is not None:  # where one step makes many calls
+                self._meter.deadline = now + self._max_seconds + max(1.0, OVERRUN * self._max_seconds)
         edit, self._next_edit = self._next_edit or (self._edits.get(len(self.steps) - 1) if self.steps else None), None
         self._meter.spent = len(self.steps) >= self._max_steps or (
             self._max_seconds is not None and now - self._began > self._max_seconds

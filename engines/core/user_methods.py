@@ -15,6 +15,7 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.core.method import GROUPS, MethodInfo
 from engines.core.method_file import declared_in, where
+from engines.core.places import expanded
 from engines.core.registry import registry
 from engines.core.trace import Edit, Step
 
@@ -25,7 +26,7 @@ def load_method_file(name: str | Path) -> list[MethodInfo]:
 
     Raises UserError where there is no such file, it does not run, it declares no method, or a slug is taken.
     """
-    path = Path(name).expanduser()
+    path = expanded(str(name))
     found, known = declared_in(path), registry().methods
     here = found[0].info.file
     for one in found:

@@ -134,9 +134,17 @@ def shards(folder: Path) -> list[Path]:
     """The model's weight files in order, without files that only lie beside them."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        return [folder / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not all(map(_plain, places.values())):
+            raise UserError(f"{index} does not say in which file each tensor is; {_repair(folder)}.")
+        return [folder / name for name in sorted(set(places.values()))]
     single = folder / "model.safetensors"
     return [single] if single.is_file() else []
+
+
+def _plain(name: object) -> bool:
+    """Whether it names a file of its own folder."""
+    return isinstance(name, str) and re.fullmatch(r"[\w][\w.-]{0,200}", name) is not None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -145,7 +153,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON ({error}); download or write it again.") from None
     if not isinstance(value, dict):
         raise UserError(f"{path} must hold a JSON object and holds a {type(value).__name__}.")
@@ -188,7 +196,7 @@ def _header(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         whole = begin + max((entry["data_offsets"][1] for entry in entries.values()), default=0)
     except FileNotFoundError:
         raise UserError(f"{file} is missing; {_repair(file.parent)}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise UserError(f"{file} is no safetensors file, or only its beginning; {_repair(file.parent)}.") from None
     if size != whole:
         raise UserError(f"{file} has {size:,} bytes and should have {whole:,}; {_repair(file.parent)}.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
+from engines.models.bounds import check_size
 from engines.models.hub import (
     TOKENIZER_FILES,
     check_folder,
@@ -47,9 +48,9 @@ def load_folder(
     wish does not fit."""
     digest = check_folder(folder, name)
     raw = read_json(folder / "config.json")
-    how = plan(
-        read_json(folder / "generation_config.json") | raw, name
-    )  # some publish the block length as a setting of generation
+    check_size(raw, folder, name)
+    with _refusing(name, {}):  # some publish the block length as a setting of generation
+        how = plan(read_json(folder / "generation_config.json") | raw, name)
     require_kind(name, how.kinds, kind)
     for option, kinds in OPTION_KINDS.items():
         if options.get(option) is not None and how.kind not in kinds:
@@ -163,7 +164,8 @@ def _dtype(wanted: Any, folder: Path) -> Any:
 
 def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
 
-    config = _config(folder, name, how)
+    with _refusing(name, {}):
+        config = _config(folder, name, how)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
     with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
@@ -194,14 +196,18 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
 
 @contextmanager
 def _refusing(name: str, options: dict[str, Any]) -> Iterator[None]:
-    """What transformers says of a device map or a quantisation that cannot be, in one sentence of ours."""
+    """What transformers says of a device map, a quantisation or a damaged file, in one sentence of ours."""
     wishes = [key for key in ("device_map", "quantization") if options.get(key) is not None]
     try:
         yield
-    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, AssertionError) as error:
-        if not wishes:
-            raise
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can make transformers raise anything
         reason = " ".join(str(error).split())[:200]
+        if not wishes:
+            raise UserError(
+                f"'{name}' cannot be loaded: {reason}; download it again or choose another model."
+            ) from error
         raise UserError(
             f"'{name}' cannot be loaded with {' and '.join(wishes)} as given: {reason}; change that or leave it out."
         ) from error
@@ -258,9 +264,10 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         return None
-    return getattr(transformers, how.tokenizer_class).from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    with _refusing(f"the tokenizer of {folder.name}", {}):
+        return getattr(transformers, how.tokenizer_class).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
 
 
 def _eos_ids(network: Any, tokenizer: Any | None) -> frozenset[int]:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.trace import Piece
+from engines.models.bounds import TEMPLATE_SECONDS, within
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -51,8 +53,16 @@ class HFTokenizer:
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
         chat template."""
         if self.chat:
+            from jinja2.exceptions import TemplateError
+
             turn = [{"role": "user", "content": text}]
-            return list(self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False))
+            render = partial(self.tokenizer.apply_chat_template, turn, add_generation_prompt=True, return_dict=False)
+            try:
+                return list(within(TEMPLATE_SECONDS, render, "the chat template of this model"))
+            except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:
+                raise UserError(
+                    f"the chat template of this model fails: {str(error)[:200]}; choose another revision or model."
+                ) from error
         return list(self.tokenizer(text)["input_ids"])
 
     def encode(self, text: str) -> list[int]:

@@ -19,6 +19,7 @@ import msgspec
 
 from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
+from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models import oracle, smollm2
 from engines.models.hub import HUB_ID, assets, count_parameters, read_json, shards, snapshot
@@ -157,7 +158,7 @@ def _canonical(name: str) -> str:
 
 def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
     """(folder, name for the record, revision, licence if it is not in a card) of a canonical name."""
-    embedded, folder = assets() / "models" / name, Path(name).expanduser()
+    embedded, folder = assets() / "models" / name, expanded(name)
     plain = "/" not in name and "\\" not in name and name not in (".", "..")
     on_the_hub = name != smollm2.NAME and not folder.is_dir() and HUB_ID.fullmatch(name) is not None
     if revision is not None and not on_the_hub:

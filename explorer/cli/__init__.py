@@ -312,6 +312,8 @@ def serve_command(args: argparse.Namespace) -> int:
     try:
         serve(**{name: value for name, value in options.items() if value is not None})
     except OSError as error:
+        if error.filename is not None:  # a file, not a port
+            raise
         raise UserError(
             f"the page cannot be served at {args.host or '127.0.0.1'}, port {args.port or 'any from 7860'}: {error}"
         ) from None

@@ -51,7 +51,7 @@ def add_arguments(export: argparse.ArgumentParser, kind: Any) -> None:
 def wanted(args: argparse.Namespace) -> str | None:
     """The kind of picture asked for; None for another kind of export. Raises UserError for an option that does not
     belong to it."""
-    kind = next((name for name in SAID if getattr(args, name)), None)
+    kind = next((name for name in SAID if getattr(args, name) is not None), None)
     foreign = {
         "step": FIGURES,
         "width": FIGURES,

@@ -7,11 +7,13 @@ import argparse
 import gzip
 import io
 import json
+import os
+import select
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import msgspec
 
@@ -22,6 +24,7 @@ MAX_FILE_BYTES = (
     65 * 2**20
 )  # a little more than the largest trace that is read, so that the reader can say how large it is
 MAX_PROMPT_BYTES = 2**20
+PIPE_SECONDS = 10.0  # that a pipe may stay silent before it is taken for one that nobody writes
 BAD_INPUT = 2  # exit status
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -41,13 +44,37 @@ def read_bytes(name: str, limit: int) -> bytes:
     """At most `limit` + 1 bytes of a file; '-' is standard input. Raises UserError where there is nothing to read."""
     if name == "-":
         return sys.stdin.buffer.read(limit + 1)
-    path = Path(name)
+    path = _path(name)
     if path.is_dir():
         raise UserError(f"'{name}' is a folder; give a file.")
     if not path.exists():
         raise UserError(f"there is no file '{name}'.")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_at_once) as file:
+        if path.is_fifo():
+            _wait_for(file, name)
         return file.read(limit + 1)
+
+
+def _path(name: str) -> Path:
+    """A file that was named. Raises UserError for a name that no file can have."""
+    if not name:
+        raise UserError("the name of the file is empty; give one, or - for standard input or output.")
+    if "\0" in name or any(len(os.fsencode(part)) > 255 for part in Path(name).parts):
+        raise UserError(f"'{name[:60]}...' can be no file: a name has at most 255 bytes.")
+    return Path(name)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for whoever writes a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _wait_for(file: IO[bytes], name: str) -> None:
+    """Read a pipe like a file as long as somebody writes it. Raises UserError where nobody does."""
+    ready, _, _ = select.select([file], [], [], PIPE_SECONDS)
+    os.set_blocking(file.fileno(), True)
+    if not ready:
+        raise UserError(f"nothing came through the pipe '{name}' within {PIPE_SECONDS:g} seconds; give a file.")
 
 
 def read_traces(names: Sequence[str]) -> list[Trace]:
@@ -76,7 +103,9 @@ def check_target(name: str | None) -> None:
     """Refuse a path that cannot be written before the work begins. Raises UserError."""
     if name is None or name == "-":
         return
-    path = Path(name)
+    path = _path(name)
+    if path.is_fifo() and path.parent != Path("/dev/fd"):
+        raise UserError(f"'{name}' is a pipe, which is not written; write to - and pipe that.")
     if path.is_dir():
         raise UserError(f"'{name}' is a folder; give the name of a file to write.")
     if not path.parent.is_dir():

@@ -212,20 +212,20 @@ def export_command(args: argparse.Namespace) -> int:
     """Write traces in another form."""
     if picture := cli_export.wanted(args):
         return cli_export.pictures_command(args, picture)
-    target = args.html or args.json or args.csv or args.events_csv or args.python
+    target = next(one for one in (args.html, args.json, args.csv, args.events_csv, args.python) if one is not None)
     check_target(target)
     traces = read_traces(args.file)
-    if args.html:
+    if args.html is not None:
         from explorer.export.html import export_html
 
         write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
-    elif args.json:
+    elif args.json is not None:
         write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
-    elif args.python:
+    elif args.python is not None:
         from explorer.export.python import lines
 
         write(target, lines(traces).removesuffix("\n"))
-    elif args.events_csv:
+    elif args.events_csv is not None:
         write(target, events_csv(traces).removesuffix("\n"))
     else:
         write(target, table(traces).removesuffix("\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ COLUMNS = (
     "run,method,models,seed,step,event,position,token,text,cause,probability,source,"
     "target_calls_in_step,target_calls_so_far,seconds_in_step,seconds_so_far"
 ).split(",")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def events_csv(traces: Sequence[Trace]) -> str:
@@ -80,5 +82,7 @@ def _exp(value: float) -> float:
 
 
 def inert(text: str) -> str:
-    """A text that a spreadsheet will not take for a formula."""
+    """A text that a spreadsheet will not take for a formula, nor a terminal for a command: control characters but tab
+    and line ends are written as they are in Python."""
+    text = CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -7,8 +7,8 @@ import html
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from explorer import ASSETS
 from explorer.export.bundle import bundle, styles, views_of
+from explorer.own_files import own_text
 
 if TYPE_CHECKING:
     from engines import Trace
@@ -80,7 +80,7 @@ def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer
 
 def export_json(traces: list[str], title: str) -> str:
     """The same for traces that are JSON already, such as the recorded ones of the gallery."""
-    data = [_embed("theme", (ASSETS / "theme.json").read_text("utf-8"))]
+    data = [_embed("theme", own_text("theme.json"))]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
     css = styles() + _PAGE_CSS
     return _PAGE.format(

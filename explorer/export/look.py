@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import lru_cache
 from typing import Any
 
-from explorer import ASSETS
+from explorer.own_files import own_json
 
 LEVELS = 32
 PALER = 0.28  # of the heat
@@ -28,7 +27,7 @@ SERIES = (
 @lru_cache(maxsize=1)
 def theme() -> dict[str, Any]:
     """The whole theme."""
-    found: dict[str, Any] = json.loads((ASSETS / "theme.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = own_json("theme.json")
     return found
 
 

@@ -56,6 +56,8 @@ class Playback:
         self.axes: dict[Clock, list[float]] = {
             clock: [0.0, *accumulate(float(cost(step, clock, target)) for step in trace.steps)] for clock in CLOCKS
         }
+        if self.axes["seconds"][-1] < TIE:  # less than a nanosecond in all is no time that can be drawn
+            self.axes["seconds"] = [0.0] * len(self.axes["seconds"])
         self.widths = [trace.header.canvas if trace.header.canvas is not None else self.start]
         self._history: dict[int, list[tuple[int, int, str]]] = {}
         for number, step in enumerate(trace.steps):

@@ -49,8 +49,8 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
 
 
 def _main(trace: Trace) -> tuple[str, str, str]:
-    model = trace.header.models[0]
-    return model.name, model.sha256, model.dtype
+    model = next(iter(trace.header.models), None)
+    return (model.name, model.sha256, model.dtype) if model else ("", "", "")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def certificate(trace: Trace, control: Trace, tie: Tie | None = None) -> Certifi
     compared as far as both go."""
     ours, plain, limited = _comparable(trace, control)
     at = first_difference(ours, plain)
-    dtype = trace.header.models[0].dtype
+    dtype = _main(trace)[2]
     if at is None:
         return Certificate(len(plain), None, dtype=dtype, limited=limited)
     return Certificate(len(plain), at, _piece(trace, ours, at), _piece(control, plain, at), dtype, tie, limited)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections import Counter, OrderedDict
 from typing import Any
 
 FULL = "queue_full"  # Gradio's name for what is answered with status 503
+PATIENCE = 20.0  # seconds in which the stream of a run has to be opened on a public host
+REMEMBERED = 4096  # streams that were read lately
 WAITING_EACH = 4  # runs of one address that may wait on a public host
 
 
@@ -26,6 +31,55 @@ def proxies() -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 3):
         raise SystemExit(f"EXPLORER_TRUSTED_PROXIES={text[:40]} is not allowed; give a number from 0 to 99.")
     return int(text)
+
+
+class Readers:
+    """Which event streams are read: those of sessions, and of single calls by the id of their event."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+        self._since: OrderedDict[str, float] = OrderedDict()
+
+    def begin(self, name: str) -> None:
+        """Somebody reads it."""
+        self._open[name] += 1
+        self._since[name] = time.monotonic()
+        while len(self._since) > REMEMBERED:
+            self._since.popitem(last=False)
+
+    def end(self, name: str) -> None:
+        """That reader has gone."""
+        self._open[name] -= 1
+        if self._open[name] <= 0:
+            del self._open[name]
+
+    def after(self, name: str, moment: float) -> bool:
+        """Whether it is read now, or was at any time since that moment of time.monotonic."""
+        return name in self._open or self._since.get(name, moment - 1) >= moment
+
+
+def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> None:
+    """End every event of a queue of Gradio whose stream nobody has opened in time: it frees its place, and what it
+    runs is closed at the next message."""
+    push = queue.push
+    watching: set[asyncio.Task[None]] = set()
+
+    async def watch(event: Any, moment: float) -> None:
+        await asyncio.sleep(patience)
+        if not (readers.after(event.session_hash, moment) or readers.after(event._id, moment)):
+            await queue.clean_events(event_id=event._id)
+
+    async def pushed(body: Any, request: Any, username: str | None) -> Any:
+        moment = time.monotonic()
+        answer = await push(body, request, username)
+        event = queue.event_ids_to_events.get(answer[1]) if answer[0] else None
+        if event is not None:
+            task = asyncio.create_task(watch(event, moment))
+            watching.add(task)  # a loop keeps no hold of its tasks
+            task.add_done_callback(watching.discard)
+        return answer
+
+    queue.push = pushed
 
 
 def share(queue: Any, most: int = WAITING_EACH) -> None:

@@ -204,8 +204,11 @@ class Feed:
             name = self.keep.save(trace) if self.keep and trace.steps else ""
         except (UserError, OSError) as error:
             self.unkept = f"The run of slot {self.slot + 1} was not kept: {error}"
-        if self._journal:
-            self._journal.close()
+            if self._journal and self._journal.leave():
+                self.unkept += " Its journal stays, and the next start, or `runs recover`, makes a run of it."
+        else:
+            if self._journal:
+                self._journal.close()
         return name
 
     def _news(self) -> dict[str, Any]:

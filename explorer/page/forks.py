@@ -85,6 +85,8 @@ class Forks:
             where = f"player {wish.slot + 1} at step {wish.step}"
             words, there = f"Forking {where}: its {wish.step} steps are run again first.", False
             yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
+            if not job.go_on():
+                return
             try:
                 for one in feed.play(
                     lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot
@@ -119,6 +121,8 @@ class Forks:
         if wish.step > len(trace.steps):
             raise UserError(f"step {wish.step} cannot be forked; that run has {len(trace.steps)} steps.")
         header, limits = trace.header, self.handlers.limits
+        if not header.models:
+            raise UserError("this run does not name its model, so it cannot go on here.")
         for slug in filter(None, (header.method, wish.method, *(one.edit.method for one in header.edits))):
             if slug not in self.handlers.catalogue.methods:
                 raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")

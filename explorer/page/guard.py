@@ -4,9 +4,11 @@ that this app uses, and a content security policy that keeps every request on th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
+
+from explorer.page.clients import Readers
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
@@ -15,6 +17,9 @@ READ = re.compile(
     + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]+|queue/data|call/\w+/\w+)"
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
+PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
+CALL = re.compile(rf"{API}/call/\w+/\w+")
+STREAM = "/gradio_api/queue/data"
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
 
@@ -51,9 +56,18 @@ class Refusal(Exception):
 
 class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
-    any (behind a proxy). trace_characters: of the longest trace that may be opened."""
+    any (behind a proxy). trace_characters: of the longest trace that may be opened. sessions: those that Gradio has
+    messages for; None knows of none, so that no stream is refused for it. readers: is told who reads."""
 
-    def __init__(self, app: Any, hosts: Iterable[str] = (), trace_characters: int = LARGE_BODY) -> None:
+    def __init__(
+        self,
+        app: Any,
+        hosts: Iterable[str] = (),
+        trace_characters: int = LARGE_BODY,
+        sessions: Container[str] | None = None,
+        readers: Readers | None = None,
+    ) -> None:
+        self.sessions, self.readers = sessions, readers or Readers()
         self.app = app
         self.hosts = frozenset(hosts)
         self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
@@ -64,15 +78,21 @@ class Guard:
             return await send({"type": "websocket.close"})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        scope = {**scope, "headers": [one for one in scope["headers"] if self._believed(*one)]}
         try:
             self.check(scope)
         except Refusal as refusal:
             return await _answer(send, refusal)
-        limit = self._limit(scope)
+        limit, stream = self._limit(scope), stream_of(scope)
+        self.readers.begin(stream)
         try:
             await self.app(scope, _bounded(receive, limit), _with_headers(send))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
             await _answer(send, refusal)
+        except UnicodeEncodeError:  # an answer that quotes what was sent; it is encoded before it starts
+            await _answer(send, Refusal(400, "The request holds half of a character (a lone surrogate)."))
+        finally:
+            self.readers.end(stream)
 
     def check(self, scope: dict[str, Any]) -> None:
         """Raises Refusal for a foreign host or origin, a closed route or an announced body that is too large."""
@@ -84,7 +104,7 @@ class Guard:
         if not (READ if reading else WRITE).fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
             raise Refusal(404, "Not found.")
         if reading:
-            return
+            return self._check_stream(scope)
         origin = headers.get("origin")
         if origin and urlsplit(origin).netloc not in {host, headers.get("x-forwarded-host", host)}:
             raise Refusal(403, "Requests from another site are refused.")
@@ -95,8 +115,32 @@ class Guard:
         if not announced.isdigit() or int(announced) > limit:
             raise Refusal(413, f"The request is larger than {limit:,} bytes.")
 
+    def _check_stream(self, scope: dict[str, Any]) -> None:
+        """Gradio fails in the middle of its answer for a session that it does not know; it need not begin. Raises
+        Refusal."""
+        if self.sessions is None or not scope["path"].endswith(STREAM):
+            return
+        if stream_of(scope) not in self.sessions:
+            raise Refusal(404, "There is no run of that session.")
+
+    def _believed(self, name: bytes, value: bytes) -> bool:
+        """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
+        one."""
+        if name.lower() == b"x-forwarded-host":
+            told = value.decode("latin-1")
+            return PLAIN_HOST.fullmatch(told) is not None and (not self.hosts or _name(told) in self.hosts)
+        return not name.lower().startswith(b"x-gradio-")
+
     def _limit(self, scope: dict[str, Any]) -> int:
         return self.large if scope["path"].startswith(RUN_ROUTES) else SMALL_BODY
+
+
+def stream_of(scope: dict[str, Any]) -> str:
+    """Whose events a request reads: a session's or those of one call; "" for another request."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.endswith(STREAM):
+        return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_hash", [""])[0]
+    return path.rsplit("/", 1)[1] if CALL.fullmatch(path) and scope["method"] == "GET" else ""
 
 
 def _name(host: str) -> str:

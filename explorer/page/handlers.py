@@ -71,7 +71,7 @@ class Handlers:
         try:
             yield message(expect=True), say(words), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
-                if job.stop.is_set():
+                if not job.go_on():
                     break
                 try:
                     for one in feed.messages(plan, prompt, seed, self.limits):
@@ -115,7 +115,7 @@ class Handlers:
         job = session.running
         if job is None:
             return gr.skip(), say("Nothing is running; a run that was waiting is withdrawn."), gr.skip()
-        job.stop.set()
+        job.end()
         if not job.finished.wait(STOP_PATIENCE):
             return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
         if not job.begun:

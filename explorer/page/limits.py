@@ -95,6 +95,8 @@ class Limits:
         """The prompt, if it may be decoded here. Raises UserError before any model is touched."""
         if not isinstance(prompt, str) or not prompt.strip():
             raise UserError("the prompt is empty; type a question or pick a task example.")
+        if not prompt.isascii() and any("\ud800" <= c <= "\udfff" for c in prompt):
+            raise UserError("the prompt holds half of a character (a lone surrogate); take it out.")
         if len(prompt) > self.prompt_characters:
             raise UserError(
                 f"the prompt has {len(prompt):,} characters; at most {self.prompt_characters:,} are taken here. "
@@ -115,7 +117,7 @@ def check_seed(seed: object) -> int:
 def short(value: object) -> str:
     """At most 40 characters of whatever was sent."""
     try:
-        return str(value)[:40]
+        return str(value)[:40].encode("utf-8", "replace").decode()
     except (ValueError, RecursionError):  # a number of thousands of digits, a list that is too deep
         return f"a {type(value).__name__}"
 

@@ -50,6 +50,8 @@ class MyRuns:
         try:
             if found := recover(keep):
                 log.info("recovered %d run(s) whose process had ended: %s", len(found), ", ".join(found))
+            for journal, reason in keep.aside.items():
+                log.warning("the journal %s of a run became no run: %s", journal, reason)
         except OSError as error:
             log.warning("journals could not be recovered: %s", error)
         return cls(keep, gallery, PUBLIC if limits.public else "", not limits.public)

@@ -12,6 +12,7 @@ from typing import Any
 import gradio as gr
 
 from explorer import ASSETS
+from explorer.own_files import own_text
 from explorer.page import files
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +29,8 @@ _numbers = itertools.count(1)
 def fresh(**data: Any) -> str:
     """JSON with a running number, so that sending the same thing twice is a change. `<` is escaped: the text is inert
     anywhere."""
-    return json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
+    text = json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
+    return text.encode("utf-8", "replace").decode()  # half of a character, which a visitor may send, cannot be answered
 
 
 def say(text: str, kind: str = "info", go: str = "") -> str:
@@ -137,7 +139,7 @@ def module(
     where = f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
     script = f"{before}\nimport(new URL({json.dumps(where)}, document.baseURI)).then((page) => {call});"
     if themed:
-        options["theme"] = (ASSETS / "theme.json").read_text(encoding="utf-8")
+        options["theme"] = own_text("theme.json")
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
 

@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import clients, files, zerogpu
+from explorer.page import clients, files, quiet, zerogpu
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue
 from explorer.page.event_stream import STREAMS
@@ -41,10 +41,19 @@ def launch(
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     demo = build(handlers)
+    quiet.install()
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
+    readers = clients.Readers()
     if limits.public:
         clients.share(demo._queue)
-    guard = Middleware(Guard, hosts=_hosts(options.get("server_name")), trace_characters=limits.trace_characters)
+        clients.expect_readers(demo._queue, readers)
+    guard = Middleware(
+        Guard,
+        hosts=_hosts(options.get("server_name")),
+        trace_characters=limits.trace_characters,
+        sessions=demo._queue.pending_messages_per_session,
+        readers=readers,
+    )
     demo.launch(
         prevent_thread_lock=True,
         theme=theme(),

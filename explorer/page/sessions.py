@@ -19,15 +19,27 @@ class Job:
 
     `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again
     (known numbers are ignored). `begun` says that a first run could begin; until then the earlier players stay.
-    `cleared`: the page has put them away; `queued` is what it was told first."""
+    `cleared`: the page has put them away; `queued` is what it was told first. `under_way`: it has gone on after its
+    first message; what was stopped before that is never asked for more, so that nobody has to wait for it."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.stop = threading.Event()
         self.finished = threading.Event()
         self.last: deque[str] = deque(maxlen=KEPT_MESSAGES)
-        self.begun = self.cleared = False
+        self.begun = self.cleared = self.under_way = False
         self.queued: list[dict[str, Any]] = []
+
+    def end(self) -> None:
+        """Ask it to end; one that waits for its first turn has ended then."""
+        self.stop.set()
+        if not self.under_way:
+            self.finished.set()
+
+    def go_on(self) -> bool:
+        """Its turn has come. False where it was stopped before."""
+        self.under_way = True
+        return not self.stop.is_set()
 
 
 class Session:
@@ -46,14 +58,14 @@ class Session:
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
         if self.job:
-            self.job.stop.set()
+            self.job.end()
         self.job = Job()
         return self.job
 
     def begin_sweep(self) -> Job:
         """A new job beside the players' own; a sweep that still runs is told to stop."""
         if self.sweeping:
-            self.sweeping.stop.set()
+            self.sweeping.end()
         self.sweeping = Job()
         return self.sweeping
 
@@ -61,7 +73,7 @@ class Session:
         """Whatever runs is told to stop."""
         for job in (self.job, self.sweeping):
             if job:
-                job.stop.set()
+                job.end()
 
     @property
     def busy(self) -> bool:

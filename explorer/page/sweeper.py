@@ -92,6 +92,9 @@ class Sweeper:
             None if name == DEFAULTS else (str(name), values_of(parameter(slugs, str(name)), str(text or "")[:2000]))
         )
         settings = quality.plan(kind, slugs, swept)
+        catalogue = self.handlers.catalogue
+        for one in settings:  # by the declarations that hold here, where an answer may have to be shorter
+            catalogue.check_params(catalogue.known(one.method), one.params)
         checked = SweepRequest(
             str(model),
             settings,
@@ -148,6 +151,8 @@ class Sweeper:
         budget = workers.until(checked.seconds)
         try:
             yield say(f"Starting {checked.total:,} runs; the first one loads the model."), *[gr.skip()] * 4
+            if not job.go_on():
+                return
             with MODEL_LOCK:
                 model = engines.load_model(checked.model)
             session.sweep = sweep = Sweep(model, checked.settings, checked.tasks, checked.prompts, checked.seed)
@@ -183,7 +188,7 @@ class Sweeper:
         job = session.sweeping
         if job is None or job.finished.is_set():
             return say("No sweep is running."), *[gr.skip()] * 4
-        job.stop.set()
+        job.end()
         if not job.finished.wait(STOP_PATIENCE):
             return say("Cancelling: the step under way is not finished yet.", "error"), *[gr.skip()] * 4
         return (

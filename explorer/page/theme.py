@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from explorer import ASSETS
+from explorer.own_files import own_json
 
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "Noto Sans Mono", "monospace")
@@ -16,7 +15,7 @@ MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "Noto Sans Mono",
 
 def colours() -> dict[str, Any]:
     """The tokens of `assets/theme.json`."""
-    return json.loads((ASSETS / "theme.json").read_text(encoding="utf-8"))
+    return own_json("theme.json")
 
 
 def theme() -> gr.themes.Base:

@@ -10,20 +10,18 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from engines import Step, Trace
-from explorer import ASSETS, papers
+from explorer import papers
 from explorer.figures.board import boards, gained
+from explorer.own_files import own_json
 from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop, Term
 
 __all__ = ["Check", "ChoiceClaim", "LaneClaim", "Lesson", "Stop", "Term", "faults", "glossary", "lessons"]
 
-GLOSSARY = ASSETS / "glossary.json"
 CLOSE = 0.01  # a fact of a lesson is written with two decimals
 ROUNDED = 0.005  # of a lane, which is recorded in 255 grades
 
@@ -35,9 +33,9 @@ def lessons() -> tuple[Lesson, ...]:
 
 
 @lru_cache(maxsize=1)
-def glossary(path: Path = GLOSSARY) -> tuple[Term, ...]:
-    """All terms, sorted."""
-    return tuple(msgspec.json.decode(path.read_bytes(), type=list[Term]))
+def glossary() -> tuple[Term, ...]:
+    """All terms, sorted. Raises UserError."""
+    return tuple(own_json("glossary.json", list[Term]))
 
 
 def faults(trace: Trace, stop: Stop) -> list[str]:

@@ -159,6 +159,8 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
 def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
     """The bytes of a file, unpacked if gzipped. Raises TraceError if it is damaged or unpacks to more than `limit`."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for without end
+            raise TraceError(f"{path.name} is not a file.")
         if path.suffix != ".gz":
             return path.read_bytes()
         with gzip.open(path) as file:

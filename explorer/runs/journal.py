@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from explorer.runs.store import RunStore
 if sys.platform != "win32":
     import fcntl
 
+SAID = 300  # characters of a complaint
 UNKNOWN = ["wall_seconds", "record_seconds"]  # what a journal cannot tell
 _BYTES = re.compile(r"0x([0-9A-F]{2})")
 
@@ -50,9 +52,16 @@ class Journal:
 
     def close(self) -> None:
         """The run is over and kept, or not wanted: the journal goes."""
+        self.leave()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def leave(self) -> bool:
+        """The run is over and was not kept: the journal, its only copy, stays for `recover`. False where it does not
+        hold all of the run."""
         with contextlib.suppress(OSError, AttributeError):
             self._file.close()
-            self._path.unlink(missing_ok=True)
+        return not self.failed
 
     def _line(self, body: dict[str, Any]) -> None:
         if self.failed:
@@ -67,9 +76,10 @@ class Journal:
 
 def recover(keep: RunStore) -> list[str]:
     """Make kept runs of the journals whose processes are gone; returns their ids. A journal that cannot be read is set
-    aside and named in `broken`."""
+    aside and named in `broken`; one for which there is no room stays for the next start."""
     found = []
-    for path in sorted(keep.live.glob("*.journal")):
+    keep.aside = {}
+    for path in filter(Path.is_file, sorted(keep.live.glob("*.journal"))):
         with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
             if not _lock(file):
                 continue  # its process lives
@@ -77,15 +87,24 @@ def recover(keep: RunStore) -> list[str]:
                 trace = read_journal(file.read())
                 if trace is not None:
                     found.append(keep.save(trace))
-            except UserError:
-                continue  # no room for it now; it stays for the next start
-            except TraceError as error:
-                path.rename(path.with_suffix(".broken"))
-                keep.broken[path.name] = str(error)
+            except (UserError, OSError) as error:  # no room for it now
+                keep.aside[path.name] = f"not kept yet: {error}"
+                continue
+            except Exception as error:  # whatever a damaged file can do
+                keep.aside[path.name] = set_aside(path, error)
                 continue
         path.unlink(missing_ok=True)
     keep.sweep()
+    keep.broken |= keep.aside
     return found
+
+
+def set_aside(path: Path, error: Exception) -> str:
+    """Put a journal that cannot be read where nothing reads it again. Returns the sentence about it."""
+    said = str(error) if isinstance(error, TraceError) else f"the journal is damaged ({type(error).__name__})"
+    with contextlib.suppress(OSError):
+        path = path.rename(path.with_suffix(".broken"))
+    return f"{said[:SAID]}; it is left as {path}"
 
 
 def read_journal(data: bytes) -> Trace | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from explorer import ASSETS
+from explorer.own_files import own_json
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,7 +18,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def scenarios(recorded: Collection[str]) -> list[Scenario]:
-    """Those whose runs are all among the recorded ones, in the order of the file. Raises msgspec.ValidationError for a
-    file that is not understood."""
-    found = msgspec.json.decode((ASSETS / "scenarios.json").read_bytes(), type=list[Scenario])
+    """Those whose runs are all among the recorded ones, in the order of the file. Raises UserError for a file
+    that is not understood."""
+    found = own_json("scenarios.json", list[Scenario])
     return [one for one in found if set(one.traces) <= set(recorded)]

@@ -11,8 +11,6 @@ import gzip
 import hashlib
 import os
 import re
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,16 +21,15 @@ import msgspec
 
 from engines import Trace, TraceError, UserError, read_trace, tasks
 from explorer.figures.calls import in_words, target_role
+from explorer.runs.disk import data_folder, wait_for_lock, write_whole
 from explorer.runs.gallery import read_bytes
-
-if sys.platform != "win32":
-    import fcntl
 
 ID = re.compile(r"[0-9a-f]{16,64}")
 LENGTHS = (16, 24, 32, 64)  # of an id; the next one only where two different runs begin alike
 MEGABYTE = 1_000_000
 DEFAULT_MB = 512.0
 FORGET_SECONDS = 3600.0  # after which a deleted run cannot be brought back, and a half-written file is swept away
+LATEST = 2.0**35  # Unix time; the year 3058, which every clock can show
 MAX_LABEL = 120
 _CLIP = 400  # characters of a prompt or an output on a card
 
@@ -72,6 +69,7 @@ class RunStore:
         for one in (folder, self.trash, self.live):
             one.mkdir(parents=True, exist_ok=True)
         self.broken: dict[str, str] = {}
+        self.aside: dict[str, str] = {}  # journals that became no run: name -> why; listed among the broken
         self._cards: dict[str, tuple[tuple[int, int], Kept]] = {}
         self._thread_lock = threading.RLock()
 
@@ -82,13 +80,13 @@ class RunStore:
         named = os.environ.get("EXPLORER_STORE", "").strip()
         if public and not named:
             return None
-        folder = Path(named).expanduser() if named else data_folder() / "runs"
         try:
+            folder = Path(named).expanduser() if named else data_folder() / "runs"
             return cls(folder, _limit())
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home to expand
             raise UserError(
-                f"runs cannot be kept in '{folder}': {error.strerror}. Set EXPLORER_STORE to a folder that can be "
-                "written."
+                f"runs cannot be kept in '{named[:200] or 'your data folder'}': "
+                f"{getattr(error, 'strerror', None) or error}. Set EXPLORER_STORE to a folder that can be written."
             ) from None
 
     def save(self, trace: Trace, label: str = "") -> str:
@@ -104,7 +102,8 @@ class RunStore:
             card = card_of(trace, name, digest, len(packed), time.time(), label)
             self._make_room(len(packed) + 2 * len(msgspec.json.encode(card)))
             write_whole(self._path(name), packed)
-            write_whole(self._card_path(name), msgspec.json.encode(card))
+            with contextlib.suppress(OSError):  # the run is kept; its card can be made again
+                write_whole(self._card_path(name), msgspec.json.encode(card))
         return name
 
     def get(self, name: str) -> Trace:
@@ -132,7 +131,7 @@ class RunStore:
 
     def cards(self) -> list[Kept]:
         """All cards, newest first. A run that cannot be read is left out and named in `broken`."""
-        self.broken = {}
+        self.broken = dict(self.aside)
         found = [self._read_card(path.name.removesuffix(".json.gz")) for path in sorted(self.folder.glob("*.json.gz"))]
         return sorted((card for card in found if card), key=lambda card: (-card.saved_at, card.id))
 
@@ -220,10 +219,11 @@ class RunStore:
 
     def _written_card(self, name: str) -> Kept | None:
         try:
-            card = msgspec.json.decode(self._card_path(name).read_bytes(), type=Kept)
-            return card if card.id == name and card.sha256.startswith(name) else None
-        except (OSError, msgspec.DecodeError):
+            card = msgspec.json.decode(read_bytes(self._card_path(name)), type=Kept)
+        except (OSError, TraceError, msgspec.DecodeError, RecursionError):
             return None
+        fits = card.id == name and card.sha256.startswith(name) and 0 <= card.saved_at < LATEST
+        return card if fits else None
 
     def _change(self, name: str, **changes: Any) -> Kept:
         with self._alone():
@@ -261,8 +261,7 @@ class RunStore:
         """One writer at a time, also among processes; where the system has no such lock, among threads (every change is
         still one rename)."""
         with self._thread_lock, (self.folder / ".lock").open("ab") as file:
-            if sys.platform != "win32":
-                fcntl.flock(file, fcntl.LOCK_EX)
+            wait_for_lock(file, self.folder)
             yield
 
 
@@ -295,38 +294,6 @@ def card_of(trace: Trace, name: str, digest: str, size: int, saved_at: float, la
 def canonical(trace: Trace) -> bytes:
     """The JSON of a trace with the keys of every object in order: equal traces give equal bytes."""
     return msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(trace)), order="deterministic")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees half of it, also after a power cut. Raises OSError."""
-    handle, temporary = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    if sys.platform != "win32":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def data_folder() -> Path:
-    """Where this user's programs keep their data."""
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "decoding-explorer"
 
 
 def _limit() -> float:

@@ -15,6 +15,7 @@ from typing import Any
 from engines import TraceError, UserError
 from explorer import ASSETS, papers
 from explorer.export.bundle import bundle, styles, view_script, views_of
+from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
 from explorer.site import docs, learning, runs, sweeps
 from explorer.site.markup import Html, h, join, link, page
@@ -196,15 +197,13 @@ def _script(value: str) -> str:
 
 
 def _player() -> str:
-    theme = json.dumps(
-        json.loads((ASSETS / "theme.json").read_text(encoding="utf-8")), ensure_ascii=True, separators=(",", ":")
-    )
+    theme = json.dumps(own_json("theme.json"), ensure_ascii=True, separators=(",", ":"))
     return f"{bundle(views_of(()))}const dxTheme = {theme};\n"
 
 
 @lru_cache(maxsize=1)
 def _css() -> str:
-    surface: dict[str, Any] = json.loads((ASSETS / "theme.json").read_text(encoding="utf-8"))["surface"]
+    surface: dict[str, Any] = own_json("theme.json")["surface"]
     light, dark = (";".join(f"--{name}:{value}" for name, value in surface[mode].items()) for mode in ("light", "dark"))
     wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{color-scheme:dark;{dark}}}}}"
     modes = f":root{{color-scheme:light;{light}}}\n{wish}\n:root.dark{{color-scheme:dark;{dark}}}\n"

@@ -70,7 +70,7 @@ def test_what_is_missing_is_said(template, tmp_path, capsys):
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia"]) == 2
     assert (
         "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err)
-        and "my_masked.py, line 28" in said
+        and "my_masked.py, line 29" in said
     )
 
 

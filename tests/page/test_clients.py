@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 from starlette.requests import Request
 
-from explorer.page.clients import client_of, share
+from explorer.page.clients import Readers, client_of, expect_readers, share
 
 
 def asked(peer: str, forwarded: str = "") -> Request:
@@ -66,3 +67,30 @@ def test_one_address_cannot_fill_the_queue(monkeypatch):
     )
     lane.queue.pop(0)
     assert ask("a")[0]
+
+
+def test_a_run_whose_stream_nobody_opens_frees_its_place():
+    readers, ended = Readers(), []
+
+    async def push(body, request, username):
+        queue.event_ids_to_events[body] = SimpleNamespace(_id=body, session_hash=f"page of {body}")
+        return True, body, "success"
+
+    async def clean_events(event_id):
+        ended.append(event_id)
+
+    queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={})
+    expect_readers(queue, readers, 0.05)
+
+    async def visit():
+        for name in ("read", "called", "left"):
+            await queue.push(name, None, None)
+        readers.begin("page of read")
+        readers.begin("called")
+        readers.end("called")  # it was read, and is over
+        await asyncio.sleep(0.15)
+
+    asyncio.run(visit())
+    assert ended == ["left"]
+    asyncio.run(visit())
+    assert ended == ["left", "left"]

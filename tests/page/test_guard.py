@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -108,6 +112,23 @@ def test_a_large_body_is_refused_whether_it_says_so_or_not(client):
 def test_only_the_player_is_served_as_files(client, path):
     for route in ("/gradio_api/file=", "/gradio_api/file/", "/files/player/../../", "/files/player/", "/files/"):
         assert client.get(f"{route}{path}").status_code in (400, 403, 404)
+
+
+def test_half_of_a_character_is_refused_with_a_sentence(client):
+    config = client.get("/config").json()
+    number = next(fn["id"] for fn in config["dependencies"] if fn["api_name"] == "save_json")
+    body = json.dumps({"data": ["\ud800"], "fn_index": number, "session_hash": "somebody"})  # escaped, as JSON may
+    answer = client.post("/gradio_api/run/predict", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and "half of a character" in answer.text
+
+
+def test_the_page_names_no_folder_of_this_machine_and_no_foreign_host(client):
+    for path in ("/", "/config"):
+        text = client.get(
+            path, headers={"x-forwarded-host": "evil.example", "x-gradio-server": "http://evil.example"}
+        ).text
+        assert "evil.example" not in text
+        assert str(ROOT) not in text and str(Path.home()) + "/" not in text
 
 
 def test_the_player_is_served_as_a_script(client):

@@ -81,6 +81,16 @@ def test_a_public_host_takes_little_and_keeps_it_in_memory(tmp_path):
         one.read([*OK[:7], 600, 100, True])
 
 
+def test_a_sweep_of_the_length_keeps_to_the_host(tmp_path):
+    """The full declaration allows 1,024 tokens; this host allows 20."""
+    limits = Limits(1000, 100, 60, True, new_tokens=20)
+    short = page.Sweeper(Handlers(Gallery(tmp_path), Catalogue.read(True, (), 20), limits))
+    values = [MODEL, ["factor"], "max_new_tokens", "16,512", ["sort"], 1, 0, 10, 10, False]
+    with pytest.raises(UserError, match="512"):
+        short.read(values)
+    assert short.read([*values[:3], "16,20", *values[4:]]).total >= 2
+
+
 @pytest.mark.parametrize("row", [None, [], ["-1"], ["0"], ["x"], [None]])
 def test_rows_of_no_sweep_open_nothing(tmp_path, row):
     one = sweeper(tmp_path)

@@ -1,0 +1,24 @@
+"""A path that a person typed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from engines.core.errors import UserError
+
+LONGEST, NAME = 4096, 255  # bytes of a path, and of one name in it, that a file system takes
+
+
+def expanded(given: str) -> Path:
+    """The path, with ~ filled in. Raises UserError for what can be no path: a home that is not there, a name that is
+    too long, a NUL."""
+    raw = os.fsencode(given) if given.isprintable() else given.encode("utf-8", "replace")
+    if "\0" in given or len(raw) > LONGEST or max(map(len, raw.split(b"/"))) > NAME:
+        raise UserError(
+            f"'{given[:60]}' can be no path: {len(raw):,} bytes, of which a name may have {NAME}; give a shorter one."
+        )
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise UserError(f"'{given[:60]}' begins with the home of a user who is not known here; write it out.") from None

@@ -1,0 +1,144 @@
+"""Kept runs on disks, locks and clocks that fail: a sentence for the person, and no copy of a run is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+
+import msgspec
+import pytest
+
+import engines
+from engines import UserError
+from explorer.page.feed import Feed
+from explorer.page.sessions import Job
+from explorer.runs import disk
+from explorer.runs.journal import Journal, recover
+from explorer.runs.store import RunStore
+from tests.page.conftest import PROMPT, first_model, methods_of
+
+SHORT = {"max_new_tokens": 4}
+
+
+def begin() -> engines.Run:
+    return engines.stream(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
+
+
+@pytest.fixture
+def keep(tmp_path) -> RunStore:
+    return RunStore(tmp_path)
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def damaged(keep: RunStore) -> bytes:
+    """A journal whose steps use a token that its table does not have."""
+    run = begin()
+    journal = Journal(keep, run)
+    for step in run:
+        journal.step(step)
+    path = next(keep.live.glob("*.journal"))
+    lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    journal.close()
+    return b"".join(msgspec.json.encode({**line, "pieces": line["pieces"][:1]}) + b"\n" for line in lines)
+
+
+def test_no_damaged_journal_stops_a_start(keep):
+    (keep.live / "2-table.journal").write_bytes(damaged(keep))
+    (keep.live / "1-deep.journal").write_bytes(b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n{}\n")
+    (keep.live / "3-types.journal").write_bytes(b'{"header": {}, "pieces": []}\n{"step": [], "pieces": []}\n')
+    (keep.live / "4-bytes.journal").write_bytes(b'{"header": {"missing": 1}, "pieces": [3]}\n\xff\xfe\n')
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(keep.live / "5-pipe.journal")
+    assert recover(keep) == []
+    assert len(keep.aside) == 4 and all("it is left as" in why for why in keep.aside.values())
+    assert sorted(path.name[0] for path in keep.live.glob("*.broken")) == ["1", "2", "3", "4"]
+    keep.cards()
+    assert keep.aside.items() <= keep.broken.items(), "the list names them"
+
+
+def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, monkeypatch):
+    feed = Feed(Job(), 0, "a method", keep)
+    with monkeypatch.context() as failing:
+        failing.setattr("explorer.runs.store.write_whole", full)
+        assert len(list(feed.play(begin, "a run"))) > 1
+    assert "No space left" in feed.unkept and "runs recover" in feed.unkept
+    [name] = recover(keep)
+    assert keep.get(name).steps == feed.trace.steps and not list(keep.live.iterdir())
+
+
+def test_a_journal_waits_for_room(keep, monkeypatch):
+    run = begin()
+    journal = Journal(keep, run)
+    for step in run:
+        journal.step(step)
+    assert journal.leave()
+    with monkeypatch.context() as failing:
+        failing.setattr("explorer.runs.store.write_whole", full)
+        assert recover(keep) == [] and "No space left" in next(iter(keep.aside.values()))
+    assert len(recover(keep)) == 1 and keep.aside == {}
+
+
+def test_a_run_whose_card_cannot_be_written_is_kept(keep, monkeypatch):
+    trace = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
+    real = disk.write_whole
+    with monkeypatch.context() as failing:
+        failing.setattr(
+            "explorer.runs.store.write_whole", lambda path, data: full() if "card" in path.name else real(path, data)
+        )
+        name = keep.save(trace)
+    assert [card.id for card in keep.cards()] == [name]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such lock there")
+def test_a_lock_that_is_held_elsewhere_is_waited_for_and_then_named(keep, monkeypatch):
+    import fcntl
+
+    monkeypatch.setattr(disk, "LOCK_SECONDS", 0.2)
+    trace = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
+    with (keep.folder / ".lock").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="held the lock"):
+            keep.save(trace)
+        threading.Timer(0.05, other.close).start()
+        assert keep.save(trace)
+
+
+@pytest.mark.parametrize("time", [1e20, -1.0])
+def test_a_card_of_no_possible_time_is_made_again(keep, time):
+    name = keep.save(engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT))
+    path = keep.folder / f"{name}.card.json"
+    path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "saved_at": time}))
+    assert 1e9 < keep.cards()[0].saved_at < 1e10
+
+
+def test_a_clock_that_goes_back_loses_nothing(keep, monkeypatch):
+    traces = [
+        engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT, seed=seed) for seed in (0, 1)
+    ]
+    first = keep.save(traces[0])
+    monkeypatch.setattr("explorer.runs.store.time.time", lambda: 1000.0)
+    second = keep.save(traces[1])
+    keep.sweep()
+    assert [card.id for card in keep.cards()] == [first, second]
+    keep.delete(second)
+    keep.sweep()
+    keep.restore(second)
+    assert len(keep.cards()) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")
+def test_a_pipe_in_the_folder_is_no_run(keep):
+    os.mkfifo(keep.folder / f"{'a' * 16}.json.gz")
+    assert keep.cards() == [] and "not a file" in keep.broken["a" * 16]
+
+
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    for value in ("~nobody-of-that-name/x", "n" * 300, "/proc/runs"):
+        monkeypatch.setenv("EXPLORER_STORE", value)
+        with pytest.raises(UserError, match="Set EXPLORER_STORE"):
+            RunStore.from_env()

@@ -1,0 +1,41 @@
+"""What fails or is stopped at the worst moment leaves the next visitor's run and the reader of the page whole."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from engines import UserError
+from explorer.page.handlers import Handlers
+from explorer.page.limits import check_seed, short
+from explorer.page.parts import fresh
+from tests.page.stops import Visitor, inputs, make_handlers
+
+
+@pytest.fixture(scope="module")
+def handlers() -> Handlers:
+    return make_handlers()
+
+
+def test_a_stop_before_the_first_turn_waits_for_nobody(handlers):
+    """Gradio may cancel a run whose generator it never asks again and never closes."""
+    visitor = Visitor("quick")
+    run = handlers.run(visitor, *inputs(handlers))
+    next(run)
+    began = time.monotonic()
+    said = json.loads(handlers.stop(visitor)[1])
+    assert time.monotonic() - began < 1 and "Stopped before anything was decoded" in said["text"]
+    assert not handlers.session(visitor).busy
+    assert all('"running"' not in str(one) for one in run), "what goes on after all decodes nothing"
+
+
+def test_half_of_a_character_never_reaches_an_answer(handlers):
+    assert json.loads(fresh(text="\ud800x"))["text"] == "?x"
+    assert short("\ud800") == "?"
+    with pytest.raises(UserError, match="lone surrogate"):
+        handlers.limits.check_prompt("a \udfff")
+    with pytest.raises(UserError) as refusal:
+        check_seed("\ud800")
+    str(refusal.value).encode()

@@ -1,0 +1,36 @@
+"""What strangers send wrong is one line in the log; what we did wrong keeps its traceback."""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+
+from explorer.page import quiet
+from explorer.page.limits import check_seed
+
+
+def test_values_that_no_component_has_and_sessions_that_nobody_has_are_a_line_each(address, caplog, capfd):
+    with httpx.Client(base_url=address, timeout=20) as client, caplog.at_level(logging.WARNING):
+        config = client.get("/config").json()
+        number = next(fn["id"] for fn in config["dependencies"] if fn["api_name"] == "save_json")
+        for value in ("nobody's choice", 7, {"a": 1}):
+            body = {"data": [value], "fn_index": number, "session_hash": "somebody"}
+            assert client.post("/gradio_api/run/predict", json=body).status_code in (200, 500)
+        assert client.get("/gradio_api/queue/data?session_hash=nobody").status_code == 404
+    told = "".join(capfd.readouterr()) + caplog.text
+    assert "Traceback" not in told and "a request was refused" in caplog.text
+    assert all(len(line) < 400 for line in caplog.text.splitlines())
+
+
+def test_a_fault_of_ours_keeps_its_traceback_and_a_visitors_value_none(caplog):
+    def raised(what) -> str:
+        caplog.clear()
+        try:
+            what()
+        except Exception:
+            quiet.report()
+        return caplog.text
+
+    assert "Traceback" in raised(lambda: quiet.passed_ours(3))
+    assert "Traceback" not in raised(lambda: check_seed("\x1b[31m")) and "\x1b" not in caplog.text
