@@ -43,7 +43,8 @@ class Dereferences:
 
 def dereferences(n: int, seed: int = 0) -> Dereferences:
     """`n` prompts, or fewer where the library has no more. Raises UserError where the analyser is not installed."""
-    rng, found, asked, wrong = random.Random(seed), [], 0, 0
+    rng, asked, wrong = random.Random(seed), 0, 0
+    found: list[Dereference] = []
     with Analyser({}) as analyser:
         files = sorted(library())
         rng.shuffle(files)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import TraceError, UserError
-from explorer import ASSETS, papers
+from explorer import papers
 from explorer.export.bundle import bundle, styles, view_script, views_of
 from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
