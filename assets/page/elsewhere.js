@@ -31,6 +31,13 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
     changeForms(instead(catalogue, values));
     document.querySelector("#run")?.focus();
   };
+  document.addEventListener("dx-own", () => {
+    const { catalogue, values } = knownForms();
+    if (general(catalogue)) changeForms(instead(catalogue, values));
+    const field = document.querySelector("#prompt textarea");
+    field?.focus();
+    field?.select();
+  });
   document.addEventListener("dx-form", draw);
   watch("value", draw);
   draw();

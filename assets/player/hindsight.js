@@ -10,6 +10,13 @@ export function hindsight(run) {
     const { values, shape } = group ? unpack(group.tokens) : { values: [] };
     return new Map(values.length ? group.positions.map((p, i) => [p, values[i * (shape[1] ?? 1)]]).reverse() : []);
   });
+  const guessed = new Map(); // position -> steps with candidates for it
+  tops.forEach((top, step) => {
+    for (const position of top.keys()) {
+      if (!guessed.has(position)) guessed.set(position, []);
+      guessed.get(position).push(step);
+    }
+  });
   const used = run.sums.map((sum) => sum.forwards),
     hidden = (token) => token < 0 || token === run.mask,
     positions = [];
@@ -24,7 +31,7 @@ export function hindsight(run) {
     const start = before ? Math.min(before.step + !hidden(before.token), committed) : 0;
     let since = committed + 1;
     while (since > start && tops[since - 1].get(position) === token) since--;
-    ahead ||= tops.slice(start, committed).some((top) => top.has(position));
+    ahead ||= (guessed.get(position) ?? []).some((step) => step >= start && step < committed);
     never -= position >= run.prompt.length;
     const known = since <= committed ? "since" : has(committed) ? "other" : "unknown",
       found = known === "since";

@@ -328,7 +328,9 @@ class Player {
     const { unit } = this.group,
       { length } = this.run;
     return [
-      length && this.axis(unit).length < 2 ? `no ${UNITS[unit].toLowerCase()} recorded` : `step ${t} of ${length}`,
+      length && this.axis(unit).length < 2
+        ? `no ${UNITS[unit].toLowerCase()} recorded`
+        : `step ${t}${this.run.end ? ` of ${length}` : ""}`,
     ];
   }
 

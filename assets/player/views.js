@@ -23,7 +23,7 @@ export const VIEWS = [
     place: 168,
     needs: ["candidates+growing"],
   },
-  { file: "lanes", name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+masked"] },
+  { file: "lanes", name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores"] },
   {
     file: "hindsight",
     name: "Hindsight",

@@ -54,7 +54,7 @@ class Catalogue:
 
     def offered(self) -> str:
         """The catalogue for the forms of the page, as JSON: what `assets/page/slot.js` says of it."""
-        notes = {"download": " (downloaded at its first run)"}
+        notes = {"download": " (fetched once)"}
         models = [
             {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
             for m in self.models

@@ -3,12 +3,16 @@ that this app uses, and a content security policy that keeps every request on th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container, Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from explorer.page.clients import Readers
+from starlette.requests import Request
+
+from explorer.page.budget import Budget
+from explorer.page.clients import Readers, client_of
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
@@ -18,6 +22,7 @@ READ = re.compile(
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
 PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
+LASTING = re.compile(rf"{API}/(heartbeat/[\w-]+|queue/data|call/\w+/\w+)|/live/[^/]+")  # answers that stay open
 CALL = re.compile(rf"{API}/call/\w+/\w+")
 STREAM = "/gradio_api/queue/data"
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
@@ -57,7 +62,8 @@ class Refusal(Exception):
 class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
     any (behind a proxy). trace_characters: of the longest trace that may be opened. sessions: those that Gradio has
-    messages for; None knows of none, so that no stream is refused for it. readers: is told who reads."""
+    messages for; None knows of none, so that no stream is refused for it. readers: is told who reads. budget: of each
+    visitor, None at home."""
 
     def __init__(
         self,
@@ -66,7 +72,9 @@ class Guard:
         trace_characters: int = LARGE_BODY,
         sessions: Container[str] | None = None,
         readers: Readers | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget
         self.sessions, self.readers = sessions, readers or Readers()
         self.app = app
         self.hosts = frozenset(hosts)
@@ -81,6 +89,7 @@ class Guard:
         scope = {**scope, "headers": [one for one in scope["headers"] if self._believed(*one)]}
         try:
             self.check(scope)
+            lasting = self._spend(scope)
         except Refusal as refusal:
             return await _answer(send, refusal)
         limit, stream = self._limit(scope), stream_of(scope)
@@ -93,6 +102,23 @@ class Guard:
             await _answer(send, Refusal(400, "The request holds half of a character (a lone surrogate)."))
         finally:
             self.readers.end(stream)
+            if self.budget and lasting is not None:
+                self.budget.close(lasting)
+
+    def _spend(self, scope: dict[str, Any]) -> str | None:
+        """Count a request under its visitor; the address where a stream stays open until `close`. Raises Refusal."""
+        if self.budget is None:
+            return None
+        address = client_of(Request(scope))
+        if scope["method"] == "POST":
+            if wait := self.budget.call(address):
+                raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
+            return None
+        if not LASTING.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
+            return None
+        if not self.budget.open(address):
+            raise Refusal(429, "Too many pages of this address are open here; close one and load this one again.")
+        return address
 
     def check(self, scope: dict[str, Any]) -> None:
         """Raises Refusal for a foreign host or origin, a closed route or an announced body that is too large."""

@@ -211,19 +211,20 @@ class Handlers:
         try:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
+            if self.limits.public:
+                self.sessions.check_room(len(text) if isinstance(text, str) else 0, client_of(request))
             trace = read_pasted(text, self.limits.trace_characters)
             shown = tables.results(
                 {0: trace}
             )  # a trace that passes validation but cannot be measured is refused as well
-        except TraceError as error:
+        except (TraceError, UserError) as error:
             return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
         except Exception:
             log.exception("an imported trace could not be shown")
             return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
         del shown
         slot = self._next(session)
-        session.traces[slot] = trace
-        session.opened = {slot: trace}
+        session.keep(slot, trace, len(text))
         words = say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}")
         return message(whole(slot, trace)), words, tables.results(session.traces)
 

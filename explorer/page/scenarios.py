@@ -18,7 +18,10 @@ def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
     if not found:
         return []
     with gr.Row(elem_id="scenarios"):
-        return [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
+        made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
+        own = gr.Button("Compare on my text", size="sm", min_width=40)
+        own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
+        return made
 
 
 def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs: list[Any]) -> None:

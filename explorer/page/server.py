@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 import engines
 from explorer.page import clients, files, quiet, zerogpu
 from explorer.page.blocks import build
+from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
@@ -53,6 +54,7 @@ def launch(
         trace_characters=limits.trace_characters,
         sessions=demo._queue.pending_messages_per_session,
         readers=readers,
+        budget=Budget() if limits.public else None,
     )
     demo.launch(
         prevent_thread_lock=True,

@@ -8,10 +8,11 @@ import uuid
 from collections import Counter, OrderedDict, deque
 from typing import Any
 
-from engines import Trace
+from engines import Trace, UserError
 
 MAX_SESSIONS = 64
 KEPT_MESSAGES = 32
+OPENED, OPENED_EACH = 64_000_000, 16_000_000  # characters of opened traces that strangers keep here: all, one address
 
 
 class Job:
@@ -50,10 +51,22 @@ class Session:
         self.opened: dict[
             int, Trace
         ] = {}  # by slot: runs that a person opened and whose settings the controls have not taken yet
+        self._characters: dict[int, tuple[int, int]] = {}  # slot -> (which trace was opened there, its characters)
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
         self.sweeping: Job | None = None
         self.sweep: Any = None  # the latest one: what its dots open
+
+    def keep(self, slot: int, trace: Trace, characters: int) -> None:
+        """A person opened a trace of so many characters."""
+        self.traces[slot] = trace
+        self.opened = {slot: trace}
+        self._characters[slot] = id(trace), characters
+
+    @property
+    def characters(self) -> int:
+        """Of the opened traces that are still shown."""
+        return sum(n for slot, (which, n) in self._characters.items() if id(self.traces.get(slot)) == which)
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
@@ -113,6 +126,15 @@ class Sessions:
         counts = Counter(client for client, _ in self._all.values())
         idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
         return max(idle, key=lambda key: counts[self._all[key][0]], default=None)  # of equals the first, so the oldest
+
+    def check_room(self, characters: int, client: str) -> None:
+        """Raises UserError where strangers have opened so many traces that one of so many characters finds no room."""
+        with self._lock:
+            held = [(who, session.characters) for who, session in self._all.values()]
+        if sum(n for who, n in held if who == client) + characters > OPENED_EACH:
+            raise UserError("your pages hold as many opened traces as one visitor may have here; close one of them.")
+        if sum(n for _, n in held) + characters > OPENED:
+            raise UserError("this host holds as many opened traces as it can; try again in a few minutes.")
 
     def __len__(self) -> int:
         """How many are kept."""

@@ -122,3 +122,15 @@ def test_the_inspector_stands_beside_the_boards_or_at_the_foot(visit, width):
     form = screen.player(0).locator(".dx-fork")
     expect(form).to_be_visible()
     assert abs(form.bounding_box()["x"] - box["x"]) < 2
+
+
+def test_a_comparison_on_my_text_begins_with_the_prompt(visit):
+    screen = visit(folded=True)
+    screen.press("Compare on my text")
+    prompt = screen.page.locator("#prompt textarea")
+    expect(prompt).to_be_focused()
+    screen.page.keyboard.type("Who wrote Faust?")
+    expect(prompt).to_have_value("Who wrote Faust?")
+    lines = [screen.page.locator(f"#slot-{slot} .slot-said").inner_text() for slot in (0, 1)]
+    assert lines[0] != lines[1] and lines[0].split(" · ")[1] == lines[1].split(" · ")[1]
+    expect(screen.page.locator("#elsewhere .status")).to_be_hidden()

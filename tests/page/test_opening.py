@@ -31,6 +31,28 @@ def test_recorded_runs_play_by_themselves_and_again(visit):
     moves(page)
 
 
+WATCH = """window.seen = {};
+const look = () => { const panel = document.querySelector("#panel-0 .dx-panel"); if (!panel) return;
+  if (panel.dataset.state === "ready") seen.ready ??= performance.now();
+  if (Number(panel.dataset.step) > 0) seen.moved ??= performance.now(); };
+new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true });"""
+
+
+@pytest.mark.timing
+def test_something_moves_two_seconds_after_the_runs_are_there(browser, address):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.add_init_script(WATCH)
+    page.goto(address)
+    page.wait_for_function("() => seen.moved")
+    seen = page.evaluate("seen")
+    print(
+        f"the runs are there after {seen['ready']:.0f} ms, the first step {seen['moved'] - seen['ready']:.0f} ms later"
+    )
+    assert seen["moved"] - seen["ready"] <= 2000
+    context.close()
+
+
 def test_a_touch_ends_the_loop_for_good(visit):
     screen = visit("")
     moves(screen.page)

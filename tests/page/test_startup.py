@@ -31,11 +31,12 @@ import urllib.request
 page = urllib.request.urlopen(demo.local_url).read()
 used = resource.getrusage(resource.RUSAGE_SELF)
 from gradio_client import Client
-button = next(f for f in demo.fns.values() if f.name == "play")
+button = next(f for f in demo.fns.values() if f.name == "play" and "section" in f.fn.__qualname__)
+asked = json.dumps({"play": [Gallery(Path(sys.argv[1])).cards[0].id]})
 client = Client(demo.local_url, verbose=False)
 seconds = used.ru_utime + used.ru_stime
 class Request: session_hash = "visitor"
-value = button.fn(Request())[0]
+value = button.fn(asked, Request())[0]
 heavy = [m for m in ("torch", "transformers", "plotly") if m in sys.modules]
 print(json.dumps({"cpu": seconds, "heavy": heavy, "outside": outside,
     "page": len(page), "trace": '"trace"' in value}))

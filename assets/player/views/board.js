@@ -54,6 +54,7 @@ export function controls(run, context) {
       ...(masked ? lanes.map((name) => [name, name]) : []),
       ...(run.authors.size > 1 ? [[AUTHOR, "who wrote it"]] : []),
     ],
+    chosen = colours.some(([key]) => key === context.lane) ? context.lane : "",
     n = run.prompt.length;
   const toggle = (text, on, act, more) =>
     el("button", { class: "dx-toggle", onclick: act, ...more, "aria-pressed": more ? null : String(on) }, text);
@@ -69,9 +70,7 @@ export function controls(run, context) {
           },
         )
       : null,
-    colours.length
-      ? select("Colour by", [...colours, ["", "nothing"]], context.lane ?? "", (name) => context.setLane(name))
-      : null,
+    colours.length ? select("Colour by", [...colours, ["", "nothing"]], chosen, (name) => context.setLane(name)) : null,
     run.has("candidates") && masked ? toggle("Best guesses", context.peek, () => context.setPeek(!context.peek)) : null,
   ].filter(Boolean);
 }

@@ -6,7 +6,7 @@ import { dock, SHEET, WIDE } from "../dock.js";
 import { el, select } from "../dom.js";
 import { host } from "../fork.js";
 import { paramField, settings } from "./forkparams.js";
-import { actionsOf, FREE, likelyAt, placesOf, rowLine } from "./forkrows.js";
+import { actionsOf, FREE, likelyAt, placesOf, rowLine, stepOf } from "./forkrows.js";
 
 const SLOTS = 4;
 const BAR = 80; // pixels that the controls take at the top of a scrolled page
@@ -147,7 +147,12 @@ export class ForkForm {
       this.rows = this.rows.filter((other) => other !== row);
       this.#draw();
     };
-    const known = { place, actions: actionsOf(run, t, this.rows, place), likely: likelyAt(run, t, place) };
+    const known = {
+      place,
+      actions: actionsOf(run, t, this.rows, place),
+      likely: likelyAt(run, t, place),
+      step: stepOf(run, t, place),
+    };
     return rowLine(row, known, look, () => this.#draw(), drop);
   }
 

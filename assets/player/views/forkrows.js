@@ -49,9 +49,17 @@ export function likelyAt(run, t, { position, token, later }) {
   return [{ token: first, probability: NaN }, ...found];
 }
 
+/** The step whose candidates these are, counted from 1; null where none were recorded. */
+export function stepOf(run, t, { position, token, later }) {
+  const entry = run.written(position, t),
+    steps = [token === null && later ? later.step : null, t, t - 1, entry?.step ?? null];
+  const found = steps.find((step) => step !== null && run.candidates(step, position));
+  return found === undefined ? null : found + 1;
+}
+
 /** The line of one change. row: {position, action, token, text}, written to by the line's fields. look: gives a token's
- * text. draw: draws the panel anew. drop: takes the change back. */
-export function rowLine(row, { place, actions, likely }, look, draw, drop) {
+ * text. step: whose candidates they are. draw: draws the panel anew. drop: takes the change back. */
+export function rowLine(row, { place, actions, likely, step }, look, draw, drop) {
   if (!actions.some(([key]) => key === row.action)) row.action = actions[0]?.[0];
   const chance = (probability) => (Number.isNaN(probability) ? "" : `  ${share(probability)}`);
   const tokens = likely.map(({ token, probability }) => [token, look(token) + chance(probability)]);
@@ -63,7 +71,7 @@ export function rowLine(row, { place, actions, likely }, look, draw, drop) {
     if (value !== "force" && row.token !== FREE) row.token = place.token ?? place.later?.token ?? row.token;
     draw();
   });
-  const token = select("token", tokens, row.token, (value) => {
+  const token = select(step ? `token, as likely in step ${step}` : "token", tokens, row.token, (value) => {
     row.token = value === FREE ? FREE : Number(value);
     draw();
   });

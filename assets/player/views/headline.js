@@ -9,6 +9,7 @@ import { figure } from "./receipt.js";
 export const view = { name: "Headline", title: "", place: 10, needs: [] };
 
 const WORDS = { tokens: "tokens", target: "target calls", alone: "model calls", draft: "draft calls" };
+const many = (n, words) => `${number(n)} ${n === 1 ? words.slice(0, -1) : words}`;
 
 export class Headline {
   load(run, dom) {
@@ -36,11 +37,11 @@ export class Headline {
     const { forwards, others } = run.sums[t],
       alone = !run.sums.at(-1).others,
       held = (name, words, text) => (lost(name, run).length ? `${words} not recorded` : text);
-    setText(this.tokens, held("tokens", WORDS.tokens, `${number(this.count)} ${WORDS.tokens}`));
+    setText(this.tokens, held("tokens", WORDS.tokens, many(this.count, WORDS.tokens)));
     const calls = alone ? WORDS.alone : WORDS.target;
-    setText(this.target, held("target_calls", calls, `${number(forwards)} ${calls}`));
+    setText(this.target, held("target_calls", calls, many(forwards, calls)));
     this.draft.hidden = alone;
-    setText(this.draft, `${number(others)} ${WORDS.draft}`);
+    setText(this.draft, many(others, WORDS.draft));
     setText(this.time, held("busy_seconds", "time", seconds(this.#seconds())));
   }
 

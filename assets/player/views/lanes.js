@@ -5,7 +5,7 @@ import { number, unpack } from "../codec.js";
 import { along, el, select, set, setText, timeline } from "../dom.js";
 import { levelOf, ramp, rgbOf } from "../theme.js";
 
-export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+masked"] };
+export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores"] };
 
 export class Lanes {
   load(run, dom, context) {

@@ -51,9 +51,9 @@ export class Tokens {
     this.looks.ramp = ramp(this.context.theme, this.mode);
     const lengths = [...run.pieces.values()]
       .filter((p) => p.kind === "text")
-      .map((p) => Math.min(glyphs(p.text).length, 11))
+      .map((p) => Math.min(glyphs(p.text).length, 9))
       .sort((a, b) => a - b);
-    const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.85)] ?? 5);
+    const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.75)] ?? 5);
     this.first = this.context.unfolded ? 0 : run.prompt.length;
     const count = Math.max(run.widest - this.first, 1),
       plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count }),

@@ -1,0 +1,123 @@
+"""What one visitor may ask of a public host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import types
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from engines import UserError
+from explorer.page import sessions
+from explorer.page.budget import Budget
+from explorer.page.catalogue import Catalogue
+from explorer.page.guard import Guard
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.runs.gallery import Gallery
+
+
+async def answers(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"yes"})
+
+
+def client(budget: Budget | None, address: str = "10.0.0.1") -> TestClient:
+    return TestClient(Guard(answers, budget=budget), client=(address, 5000))
+
+
+def test_a_bucket_empties_and_fills_again():
+    now = [0.0]
+    budget = Budget(burst=3, rate=2.0, clock=lambda: now[0])
+    assert [budget.call("a") for _ in range(3)] == [0, 0, 0]
+    assert budget.call("a") == pytest.approx(0.5)
+    assert budget.call("b") == 0, "each address has its own"
+    now[0] = 0.5
+    assert budget.call("a") == 0 and budget.call("a") > 0
+    now[0] = 100
+    assert [budget.call("a") for _ in range(4)].count(0) == 3, "it never holds more than a burst"
+
+
+def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_up():
+    budget = Budget(burst=2, rate=0.5)
+    one, other = client(budget), client(budget, "10.0.0.2")
+    path = "/gradio_api/queue/join"
+    assert [one.post(path).status_code for _ in range(3)] == [200, 200, 429]
+    assert one.post(path).text == "That were too many requests at once; go on in 2 s."
+    assert other.post(path).status_code == 200
+    assert one.get("/").status_code == 200, "the page itself is read"
+    assert [client(None).post(path).status_code for _ in range(5)] == [200] * 5, "at home nothing is counted"
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/heartbeat/abc", "/live/abc"])
+def test_streams_left_open_are_bounded_and_give_their_place_back(path):
+    async def go() -> None:
+        release, opened = asyncio.Event(), []
+
+        async def stays(scope: Any, receive: Any, send: Any) -> None:
+            opened.append(scope["client"][0])
+            await release.wait()
+            await answers(scope, receive, send)
+
+        guard = Guard(stays, budget=Budget(each=2, total=3))
+
+        def ask(address: str) -> tuple[asyncio.Task[None], list[Any]]:
+            said: list[Any] = []
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "path": path,
+                "query_string": b"",
+                "client": (address, 1),
+                "headers": [(b"host", b"localhost")],
+            }
+
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b""}
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            return asyncio.create_task(guard(scope, receive, send)), said
+
+        asked = [ask(address) for address in ("a", "a", "a", "b", "c")]
+        await asyncio.sleep(0)
+        assert opened == ["a", "a", "b"]
+        assert [said[0]["status"] for _, said in asked if said] == [429, 429]
+        release.set()
+        await asyncio.gather(*(task for task, _ in asked))
+        await asyncio.gather(ask("a")[0], ask("c")[0])
+        assert opened[3:] == ["a", "c"]
+
+    asyncio.run(go())
+
+
+def test_opened_traces_are_bounded_for_a_visitor_and_for_all(traces, monkeypatch):
+    trace = traces[0]
+    monkeypatch.setattr(sessions, "OPENED", 100)
+    monkeypatch.setattr(sessions, "OPENED_EACH", 60)
+    kept = sessions.Sessions({})
+    for page, client, n in (("a", "one", 50), ("b", "two", 40)):
+        kept.check_room(n, client)
+        kept.of(page, client).keep(0, trace, n)
+    with pytest.raises(UserError, match="one visitor"):
+        kept.check_room(11, "one")
+    with pytest.raises(UserError, match="this host"):
+        kept.check_room(11, "three")
+    kept.check_room(10, "three")
+    kept.of("a", "one").traces = {0: traces[1]}  # something else is shown there
+    assert kept.of("a", "one").characters == 0
+    kept.check_room(60, "one")
+    kept.drop("b")
+    kept.check_room(60, "three")
+
+
+def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces):
+    monkeypatch.setattr(sessions, "OPENED_EACH", 1000)
+    handlers = Handlers(Gallery(recorded), Catalogue.read(True), Limits(1000, 100, 60, True))
+    request = types.SimpleNamespace(session_hash="a", client=None, headers={})
+    said = json.loads(handlers.take_in(traces[0].to_json(), request)[1])
+    assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
