@@ -13,10 +13,9 @@ from explorer.runs.scenarios import scenarios
 
 
 def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
-    """A button and the runs that it plays, for each scenario whose runs are recorded here."""
+    """A button and the runs that it plays, for each scenario whose runs are recorded here; and beside them one that
+    puts the slots on a model which reads any text, and the focus into the prompt."""
     found = scenarios([card.id for card in handlers.gallery.cards])
-    if not found:
-        return []
     with gr.Row(elem_id="scenarios"):
         made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
         own = gr.Button("Compare on my text", size="sm", min_width=40)

@@ -18,6 +18,7 @@ from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.runs.gallery import Gallery
+from tests.page.test_event_stream import apart
 
 
 async def answers(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -92,7 +93,7 @@ def test_streams_left_open_are_bounded_and_give_their_place_back(path):
         await asyncio.gather(ask("a")[0], ask("c")[0])
         assert opened[3:] == ["a", "c"]
 
-    asyncio.run(go())
+    apart(go())
 
 
 def test_opened_traces_are_bounded_for_a_visitor_and_for_all(traces, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from starlette.requests import Request
 
 from explorer.page.clients import Readers, client_of, expect_readers, share
+from tests.page.test_event_stream import apart
 
 
 def asked(peer: str, forwarded: str = "") -> Request:
@@ -90,7 +91,7 @@ def test_a_run_whose_stream_nobody_opens_frees_its_place():
         readers.end("called")  # it was read, and is over
         await asyncio.sleep(0.15)
 
-    asyncio.run(visit())
+    apart(visit())
     assert ended == ["left"]
-    asyncio.run(visit())
+    apart(visit())
     assert ended == ["left", "left"]

@@ -147,7 +147,9 @@ def test_a_parameter_is_taken_in_its_own_type_and_range_or_refused(data):
         check_sentence(str(error))
         assert param.name in str(error)
         return
-    assert type(value) is {"int": int, "float": float, "bool": bool, "choice": str, "text": str}[param.kind]
+    assert (
+        type(value) is {"int": int, "float": float, "bool": bool, "choice": str, "text": str, "code": str}[param.kind]
+    )
     if param.kind in ("int", "float"):
         assert (param.low is None or value >= param.low) and (param.high is None or value <= param.high)
     json.dumps(value).encode()

@@ -72,7 +72,7 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     again.says("Opened from the link")
     expect(again.player(0)).to_have_attribute("data-step", str(at))
     expect(again.page.locator('[data-unit="forwards"]')).to_have_attribute("aria-pressed", "true")
-    assert again.player(0).locator(".dx-body").inner_text() == text
+    expect(again.player(0).locator(".dx-body")).to_have_text(text, use_inner_text=True)
     expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
     assert again.foreign == [] and again.complaints == []
     again.page.context.close()
