@@ -1,5 +1,6 @@
 // A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text
-// or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after}. `fold`: behind a "Show".
+// or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after, lead, parts}. `fold`:
+// behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt}, each with a receipt of its own.
 // `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`:
 // numbers of the columns that get a choice (by `key` or text), and a search field. A number with a receipt asks the
 // player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
@@ -14,6 +15,17 @@ const MARKS = { right: "✓ ", wrong: "✗ " };
 const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== null;
 const state = () => [0, 1, 2, 3].map(seen).join();
 let drawn = ""; // the state at the last drawing
+/** A number or a sentence that opens its receipt. */
+const opener = (text, receipt, facts) => {
+  const button = make(
+    "button",
+    { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" },
+    text,
+  );
+  button.onclick = () =>
+    document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...facts } }));
+  return button;
+};
 const cellOf = (cell, runs) => {
   const {
     text = "",
@@ -26,8 +38,11 @@ const cellOf = (cell, runs) => {
     run = 0,
     fold = false,
     after = null,
+    lead = "",
+    parts = null,
   } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   if (after !== null && !seen(after)) {
+    if (receipt) return [["…"], { "data-quiet": "", title: "Told when the run has been played, or after Show" }];
     const button = make(
       "button",
       {
@@ -48,18 +63,13 @@ const cellOf = (cell, runs) => {
     href && /^https:\/\//.test(href)
       ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown)
       : document.createTextNode(shown);
-  if (receipt) {
-    const button = make(
-      "button",
-      { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" },
-      shown,
-    );
-    button.onclick = () =>
-      document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...runs[run] } }));
-    return [[button], {}];
+  const attributes = { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null };
+  if (receipt) return [[opener(shown, receipt, runs[run])], {}];
+  if (parts) {
+    const told = parts.map((part) => (part.receipt ? opener(part.text, part.receipt, runs[run]) : part.text));
+    return [[`${MARKS[mark] ?? ""}${lead}`, ...told.flatMap((part) => [" ", part])], attributes];
   }
-  const parts = sub ? [inner, make("small", {}, sub)] : [inner];
-  return [parts, { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null }];
+  return [sub ? [inner, make("small", {}, sub)] : [inner], attributes];
 };
 const keyOf = (cell) => (typeof cell === "object" && cell ? String(cell.key ?? cell.text) : String(cell ?? ""));
 /** A search field and one choice per named column over the rows of `body`; how many rows are left is announced. */

@@ -10,12 +10,13 @@ from typing import Any
 from engines import MethodInfo, Trace
 from explorer import papers
 from explorer.bench import quality
-from explorer.figures.compare import Tie, certificate, control_of, pace, whole_run
+from explorer.figures.compare import Tie, control_of
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import judge
+from explorer.page.against import against
 from explorer.page.parts import fresh
 
 HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "model_seconds", "tokens_per_second")
@@ -32,7 +33,7 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         ["Player", "Output", "Task check"],
         {slot: control_of(trace, traces) for slot, trace in traces.items()},
     )
-    against = ["Against its control"] if any(controls.values()) else []
+    beside = ["Against its control"] if any(controls.values()) else []
     for slot, trace in sorted(traces.items()):
         found = {metric.name: metric for metric in measure(trace)}
         columns = [
@@ -40,21 +41,17 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
             "Output",
             "Task check",
             *(f"{DEFINITIONS[name].label} ({DEFINITIONS[name].kind})" for name in HEADLINE),
-            *against,
+            *beside,
         ]
         output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
-        last = [_against(trace, controls[slot], (ties or {}).get(slot))] if against else []
+        last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name = f"{slot + 1} · {trace.header.title}"
-        told = [
-            {**cell, "after": slot} for cell in (output, verdict(trace), *last)
-        ]  # a recorded run is played before its end is told
         rows.append(
             [
                 {"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name,
-                *told[:2],
-                *figures,
-                *told[2:],
+                # a recorded run is played before its end is told
+                *({**cell, "after": slot} for cell in (output, verdict(trace), *figures, *last)),
             ]
         )
     runs = [facts(trace) for _, trace in sorted(traces.items())]
@@ -62,27 +59,9 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
 
 
-def _figure(metric: Metric | None, run: int) -> dict[str, Any] | str:
+def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
     """A cell whose number opens its receipt; run: the place of its run in the table's `runs`."""
-    return "–" if metric is None else {"text": metric.shown, "receipt": receipt(metric), "run": run}
-
-
-def _against(trace: Trace, control: Trace | None, tie: Tie | None) -> dict[str, Any]:
-    """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these
-    two runs)."""
-    if control is None:
-        return {"text": "–", "quiet": True}
-    said, mark, speed = [f"{control.header.title}:"], {}, pace(trace, control)
-    if trace.header.lossless and trace.header.params.get("temperature", 0):
-        said.append("Above temperature 0 the distribution is the control's, not the text.")
-    elif trace.header.lossless:
-        held = certificate(trace, control, tie)
-        said.append(held.sentence)
-        mark = {"mark": "right" if held.at is None else "wrong"}
-    if ratio := whole_run(trace, control):
-        said.append(f"Tokens per second of the whole run, prompt included: {ratio:.2f}×.")
-    said += [speed.sentence] if speed else []
-    return {"text": " ".join(said) if len(said) > 1 else f"{control.header.title} is beside it.", "long": True, **mark}
+    return {"text": "–"} if metric is None else {"text": metric.shown, "receipt": receipt(metric), "run": run}
 
 
 def verdict(trace: Trace) -> dict[str, Any]:

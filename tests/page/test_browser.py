@@ -41,6 +41,7 @@ def test_the_end_of_a_recorded_run_is_told_after_it_was_played_or_asked_for(visi
     expect(results.locator(".show")).to_have_count(4)
     for trace in traces[:2]:
         expect(results).not_to_contain_text(trace.text)
+    expect(results.locator(".number")).to_have_count(0)  # final counts are an answer too
     results.get_by_role("button", name="Show the result of player 2").first.press("Enter")
     expect(results.locator("td:focus")).to_have_text(traces[1].text)
     expect(results.locator(".show")).to_have_count(2)
@@ -97,6 +98,7 @@ def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
 def test_a_number_of_the_results_opens_its_receipt(visit, traces):
     screen = visit()
     number = screen.page.locator('#results [data-label^="Tokens per"] .number').first
+    screen.player(0).press("End")
     number.focus()
     number.press("Enter")
     box = screen.page.get_by_role("dialog")

@@ -158,3 +158,6 @@ def test_the_verdict_column_is_not_cut_off(visit):
         for cell in facts.locator("thead th").all():
             assert cell.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "no heading is cut"
     expect(facts.locator("tbody tr").nth(1).locator("td").last).to_contain_text("Tokens per second of the whole run")
+    last = facts.locator("tbody tr").nth(1).locator("td").last
+    last.get_by_role("button", name=re.compile("whole run")).click()
+    expect(screen.page.get_by_role("dialog")).to_contain_text("the first ÷ the second")

@@ -2,6 +2,7 @@
 break-even."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -127,8 +128,15 @@ def test_the_pace_is_what_the_steps_measured(pair):
     assert Pace(0.03, 0.03, 1.0, 5).sentence.partition("round: ")[2].startswith("as fast")
     assert pace(control, control) is None
     told = [f"Tokens per second of the whole run, prompt included: {whole_run(ours, control):.2f}×.", found.sentence]
-    last = json.loads(tables.results({0: control, 1: ours}))["rows"][1][-1]["text"]
-    assert [last.count(sentence) for sentence in told] == [1, 1], "two ratios, each with its name"
+    cell = json.loads(tables.results({0: control, 1: ours}))["rows"][1][-1]
+    assert [cell["text"].count(sentence) for sentence in told] == [1, 1], "two ratios, each with its name"
+    assert [part["text"] for part in cell["parts"][1:]] == told and cell["run"] == 1
+    text, rates, rounds = (part["receipt"] for part in cell["parts"])
+    same = certificate(ours, control)
+    assert text["value"] == ("the same" if same.at is None else f"parts at token {same.at + 1}")
+    assert rates["value"] == f"{whole_run(ours, control):.2f}×" and str(control.totals.tokens) in rates["terms"]
+    gain, slow, plain = (float(x) for x in re.findall(r"[0-9.]+", rounds["terms"]))
+    assert gain / (slow / plain) == pytest.approx(found.speed, abs=0.02), "the terms give the ratio"
     rates = [{m.name: m for m in measure(one)}["tokens_per_second"].value for one in (ours, control)]
     assert whole_run(ours, control) == pytest.approx(rates[0] / rates[1])
 

@@ -1,0 +1,82 @@
+"""How a run stands against its plain control, as a cell of the results: sentences, each of which opens the receipt of
+what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines import Trace
+from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, whole_run
+from explorer.figures.definitions import DEFINITIONS, fill
+from explorer.figures.metrics import numbers
+
+RATE = "{tokens} ÷ ({model_seconds} + {method_seconds})"
+
+
+def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> dict[str, Any]:
+    """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these
+    two runs). run: the place of the run in the table's `runs`; tie: the logits where the texts part."""
+    if control is None:
+        return {"text": "–", "quiet": True}
+    name = control.header.title
+    mark: dict[str, str] = {}
+    told: list[dict[str, Any]] = []
+    if trace.header.lossless and trace.header.params.get("temperature", 0):
+        told.append({"text": "Above temperature 0 the distribution is the control's, not the text."})
+    elif trace.header.lossless:
+        held = certificate(trace, control, tie)
+        told.append({"text": held.sentence, "receipt": _of_text(held, name)})
+        mark = {"mark": "right" if held.at is None else "wrong"}
+    if ratio := whole_run(trace, control):
+        sentence = f"Tokens per second of the whole run, prompt included: {ratio:.2f}×."
+        told.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
+    if speed := pace(trace, control):
+        told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
+    if not told:
+        return {"text": f"{name} is beside it.", "long": True}
+    lead = f"{name}:"
+    return {"text": " ".join([lead, *(each["text"] for each in told)]), "lead": lead, "parts": told, "run": run} | {
+        "long": True,
+        **mark,
+    }
+
+
+def _of_text(held: Certificate, name: str) -> dict[str, Any]:
+    same = held.tokens if held.at is None else held.at
+    return {
+        "label": f"Text against that of {name}",
+        "kind": "derived",
+        "value": "the same" if held.at is None else f"parts at token {held.at + 1}",
+        "formula": "the emitted ids of both runs before their first end mark, held against each other in order",
+        "terms": f"{same} of {held.tokens} tokens are the same before the first difference",
+        "counts": [],
+        "note": "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
+        if held.limited
+        else f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits",
+    }
+
+
+def _of_rates(ratio: float, trace: Trace, control: Trace) -> dict[str, Any]:
+    rate = DEFINITIONS["tokens_per_second"].formula
+    here, there = (fill(RATE, numbers(one)) for one in (trace, control))
+    return {
+        "label": f"Tokens per second over those of {control.header.title}",
+        "kind": "derived",
+        "value": f"{ratio:.2f}×",
+        "formula": f"{rate}, of this run and of the control; the first ÷ the second",
+        "terms": f"({here}) ÷ ({there})",
+        "counts": ["tokens", "time"],
+        "note": "the reading of the prompt is inside; one run of each on the machine below: no benchmark",
+    }
+
+
+def _of_pace(speed: Pace) -> dict[str, Any]:
+    return {
+        "label": "Speed by the median round, prompt left out",
+        "kind": "derived",
+        "value": f"{speed.speed:.2f}×",
+        "formula": "mean tokens per round ÷ (median seconds of a round ÷ median seconds of a token of the control)",
+        "terms": f"{speed.gained:.2f} ÷ ({1000 * speed.round_seconds:.1f} ms ÷ {1000 * speed.plain_seconds:.1f} ms)",
+        "counts": [],
+        "note": "the first step, which reads the prompt, is left out on both sides; medians leave slow rounds out",
+    }
