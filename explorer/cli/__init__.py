@@ -1,9 +1,9 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | verify |
-bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | doctor |
+verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
 
-Exit status: 0 done; 1 a check failed (`verify`, `replay --rerun`, `fork`); 2 bad input, with one line on standard error
-that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help` answer without
-torch."""
+Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fork`); 2 bad input, with one line on
+standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
+answer without torch."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
 from explorer.cli import bench as cli_bench
+from explorer.cli import doctor as cli_doctor
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
 from explorer.cli import parallelbench as cli_parallelbench
@@ -95,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     )
     cli_trace.add_import(import_)
 
+    cli_doctor.add_arguments(
+        commands.add_parser("doctor", help="try what works on this machine, and say what to do about the rest")
+    )
     _verify(commands)
     bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
     certify = commands.add_parser(

@@ -1,0 +1,216 @@
+"""The command `doctor`: what of this program works on this machine, each thing tried and not assumed, and what to do
+about the rest."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from packaging.requirements import Requirement
+
+import engines
+from engines import UserError
+from explorer import ASSETS
+from explorer.cli.io import print_json, print_table
+from explorer.words import printable
+
+State = Literal["works", "limited", "broken"]
+PORTS = range(7860, 7960)  # where the page looks for a free one
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was tried. `do`: what a person can do about it, "" where nothing is to be done."""
+
+    what: str
+    state: State
+    found: str
+    do: str = ""
+
+
+def add_arguments(doctor: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(command=doctor_command)
+
+
+def doctor_command(args: argparse.Namespace) -> int:
+    """Try everything; 1 if something is broken."""
+    checks = [check for look in CHECKS for check in tried(look)]
+    broken = sum(check.state == "broken" for check in checks)
+    if args.json:
+        print_json(checks)
+        return int(broken > 0)
+    print_table(("state", "what", "found"), [(c.state, c.what, printable(c.found)) for c in checks])
+    for check in checks:
+        if check.do:
+            print(f"{check.what}: {printable(check.do)}")
+    limited = sum(check.state == "limited" for check in checks)
+    print(f"{len(checks) - broken - limited} work, {limited} limited, {broken} broken")
+    return int(broken > 0)
+
+
+def tried(look: Callable[[], Iterator[Check]]) -> list[Check]:
+    """The findings of one check; one that fails in a way nobody foresaw is a finding too."""
+    try:
+        return list(look())
+    except UserError as error:
+        return [Check(look.__name__, "broken", str(error))]
+    except Exception as error:  # the point of the command is to come to its end
+        return [Check(look.__name__, "broken", f"{type(error).__name__}: {error}"[:400])]
+
+
+def python() -> Iterator[Check]:
+    """The interpreter and the packages, held against what the installation asks for."""
+    yield Check("python", "works", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    try:
+        asked = metadata.requires("decoding-explorer") or []
+    except metadata.PackageNotFoundError:
+        do = "run `pip install -c constraints.txt -e .` in the folder that has pyproject.toml"
+        yield Check("packages", "broken", "decoding-explorer is not installed in this Python", do)
+        return
+    wrong = [said for line in asked if (said := _unmet(Requirement(line)))]
+    do = "run `pip install -c constraints.txt -e .` again" if wrong else ""
+    needed = sum(Requirement(line).marker is None for line in asked)
+    yield Check("packages", "broken" if wrong else "works", "; ".join(wrong) or f"{needed} as pyproject.toml asks", do)
+
+
+def _unmet(asked: Requirement) -> str:
+    if asked.marker and not asked.marker.evaluate({"extra": ""}):
+        return ""
+    try:
+        version = metadata.version(asked.name)
+    except metadata.PackageNotFoundError:
+        return f"{asked.name} is missing"
+    return "" if asked.specifier.contains(version, prereleases=True) else f"{asked.name} {version} is not {asked}"
+
+
+def devices() -> Iterator[Check]:
+    """What torch computes on."""
+    import torch
+
+    yield Check("torch", "works", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    if torch.cuda.is_available():
+        for i in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(i)
+            x = torch.ones(8, 8, device=f"cuda:{i}")
+            right = float((x @ x).sum()) == 512
+            found = f"{torch.cuda.get_device_name(i)}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+            yield Check(f"gpu {i}", "works" if right else "broken", found)
+    else:
+        built = f"torch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "torch is a CPU build"
+        do = "published checkpoints of 7 to 8 B want a GPU; everything that ships runs on the CPU"
+        yield Check("gpu", "limited", f"none that torch can use; {built}", do)
+
+
+def methods() -> Iterator[Check]:
+    """All method files."""
+    infos, broken = engines.list_methods(), engines.broken_methods()
+    for one in broken:
+        yield Check(f"method {one.module}", "broken", one.reason, "mend the file, or take it out of engines/methods")
+    yield Check("methods", "works", f"{len(infos)} load")
+
+
+def weights() -> Iterator[Check]:
+    """Every listed model: what is on this machine is loaded, which holds its files against their checksums."""
+    for model in engines.list_models():
+        if model.where == "download":
+            do = f"its first run fetches it, or `decoding-explorer models --fetch {model.name}` does now"
+            yield Check(f"model {model.name}", "limited", "not on this machine yet", do)
+            continue
+        start = time.perf_counter()
+        try:
+            loaded = engines.load_model(model.name)
+        except (UserError, OSError) as error:
+            where = "assets/models" if model.where == "embedded" else "this model's folder in the cache"
+            yield Check(f"model {model.name}", "broken", str(error), f"{where} is damaged: fetch it again")
+            continue
+        took = 1000 * (time.perf_counter() - start)
+        yield Check(f"model {model.name}", "works", f"{loaded.record.kind}, loaded and checked in {took:.0f} ms")
+
+
+def run() -> Iterator[Check]:
+    """A real run of eight tokens on the smallest model that ships."""
+    causal = [model for model in engines.list_models() if model.where == "embedded" and model.kind == "causal"]
+    model = min(causal, key=lambda one: one.parameters)
+    alone = [info for info in engines.list_methods() if list(info.needs.values()) == ["causal"]]
+    method = next(info for info in alone if not info.baseline)  # plain decoding stands against nothing
+    trace = engines.run(method.slug, engines.load_model(model.name), "copy: Mia Rosa", params={"max_new_tokens": 8})
+    seconds = trace.totals.model_seconds + trace.totals.method_seconds
+    yield Check(
+        "a run", "works", f"{method.title} on {model.name}: {len(trace.steps)} steps in {1000 * seconds:.0f} ms"
+    )
+
+
+def recordings() -> Iterator[Check]:
+    """The recorded runs, each read whole, and the player's files."""
+    absent = [name for name in ("player/player.js", "theme.json", "scenarios.json") if not (ASSETS / name).is_file()]
+    damaged = []
+    paths = sorted((ASSETS / "traces").glob("*.json.gz"))
+    for path in paths:
+        try:
+            engines.read_trace(gzip.decompress(path.read_bytes()))
+        except (OSError, EOFError, zlib.error, engines.TraceError):
+            damaged.append(path.name)
+    wrong = [*absent, *damaged]
+    do = "fetch them again: `git checkout assets`" if wrong or not paths else ""
+    found = f"missing or damaged under {ASSETS}: {', '.join(wrong)}" if wrong else f"{len(paths)} read"
+    yield Check("recorded runs", "broken" if do else "works", found, do)
+
+
+def store() -> Iterator[Check]:
+    """Where runs are kept."""
+    from explorer.runs.store import RunStore
+
+    try:
+        kept = RunStore.from_env()
+        assert kept is not None  # only a public host has none
+        probe = kept.folder / f".doctor-{os.getpid()}"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except (UserError, OSError) as error:
+        yield Check("store", "broken", str(error), "set EXPLORER_STORE to a folder that can be written")
+        return
+    free = shutil.disk_usage(kept.folder).free / 2**20
+    tight = free < kept.limit / 2**20
+    do = "make room, or set EXPLORER_STORE_MB lower" if tight else ""
+    found = f"{kept.folder}, up to {kept.limit / 2**20:,.0f} MB, {free:,.0f} MB of the disk free"
+    yield Check("store", "limited" if tight else "works", found, do)
+
+
+def port() -> Iterator[Check]:
+    """Where the page would be served."""
+    for number in PORTS:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+        yield Check("port", "works", f"{number} is free")
+        return
+    do = "give another: `python app.py --port N`"
+    yield Check("port", "broken", f"{PORTS.start} to {PORTS.stop - 1} are all taken", do)
+
+
+def extras() -> Iterator[Check]:
+    """What only films and the tests need."""
+    film = importlib.util.find_spec("imageio_ffmpeg") is not None
+    do = "" if film else "`pip install imageio-ffmpeg`; GIF, SVG and PNG need nothing"
+    yield Check("films as MP4", "works" if film else "limited", "imageio-ffmpeg" if film else "no imageio-ffmpeg", do)
+    browser = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+    do = "" if browser.exists() else "only the tests need it: `apt-get install chromium`, or name one in CHROMIUM"
+    yield Check("chromium for the tests", "works" if browser.exists() else "limited", str(browser), do)
+
+
+CHECKS = (python, devices, methods, weights, run, recordings, store, port, extras)

@@ -1,0 +1,102 @@
+"""The command `doctor`: what it finds is tried, and each thing that is broken is found and told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from packaging.requirements import Requirement
+
+import engines
+from explorer.cli import doctor, main
+
+
+def found(look) -> dict[str, doctor.Check]:
+    return {check.what: check for check in doctor.tried(look)}
+
+
+def test_a_sound_machine_has_nothing_broken(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path))
+    assert main(["doctor", "--json"]) == 0
+    checks = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    assert not [what for what, one in checks.items() if one["state"] == "broken"]
+    for model in engines.list_models():
+        assert (checks[f"model {model.name}"]["state"] == "limited") == (model.where == "download")
+    assert "steps in" in checks["a run"]["found"] and str(tmp_path) in checks["store"]["found"]
+    assert not list(tmp_path.glob(".doctor*")), "the probe is gone"
+    main(["doctor"])
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].endswith("0 broken") and "tiny-ar-s" in out
+
+
+def test_a_store_that_cannot_be_written_is_broken(tmp_path, monkeypatch):
+    file = tmp_path / "a-file"
+    file.write_text("x")
+    monkeypatch.setenv("EXPLORER_STORE", str(file / "below"))
+    check = found(doctor.store)["store"]
+    assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
+
+
+def test_a_damaged_recording_is_named(tmp_path, monkeypatch):
+    for name in ("player/player.js", "theme.json", "scenarios.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "traces").mkdir()
+    monkeypatch.setattr(doctor, "ASSETS", tmp_path)
+    assert found(doctor.recordings)["recorded runs"].state == "broken", "no recording at all is no sound copy"
+    (tmp_path / "traces" / "99-cut.json.gz").write_bytes(b"\x1f\x8b\x08\x00cut short")
+    check = found(doctor.recordings)["recorded runs"]
+    assert check.state == "broken" and "99-cut.json.gz" in check.found
+    (tmp_path / "theme.json").unlink()
+    assert "theme.json" in found(doctor.recordings)["recorded runs"].found
+
+
+def test_a_model_with_damaged_weights_is_told_and_the_others_are_still_tried(monkeypatch):
+    real = engines.load_model
+
+    def load(name, **options):
+        if name == "tiny-ar-m":
+            raise engines.UserError("the file is not the one that its card names")
+        return real(name, **options)
+
+    monkeypatch.setattr(engines, "load_model", load)
+    checks = found(doctor.weights)
+    assert checks["model tiny-ar-m"].state == "broken" and "card" in checks["model tiny-ar-m"].found
+    assert checks["model tiny-ar-s"].state == "works" and checks["model tiny-dlm"].state == "works"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("msgspec>=0.19", ""),
+        ("msgspec>=999", "msgspec"),
+        ("no-such-package-at-all>=1", "no-such-package-at-all is missing"),
+        ('msgspec>=999; extra == "test"', ""),
+    ],
+)
+def test_packages_are_held_against_what_is_asked(asked, said):
+    told = doctor._unmet(Requirement(asked))
+    assert told.startswith(said) and bool(told) == bool(said)
+
+
+def test_ports_that_are_taken_are_told(monkeypatch):
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(doctor, "PORTS", range(number, number + 1))
+        check = found(doctor.port)["port"]
+    assert check.state == "broken" and str(number) in check.found and "--port" in check.do
+
+
+def test_a_check_that_fails_unforeseen_is_a_finding_and_the_exit_status_is_1(monkeypatch, capsys):
+    def look():
+        raise RuntimeError("something\x1b[31m unforeseen")
+        yield
+
+    monkeypatch.setattr(doctor, "CHECKS", (look,))
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "unforeseen" in out and "\x1b" not in out and out.rstrip().endswith("1 broken")
