@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from engines import TraceError, UserError
 from explorer.cli.io import check_target, print_json, print_table, read_traces, write
+from explorer.runs.cards import Kept
 from explorer.runs.journal import recover
-from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, Kept, RunStore
+from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, RunStore
 from explorer.words import printable
 
 SHOWN = 48  # characters of a prompt in the list

@@ -63,7 +63,7 @@ class Handlers:
             return
         job = session.begin()
         feeds = [
-            Feed(job, slot, self.catalogue.methods[plan.method].title, self.my_runs.keep)
+            Feed(job, slot, self.catalogue.methods[plan.method].title, self.my_runs.keep_for(request))
             for slot, plan in enumerate(plans)
         ]
         job.queued = [feed.queued() for feed in feeds]
@@ -170,7 +170,7 @@ class Handlers:
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
-        found, said = self.my_runs.keep_all(self.session(request).traces)
+        found, said = self.my_runs.keep_all(self.session(request).traces, request)
         return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
 
     def as_python(self, request: gr.Request) -> str:
@@ -200,7 +200,7 @@ class Handlers:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        found, _ = self.my_runs.keep_all({0: trace}) if self.my_runs.keep else ({}, "")
+        found, _ = self.my_runs.keep_all({0: trace}, request) if self.my_runs.keep else ({}, "")
         step = at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
         yield self._show(self.session(request), {0: trace}, f"Run again: {words}.{where}", found, step)

@@ -12,13 +12,15 @@ import gradio as gr
 from engines import Trace, TraceError, UserError
 from explorer.export.python import lines
 from explorer.figures.calls import many
+from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
 from explorer.page.parts import LIGHT, asker, fresh, runs_list, share
+from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
-from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, Kept, RunStore
+from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, RunStore
 
 PAGE = 20  # runs of a list's page
 MAX_ASK = 4000  # characters of what a list sends
@@ -55,6 +57,10 @@ class MyRuns:
         except OSError as error:
             log.warning("journals could not be recovered: %s", error)
         return cls(keep, gallery, PUBLIC if limits.public else "", not limits.public)
+
+    def keep_for(self, request: gr.Request) -> RunStore | None:
+        """The store as the visitor behind a request has it: on a public host with a share of their own."""
+        return self.keep if self.keep is None or self.listed else self.keep.of(client_of(request))
 
     def get(self, name: str) -> Trace:
         """The trace that a link names: a kept run, or one of the gallery. Raises TraceError."""
@@ -150,20 +156,17 @@ class MyRuns:
             said = f"That did not work: {error.strerror}."
         return self.listing(page, said=said)
 
-    def keep_all(self, traces: dict[int, Trace]) -> tuple[dict[int, str], str]:
+    def keep_all(self, traces: dict[int, Trace], request: gr.Request) -> tuple[dict[int, str], str]:
         """Keep what is shown. Returns slot -> id, and the sentence about it."""
-        if self.keep is None:
+        keep = self.keep_for(request)
+        if keep is None:
             return {}, self.why
         try:
-            found = {slot: self.keep.save(trace) for slot, trace in traces.items() if trace.steps}
+            found = {slot: keep.save(trace) for slot, trace in traces.items() if trace.steps}
         except (UserError, OSError) as error:
             return {}, f"Not everything could be kept: {error}"
-        return (
-            found,
-            f"Kept: {len(found)} of {len(traces)} players; they are under My runs and have links now."
-            if found
-            else "There is nothing to keep.",
-        )
+        where = "they are under My runs and have links now" if self.listed else "they have links now: note them"
+        return found, f"Kept: {len(found)} of {len(traces)} players; {where}." if found else "There is nothing to keep."
 
 
 def _row(card: Kept) -> dict[str, Any]:

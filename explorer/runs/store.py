@@ -7,6 +7,7 @@ never fatal."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import hashlib
 import os
@@ -19,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from engines import Trace, TraceError, UserError, read_trace, tasks
-from explorer.figures.calls import in_words, target_role
+from engines import Trace, TraceError, UserError, read_trace
+from explorer.runs.cards import Kept, card_of, leaving
 from explorer.runs.disk import data_folder, wait_for_lock, write_whole
 from explorer.runs.gallery import read_bytes
 
@@ -28,35 +29,10 @@ ID = re.compile(r"[0-9a-f]{16,64}")
 LENGTHS = (16, 24, 32, 64)  # of an id; the next one only where two different runs begin alike
 MEGABYTE = 1_000_000
 DEFAULT_MB = 512.0
+SHARES = 8  # of the room on a public host: what one visitor keeps takes at most one of them
 FORGET_SECONDS = 3600.0  # after which a deleted run cannot be brought back, and a half-written file is swept away
 LATEST = 2.0**35  # Unix time; the year 3058, which every clock can show
 MAX_LABEL = 120
-_CLIP = 400  # characters of a prompt or an output on a card
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The card of a kept run: what a list shows without reading the trace. `saved_at` is Unix time, `size` bytes of the
-    packed trace."""
-
-    id: str
-    sha256: str
-    saved_at: float
-    size: int
-    method: str
-    title: str
-    models: list[str]
-    prompt: str
-    text: str
-    steps: int
-    forwards: int | None  # None: not recorded, in a trace from elsewhere
-    tokens: int
-    seconds: float | None
-    reason: str
-    message: str = ""
-    mark: str = ""  # right or wrong, where the prompt is one of the checkable tasks
-    pinned: bool = False
-    label: str = ""
-    calls: str = ""  # in words, those of the target first; "" in a card that was written before this was kept
 
 
 class RunStore:
@@ -70,8 +46,16 @@ class RunStore:
             one.mkdir(parents=True, exist_ok=True)
         self.broken: dict[str, str] = {}
         self.aside: dict[str, str] = {}  # journals that became no run: name -> why; listed among the broken
+        self.owner = ""
         self._cards: dict[str, tuple[tuple[int, int], Kept]] = {}
         self._thread_lock = threading.RLock()
+
+    def of(self, visitor: str) -> RunStore:
+        """The same store for one visitor of a public host: what they keep takes at most an eighth of the room, and
+        makes room among their own runs first. The address itself is never written."""
+        mine = copy.copy(self)
+        mine.owner = hashlib.blake2b(visitor.encode(), key=self._key(), digest_size=8).hexdigest()
+        return mine
 
     @classmethod
     def from_env(cls, public: bool = False) -> RunStore | None:
@@ -99,7 +83,9 @@ class RunStore:
             name = self._free_name(digest)
             if self._path(name).exists():
                 return name
-            card = card_of(trace, name, digest, len(packed), time.time(), label)
+            card = msgspec.structs.replace(
+                card_of(trace, name, digest, len(packed), time.time(), label), owner=self.owner
+            )
             self._make_room(len(packed) + 2 * len(msgspec.json.encode(card)))
             write_whole(self._path(name), packed)
             with contextlib.suppress(OSError):  # the run is kept; its card can be made again
@@ -162,8 +148,20 @@ class RunStore:
                     (self.trash / path.name).replace(path)
 
     def used(self) -> int:
-        """Bytes that runs and their cards take, deleted ones included."""
-        return sum(_size(path) for folder in (self.folder, self.trash) for path in folder.glob("*.json*"))
+        """Bytes that runs and their cards take, deleted ones and the journals of live runs included."""
+        kept = sum(_size(path) for folder in (self.folder, self.trash) for path in folder.glob("*.json*"))
+        return kept + self._in_journals()
+
+    def _in_journals(self) -> int:
+        return sum(_size(path) for path in self.live.glob("*.journal"))
+
+    def _key(self) -> bytes:
+        """What makes the digests of this store's visitors useless elsewhere."""
+        path = self.folder / ".key"
+        with self._alone():
+            if not path.exists():
+                write_whole(path, os.urandom(32))
+            return path.read_bytes()
 
     def sweep(self) -> None:
         """Remove what is left of deletions and of processes that were ended while they wrote."""
@@ -233,27 +231,32 @@ class RunStore:
         return card
 
     def _make_room(self, needed: int) -> None:
-        """Remove deleted runs, then the oldest that are not pinned, until `needed` bytes fit. Raises UserError, with
-        nothing removed, if they cannot."""
+        """Remove deleted runs, then the oldest that are not pinned, until `needed` bytes fit: on a public host first
+        the visitor's own beyond their share, then of whoever keeps most. Raises UserError, with nothing removed, if
+        they cannot."""
         cards = self.cards()
-        fixed = sum(_size(self._path(card.id)) + _size(self._card_path(card.id)) for card in cards if card.pinned)
+        takes = {card.id: _size(self._path(card.id)) + _size(self._card_path(card.id)) for card in cards}
+        fixed = sum(takes[card.id] for card in cards if card.pinned) + self._in_journals()
         fixed += sum(_size(self._path(name)) for name in self.broken)  # never removed unseen
         if fixed + needed > self.limit:
             raise UserError(
                 f"the run needs {needed / MEGABYTE:.1f} MB and {fixed / MEGABYTE:.1f} MB of "
-                f"{self.limit / MEGABYTE:.0f} MB are pinned; "
+                f"{self.limit / MEGABYTE:.0f} MB are pinned or being written; "
                 "unpin or delete runs, or set EXPLORER_STORE_MB higher."
             )
+        share = self.limit // SHARES if self.owner else self.limit
+        if needed > share:
+            raise UserError(
+                f"the run needs {needed / MEGABYTE:.1f} MB and one visitor may keep {share / MEGABYTE:.1f} MB here; "
+                "save it as a file instead."
+            )
         over = self.used() + needed - self.limit
-        deleted = list(self.trash.glob("*"))
-        for paths in (
-            deleted,
-            *([self._path(card.id), self._card_path(card.id)] for card in reversed(cards) if not card.pinned),
-        ):
-            if over <= 0:
-                return
-            for path in paths:
+        for path in self.trash.glob("*"):
+            if over > 0:
                 over -= _size(path)
+                path.unlink(missing_ok=True)
+        for card in leaving(cards, takes, self.owner, needed, over, share):
+            for path in (self._path(card.id), self._card_path(card.id)):
                 path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
@@ -263,32 +266,6 @@ class RunStore:
         with self._thread_lock, (self.folder / ".lock").open("ab") as file:
             wait_for_lock(file, self.folder)
             yield
-
-
-def card_of(trace: Trace, name: str, digest: str, size: int, saved_at: float, label: str = "") -> Kept:
-    """The card of a trace."""
-    example, sums = tasks.recognise(trace.header.prompt), trace.totals
-    missing = set(trace.header.missing)
-    return Kept(
-        id=name,
-        sha256=digest,
-        saved_at=saved_at,
-        size=size,
-        method=trace.header.method,
-        title=trace.header.title,
-        models=[model.name for model in trace.header.models],
-        prompt=trace.header.prompt[:_CLIP],
-        text=trace.text[:_CLIP],
-        steps=len(trace.steps),
-        forwards=None if "forwards" in missing else sums.forwards,
-        tokens=sums.tokens,
-        seconds=None if "model_seconds" in missing else sums.model_seconds + sums.method_seconds,
-        reason=trace.end.reason,
-        message=trace.end.message[:_CLIP],
-        mark="" if example is None else "right" if tasks.check(example, trace.text).correct else "wrong",
-        label=label,
-        calls="" if "forwards" in missing else in_words(trace.steps, target_role(trace)),
-    )
 
 
 def canonical(trace: Trace) -> bytes:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import expect
@@ -201,7 +202,7 @@ def test_a_shared_server_keeps_and_lists_nothing(recorded, monkeypatch, traces):
     public = Limits(prompt_characters=10, steps=5, seconds=5, public=True)
     my_runs = MyRuns.open(Gallery(recorded), public)
     assert my_runs.keep is None and "keeps no runs" in rows(my_runs)["note"] and rows(my_runs)["rows"] == []
-    assert my_runs.keep_all({0: traces[0]})[0] == {}
+    assert my_runs.keep_all({0: traces[0]}, None)[0] == {}
     found, _, gone = my_runs.linked("?run=0123456789abcdef")
     assert not found and "keeps none" in gone[0]
 
@@ -270,3 +271,18 @@ def test_a_link_is_checked_like_any_input(query, sentence):
 
 def test_a_query_without_runs_is_no_link():
     assert read_query("?__theme=dark") is None and read_query("") is None
+
+
+def test_what_a_stranger_keeps_is_counted_as_theirs_and_no_list_is_promised(recorded, monkeypatch, tmp_path, traces):
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path))
+    public = MyRuns.open(Gallery(recorded), Limits(prompt_characters=10, steps=5, seconds=5, public=True))
+
+    def visitor(host: str) -> SimpleNamespace:
+        return SimpleNamespace(client=SimpleNamespace(host=host), headers={})
+
+    found, said = public.keep_all({0: traces[0]}, visitor("192.0.2.1"))
+    assert public.keep.card(found[0]).owner == public.keep.of("192.0.2.1").owner != ""
+    assert "links" in said and "My runs" not in said
+    home = MyRuns.open(Gallery(recorded), Limits(prompt_characters=10, steps=5, seconds=5))
+    found, said = home.keep_all({0: traces[1]}, visitor("127.0.0.1"))
+    assert home.keep.card(found[0]).owner == "" and "My runs" in said

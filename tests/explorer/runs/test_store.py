@@ -122,9 +122,57 @@ def test_the_oldest_that_nobody_pinned_make_room(tmp_path, run_):
     assert small.used() <= small.limit
     for name in (names[4], names[5]):
         small.pin(name, True)
-    with pytest.raises(UserError, match="are pinned; unpin or delete"):
+    with pytest.raises(UserError, match="are pinned or being written; unpin or delete"):
         small.save(variant(run_, 9))
     assert len(small.cards()) == 3 and one
+
+
+def test_a_visitor_of_a_public_host_takes_an_eighth_at_most_and_nobody_elses_links(tmp_path, run_):
+    keep = RunStore(tmp_path / "a")
+    keep.save(run_)
+    size = keep.used() + 40  # an owner's digest on the card
+    store = RunStore(tmp_path / "b", limit_mb=8 * 3.5 * size / 1e6)
+    victim, attacker = store.of("192.0.2.1"), store.of("192.0.2.2")
+    mine = [victim.save(variant(run_, seed)) for seed in (1, 2)]
+    theirs = []
+    for seed in range(100, 120):
+        theirs.append(attacker.save(variant(run_, seed)))
+        time.sleep(0.002)
+    left = {card.id for card in store.cards()}
+    assert left == {*mine, *theirs[-3:]}, "they push out their own oldest only"
+    assert store.of("192.0.2.2").owner == attacker.owner != victim.owner, "a restart does not forget who has what"
+    for file in (tmp_path / "b").rglob("*"):
+        assert not file.is_file() or b"192.0.2" not in file.read_bytes()
+    tiny = RunStore(tmp_path / "c", limit_mb=4 * size / 1e6)
+    with pytest.raises(UserError, match="one visitor may keep"):
+        tiny.of("192.0.2.1").save(run_)
+    assert len(tiny.save(run_)) == 16, "who owns the store has all of it"
+
+
+def test_of_a_full_store_whoever_keeps_most_makes_room(tmp_path, run_):
+    """Nine visitors share eight shares: the newcomer takes room from the largest, not from the oldest."""
+    keep = RunStore(tmp_path / "a")
+    keep.save(run_)
+    size = keep.used() + 40
+    store = RunStore(tmp_path / "b", limit_mb=16.5 * size / 1e6)
+    first = store.of("192.0.2.100").save(variant(run_, 1000))
+    for visitor in range(8):
+        for seed in range(2):
+            store.of(f"192.0.2.{visitor}").save(variant(run_, 10 * visitor + seed))
+            time.sleep(0.002)
+    assert first in {card.id for card in store.cards()} and store.used() <= store.limit
+
+
+def test_journals_count_as_room(tmp_path, run_):
+    keep = RunStore(tmp_path / "a")
+    keep.save(run_)
+    before = keep.used()
+    (keep.live / "1-0.journal").write_bytes(b"x" * 5000)
+    assert keep.used() == before + 5000
+    small = RunStore(tmp_path / "b", limit_mb=2 * before / 1e6)
+    (small.live / "1-0.journal").write_bytes(b"x" * int(1.9 * before))
+    with pytest.raises(UserError, match="being written"):
+        small.save(run_)
 
 
 def test_damaged_files_are_named_and_the_rest_works(keep, run_):
