@@ -283,6 +283,6 @@ def test_what_a_stranger_keeps_is_counted_as_theirs_and_no_list_is_promised(reco
     found, said = public.keep_all({0: traces[0]}, visitor("192.0.2.1"))
     assert public.keep.card(found[0]).owner == public.keep.of("192.0.2.1").owner != ""
     assert "links" in said and "My runs" not in said
-    home = MyRuns.open(Gallery(recorded), Limits(prompt_characters=10, steps=5, seconds=5))
+    home = MyRuns.open(Gallery(recorded), Limits(prompt_characters=10, steps=5, seconds=5, public=False))
     found, said = home.keep_all({0: traces[1]}, visitor("127.0.0.1"))
     assert home.keep.card(found[0]).owner == "" and "My runs" in said
