@@ -1,0 +1,251 @@
+"""Reflective verification: the target reads the draft a second time behind a request to check it (Wang et al.,
+arXiv:2505.18629).
+
+One forward of the target holds the draft, a reflective prompt r, the tail s of the verified text and the draft once
+more. Rows of the first copy cannot see what follows, so their logits z0 are those of ordinary verification; those of
+the second copy are zr. The draft is verified against z = (1 - alpha) * z0 + alpha * zr. Not lossless for alpha > 0.
+
+The authors' text and code were not available: the mixture is read from public reviews, alpha = 0.3 from an independent
+implementation that cites the paper; prompt, prefix and window are ours. At alpha = 0 the second copy changes nothing
+and is not fed: that run is plain speculative sampling, and the time of both runs side by side is the price of the
+extra rows.
+
+Letters: gamma drafted tokens d, R tokens of r, S of s, c rows of text that the cache lacked, V vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    Text,
+    Tokenizer,
+    UserError,
+    accept_probability,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    token_probability,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
+ASK = "\nCheck the draft and write the corrected continuation:\n"
+OWN = LaneInfo("probability", "Probability of each written token under the target's ordinary logits z0.")
+REFLECTED = LaneInfo("probability", "Probability of each written token at the second copy, zr; where there is one.")
+
+
+@method(
+    "reflective-verification",
+    title="Reflective verification",
+    family="speculative",
+    paper="arXiv:2505.18629",
+    summary="Behind the draft the target reads a request to check it and the draft once more; both opinions together "
+    "decide. Not lossless.",
+    needs={"target": "causal", "draft": "causal"},
+    params=[
+        max_new_tokens(64),
+        Int("gamma", 5, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="ours, for a CPU"),
+        Float(
+            "alpha",
+            0.3,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="α",
+            neutral=0.0,
+            sees="Weight of the second opinion; 0 is plain speculative sampling, 1 listens to the second copy alone.",
+            source="0.3 in an implementation that cites the paper",
+        ),
+        Text(
+            "request",
+            ASK,
+            sees="The reflective prompt r between both copies.",
+            source="ours; the paper's was not available",
+        ),
+        Int(
+            "prefix",
+            8,
+            0,
+            PREFIX,
+            symbol="S",
+            sees="Last tokens of the text that stand before the second copy.",
+            source="ours",
+        ),
+        Int(
+            "poison",
+            0,
+            0,
+            16,
+            neutral=0,
+            sees="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
+            source="ours",
+        ),
+        temperature(),
+        draft_temperature(),
+    ],
+    signature="tree",
+    emits=EMITS,
+    lanes={**LANES, "own": OWN, "reflected": REFLECTED},
+    baseline="greedy",
+    lossless=False,
+    departures="Written from reviews of the paper, as its text and code were not available. Request, prefix and window "
+    "are ours; the token behind the draft comes from the mixed logits. At α = 0 the second copy is not fed.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: draft, one forward over both copies, verify against the mixture."""
+    target = Target(models.target, prompt, p, rows=1 + 2 * MOST + PREFIX + REQUEST)
+    drafter = Drafter(models.draft, prompt, p, rows=MOST + 1, vocab_size=models.target.vocab_size)
+    r = words(models.target.tokenizer, p.request)
+    ids, n = prompt, 0
+    while target.unfinished(ids):
+        n += 1
+        poisoned = bool(p.poison) and n % p.poison == 0 and target.room(ids) > 0
+        draft = chain(drafter, ids, min(p.gamma, target.room(ids)), run.rng, poisoned=poisoned)
+        look = verify_twice(target, ids, draft, r, p, run.rng)
+        turn = look.turn
+        drafter.settle(turn.verdict.path)
+        rescued, lost = look.changed(p.temperature)
+        facts = turn.facts(
+            rows=len(draft) + look.extra,  # all that the target read for the draft
+            rescued=len(rescued),
+            lost=len(lost),
+            poisoned=int(poisoned),
+            poisoned_kept=int(poisoned and turn.accepted > 0),
+        )
+        groups = {**turn.groups(), "scores": lambda look=look: look.scores()}
+        at, tokens, causes, chance = groups["commits"]
+        marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
+        groups["commits"] = (at, tokens, marked, chance)
+        edit = yield run.step(**groups, lanes=run.calls(VERBS), facts=facts, note=note(look, facts))
+        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A verified round with both opinions: z0 and zr [gamma + 1, V] (zr is z0 where no second copy was read), extra:
+    the rows read for it."""
+
+    turn: Turn
+    z0: Tensor
+    zr: Tensor
+    extra: int
+
+    def changed(self, temperature: float) -> tuple[list[int], list[int]]:
+        """Rows that the mixture kept and z0 alone refuses, and the other way round, with the same uniform."""
+        draft = self.turn.draft
+        rescued: list[int] = []
+        lost: list[int] = []
+        for test in self.turn.verdict.tests:
+            row, token = draft.parents[test.row], draft.tokens[test.row]
+            q = draft.distributions.get(row)
+            if temperature == 0:
+                plain = int(self.z0[row].argmax()) == token
+            elif q is not None and test.u is not None:
+                p0 = distribution(self.z0[row].double(), temperature)
+                plain = test.u < accept_probability(p0, q.to(p0.device).double(), token)
+            else:  # a token put in by the poison test: one draw of the mixture decides, which z0 has no part in
+                plain = test.accepted
+            if test.accepted != plain:
+                (rescued if test.accepted else lost).append(test.row)
+        return rescued, lost
+
+    def scores(self) -> dict[str, Any]:
+        """The usual lanes, and the chance of each token gained under either opinion."""
+        turn = self.turn
+        rows = turn.verdict.path[: len(turn.gained)]
+        at, tokens = list(range(len(turn.before), len(turn.ids))), torch.tensor(turn.gained, device=self.z0.device)
+        lanes = {**turn.groups()["scores"](), "own": (at, token_probability(self.z0[rows], tokens))}
+        return {**lanes, "reflected": (at, token_probability(self.zr[rows], tokens))} if self.extra else lanes
+
+
+def words(tokenizer: Tokenizer, request: str) -> list[int]:
+    """The tokens of r. A model that knows token ids only takes ids; the default request is left out there. Raises
+    UserError for another text, and for more than REQUEST tokens."""
+    try:
+        r = tokenizer.encode(request) if request.strip() else []
+    except UserError:
+        if request != ASK:
+            raise
+        r = []
+    if len(r) > REQUEST:
+        raise UserError(f"the request has {len(r)} tokens; at most {REQUEST} are read a second time, so shorten it.")
+    return r
+
+
+def fuse(z0: Tensor, zr: Tensor, alpha: float) -> Tensor:
+    """(1 - alpha) * z0 + alpha * zr, any shape. What z0 rules out stays so; zr alone rules nothing out."""
+    zr = torch.where(zr.isneginf(), z0, zr)
+    return torch.where(z0.isneginf(), z0, (1 - alpha) * z0 + alpha * zr)
+
+
+def chain(drafter: Drafter, ids: list[int], gamma: int, rng: Generator, *, poisoned: bool) -> Draft:
+    """Draft gamma tokens one behind the other. poisoned: the first one is uniformly random, and the others continue
+    it."""
+    draft = Draft(ids[-1])
+    for row in range(gamma):
+        z = (drafter.read(ids) if row == 0 else drafter.extend(draft, [row])).logits[0]
+        q = drafter.distribution(z)
+        if row == 0 and poisoned:
+            draft.add(0, int(torch.randint(drafter.vocab_size, (), generator=rng)), source="random")
+            continue
+        x = draw(q, rng) if drafter.temperature else int(q.argmax())
+        if drafter.temperature:
+            draft.distributions[row] = q
+        draft.add(row, x, chance=float(q[x] if drafter.temperature else z.softmax(-1)[x]))
+    return draft
+
+
+def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: Params, rng: Generator) -> Look:
+    """One forward over the text that the cache lacks, the draft, r, s and the draft again; the cache then holds the
+    text but its last token. The second copy is left out where it has no weight, nothing to read or no place."""
+    base, cache = target.cache.length, target.cache
+    fed, d = [*ids[base:-1], *draft.tokens], draft.tokens[1:]
+    c, s = len(fed) - len(draft), ids[-p.prefix :] if p.prefix else []
+    second = [*r, *s, *d]
+    limit = target.model.max_positions or base + len(fed) + len(second)
+    if not (p.alpha and d and (r or s)) or base + len(fed) + len(second) > limit:
+        second = []
+    z = target.model.extend([*fed, *second], cache).logits  # [c + 1 + gamma + R + S + gamma, V]
+    z0 = z[c : len(fed)]
+    zr = z[-len(draft) :] if second else z0  # from the last token of s (or r) on, which predicts the first of the copy
+    mixed = fuse(z0, zr, p.alpha) if second else z0
+    verdict = verify(mixed, draft, p.temperature, rng, target.model.eos_ids)
+    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
+    turn = Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c])
+    return Look(turn, z0, zr, len(second))
+
+
+def note(look: Look, facts: dict[str, float]) -> str:
+    """One sentence on the round."""
+    parts = [look.turn.note()[:-1]]
+    if look.extra:
+        parts.append(f"{look.extra} more rows were read for the second opinion")
+    if facts["rescued"]:
+        parts.append(f"{facts['rescued']} kept that plain verification refuses")
+    if facts["lost"]:
+        parts.append("refused what plain verification keeps")
+    if facts["poisoned"]:
+        parts.append(f"the random token was {'kept' if facts['poisoned_kept'] else 'refused'}")
+    return "; ".join(parts) + "."
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("reflective-verification", "tiny-ar-l", "add: 457 + 86")
