@@ -433,6 +433,19 @@ def test_a_phone_needs_no_sideways_scrolling(visit, scheme):
     assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_on_a_phone_the_offer_of_the_tour_leaves_the_title_alone(visit):
+    screen = visit(viewport={"width": 390, "height": 844})
+    expect(screen.page.locator(".tour-offer button").first).to_be_visible()
+    ends = screen.page.evaluate("""() => {
+        const text = document.createRange();
+        text.selectNodeContents(document.querySelector("#title h1"));
+        const left = text.getBoundingClientRect();
+        const button = document.querySelector(".tour-offer button").getBoundingClientRect();
+        return [left.right, button.left, left.bottom > button.top];
+    }""")
+    assert ends[2] and ends[0] + 4 <= ends[1], "they stand in one row, and apart"
+
+
 def test_dark_follows_the_system(visit):
     light, dark = (
         visit(color_scheme=scheme).page.evaluate("getComputedStyle(document.body).backgroundColor")
