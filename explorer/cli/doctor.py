@@ -171,7 +171,7 @@ def recordings() -> Iterator[Check]:
 
 def store() -> Iterator[Check]:
     """Where runs are kept."""
-    from explorer.runs.store import RunStore
+    from explorer.runs.store import MEGABYTE, RunStore
 
     try:
         kept = RunStore.from_env()
@@ -182,10 +182,10 @@ def store() -> Iterator[Check]:
     except (UserError, OSError) as error:
         yield Check("store", "broken", str(error), "set EXPLORER_STORE to a folder that can be written")
         return
-    free = shutil.disk_usage(kept.folder).free / 2**20
-    tight = free < kept.limit / 2**20
+    free, room = shutil.disk_usage(kept.folder).free / MEGABYTE, kept.limit / MEGABYTE
+    tight = free < room
     do = "make room, or set EXPLORER_STORE_MB lower" if tight else ""
-    found = f"{kept.folder}, up to {kept.limit / 2**20:,.0f} MB, {free:,.0f} MB of the disk free"
+    found = f"{kept.folder}, up to {room:,.0f} MB, {free:,.0f} MB of the disk free"
     yield Check("store", "limited" if tight else "works", found, do)
 
 

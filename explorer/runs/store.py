@@ -46,7 +46,7 @@ class RunStore:
             one.mkdir(parents=True, exist_ok=True)
         self.broken: dict[str, str] = {}
         self.aside: dict[str, str] = {}  # journals that became no run: name -> why; listed among the broken
-        self.owner = ""
+        self.owner, self._secret = "", b""
         self._cards: dict[str, tuple[tuple[int, int], Kept]] = {}
         self._thread_lock = threading.RLock()
 
@@ -157,11 +157,17 @@ class RunStore:
 
     def _key(self) -> bytes:
         """What makes the digests of this store's visitors useless elsewhere."""
-        path = self.folder / ".key"
-        with self._alone():
-            if not path.exists():
-                write_whole(path, os.urandom(32))
-            return path.read_bytes()
+        if not self._secret:
+            path = self.folder / ".key"
+            try:
+                if not path.exists():
+                    with self._alone():
+                        if not path.exists():
+                            write_whole(path, os.urandom(32))
+                self._secret = path.read_bytes()
+            except (UserError, OSError):  # a store that fails never fails a run: this one lasts as long as the process
+                self._secret = os.urandom(32)
+        return self._secret
 
     def sweep(self) -> None:
         """Remove what is left of deletions and of processes that were ended while they wrote."""

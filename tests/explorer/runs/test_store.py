@@ -149,6 +149,18 @@ def test_a_visitor_of_a_public_host_takes_an_eighth_at_most_and_nobody_elses_lin
     assert len(tiny.save(run_)) == 16, "who owns the store has all of it"
 
 
+def test_a_store_that_cannot_write_its_key_still_tells_visitors_apart(tmp_path, monkeypatch):
+    """A run on a full disk goes on; only what is kept of it is told to be missing."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    store = RunStore(tmp_path)
+    monkeypatch.setattr("explorer.runs.store.write_whole", full)
+    one, other = store.of("192.0.2.1"), store.of("192.0.2.2")
+    assert one.owner == store.of("192.0.2.1").owner != other.owner
+
+
 def test_of_a_full_store_whoever_keeps_most_makes_room(tmp_path, run_):
     """Nine visitors share eight shares: the newcomer takes room from the largest, not from the oldest."""
     keep = RunStore(tmp_path / "a")
