@@ -4,14 +4,12 @@ about the rest."""
 from __future__ import annotations
 
 import argparse
-import gzip
 import importlib.util
 import os
 import platform
 import shutil
 import socket
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -155,13 +153,15 @@ def run() -> Iterator[Check]:
 
 def recordings() -> Iterator[Check]:
     """The recorded runs, each read whole, and the player's files."""
+    from explorer.runs.gallery import read_bytes
+
     absent = [name for name in ("player/player.js", "theme.json", "scenarios.json") if not (ASSETS / name).is_file()]
     damaged = []
     paths = sorted((ASSETS / "traces").glob("*.json.gz"))
     for path in paths:
         try:
-            engines.read_trace(gzip.decompress(path.read_bytes()))
-        except (OSError, EOFError, zlib.error, engines.TraceError):
+            engines.read_trace(read_bytes(path))
+        except (OSError, engines.TraceError):
             damaged.append(path.name)
     wrong = [*absent, *damaged]
     do = "fetch them again: `git checkout assets`" if wrong or not paths else ""

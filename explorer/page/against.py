@@ -10,8 +10,6 @@ from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, 
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.metrics import numbers
 
-RATE = "{tokens} ÷ ({model_seconds} + {method_seconds})"
-
 
 def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> dict[str, Any]:
     """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these
@@ -57,15 +55,15 @@ def _of_text(held: Certificate, name: str) -> dict[str, Any]:
 
 
 def _of_rates(ratio: float, trace: Trace, control: Trace) -> dict[str, Any]:
-    rate = DEFINITIONS["tokens_per_second"].formula
-    here, there = (fill(RATE, numbers(one)) for one in (trace, control))
+    rate = DEFINITIONS["tokens_per_second"]
+    here, there = (fill(rate.terms, numbers(one)) for one in (trace, control))
     return {
         "label": f"Tokens per second over those of {control.header.title}",
         "kind": "derived",
         "value": f"{ratio:.2f}×",
-        "formula": f"{rate}, of this run and of the control; the first ÷ the second",
+        "formula": f"{rate.formula}, of this run and of the control; the first ÷ the second",
         "terms": f"({here}) ÷ ({there})",
-        "counts": ["tokens", "time"],
+        "counts": rate.counts,
         "note": "the reading of the prompt is inside; one run of each on the machine below: no benchmark",
     }
 
