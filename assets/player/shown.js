@@ -5,6 +5,7 @@
 import { el } from "./dom.js";
 import { bring, DETAILS, IN_PANEL, wanted } from "./loader.js";
 import { remember, remembered } from "./remember.js";
+import { tr, translated } from "./words.js";
 
 const IDEA = 30; // the place of the view that shows the idea
 // What shows most where a record does not say it, as with one of another program.
@@ -31,7 +32,7 @@ export class Shown {
           turned(this.details.open);
         },
       },
-      el("summary", {}, "Details"),
+      el("summary", {}, tr`Details`),
     );
     this.open = this.details.open = Boolean(remembered("details"));
     this.clear();
@@ -96,7 +97,8 @@ export class Shown {
   }
 
   #draw(entry, view) {
-    const { name, title } = entry,
+    const { name } = entry,
+      title = translated(entry.title),
       place = this.#place(entry),
       inside = place >= DETAILS,
       dom = el("div", "dx-content");
@@ -113,8 +115,10 @@ export class Shown {
     this.resize();
   }
 
-  #missing({ name, title }) {
-    this.body.append(el("p", "dx-none", `The view “${title || name}” could not be loaded; load the run again.`));
+  #missing(entry) {
+    const title = translated(entry.title),
+      { name } = entry;
+    this.body.append(el("p", "dx-none", tr`The view “${title || name}” could not be loaded; load the run again.`));
   }
 
   /** By width, not by height. */
