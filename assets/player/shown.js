@@ -9,7 +9,7 @@ import { tr, translated } from "./words.js";
 
 const IDEA = 30; // the place of the view that shows the idea
 // What shows most where a record does not say it, as with one of another program.
-const ELSE = ["tree", "thermometer", "completions", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
+const ELSE = ["tree", "thermometer", "completions", "vote", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
 /** The view that shows the idea of a run's method: the one that its header names, else what fits its record best. */
 export function ideaOf(run) {
   const fits = (name) => IN_PANEL.find((entry) => entry.file === name && entry.needs.length && wanted(entry, run));

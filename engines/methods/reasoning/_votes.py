@@ -100,7 +100,7 @@ class Ballot:
                 found[of] += share
         return found
 
-    def tally(self, rule: str, running: bool = False) -> Tally:
+    def tally(self, rule: str) -> Tally:
         """Who wins by a rule; of equal scores the answer met first. The confidence of perplexity is the probability
         that it goes by, that of the others the winner's part of all."""
         scores = self.scores(rule)
@@ -109,26 +109,25 @@ class Ballot:
             return Tally(rule, [0.0] * len(self.voters))
         near = [i for i, score in enumerate(scores) if score >= best * (1 - 1e-12)]
         sure = best if rule == "perplexity" else best / sum(scores)
-        return Tally(rule, self.shares(rule), near[0], min(1.0, sure), len(near) > 1, self.running(rule, running))
-
-    def running(self, rule: str, wanted: bool) -> list[int]:
-        """The winners after the first 1 .. n voters; answers keep their places, as they are met in this order."""
-        if not wanted:
-            return []
-        return [Ballot(self.voters[:m]).tally(rule).winner for m in range(1, len(self.voters) + 1)]
+        return Tally(rule, self.shares(rule), near[0], min(1.0, sure), len(near) > 1)
 
     def record(self, rule: str, running: bool = True) -> Vote:
-        """The group of a step, with the rule that decides first."""
+        """The group of a step, with the rule that decides first. running: also who wins after the first 1 .. n voters;
+        answers keep their places, as they are met in this order."""
         modes = list[Mode]()
         if (m := self.mixture) is not None:
             modes = [Mode(m.w, m.k[0], m.lam[0]), Mode(1 - m.w, m.k[1], m.lam[1])]
-        order = [rule, *(other for other in RULES if other != rule)]
+        tallies = [self.tally(one) for one in (rule, *(other for other in RULES if other != rule))]
+        for m in range(1, len(self.voters) + 1) if running else ():
+            first = Ballot(self.voters[:m])
+            for one in tallies:
+                one.running.append(first.tally(one.rule).winner)
         return Vote(
             voters=[one.id for one in self.voters],
             of=self.of,
             answers=self.answers,
             weights=[float(P) for P in self.P],
-            tallies=[self.tally(one, running) for one in order],
+            tallies=tallies,
             mean=self.mean,
             copies=self.copies,
             removed=self.removed,

@@ -137,7 +137,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             else None,
             candidates=(lambda: (at, z)) if z is not None else None,
             branches=paths.branches(),
-            vote=(lambda: ballot.record(p.rule)) if ballot else None,
+            vote=(lambda: ballot.record(p.rule, running=run.full)) if ballot else None,
             facts={"paths_living": len(paths.living), "paths_ended": ended, **(counted(ballot) if ballot else {})},
             note=told(ballot, p.rule) if ballot else f"{len(living)} paths write a token each in one forward.",
         )
