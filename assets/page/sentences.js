@@ -1,5 +1,5 @@
-// Whole sentences of the server and of Gradio in the page's language: found in the catalogue by what they say, since they
-// come with their places filled.
+// Whole sentences of the server and of Gradio in the page's language: found in the catalogue by what they say, since
+// they come with their places filled.
 
 import { filled, messages, PLACE } from "../player/words.js";
 

@@ -90,11 +90,12 @@ def rpc_errors(p: Params, progress: Progress) -> Study:
 def sample(model, prompt: str, right: str, samples: int, seed: int) -> Pool:  # type: ignore[no-untyped-def]
     """Plain samples at temperature 1 through the method's own run, CHUNK at a time."""
     from engines import run
+    from engines.methods.reasoning.rpc import decode
 
     voters, whole = list[Voter](), list[float]()
     for chunk in range(math.ceil(samples / CHUNK)):
         params = {"n": min(CHUNK, samples - len(voters)), "max_new_tokens": 64, "weight": "whole path"}
-        trace = run("rpc", model, prompt, params=params, seed=seed + 7919 * chunk, detail="light")
+        trace = run(decode.info.slug, model, prompt, params=params, seed=seed + 7919 * chunk, detail="light")
         vote, texts = trace.steps[-1].vote, dict[int, tuple[int, ...]]()
         for step in trace.steps:
             for branch in step.branches:

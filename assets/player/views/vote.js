@@ -3,6 +3,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, pool, setText, svg } from "../dom.js";
+import { tr } from "../words.js";
 import { bars, chart } from "./votecharts.js";
 
 export const view = { name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] };
@@ -25,10 +26,10 @@ export class Vote {
     this.say = el("p", "dx-readout");
     this.rows = styled("div", "height:222px;overflow:auto");
     this.rows.tabIndex = 0;
-    this.rows.setAttribute("aria-label", "Paths");
+    this.rows.setAttribute("aria-label", tr`Paths`);
     this.chart = svg("svg", { role: "img", style: PICTURE });
     this.bars = svg("svg", { role: "img", style: PICTURE });
-    this.head = el("strong", {}, "Paths");
+    this.head = el("strong", {}, tr`Paths`);
     const part = (...children) => styled("div", PART, ...children);
     dom.append(
       this.say,
@@ -36,8 +37,8 @@ export class Vote {
         "div",
         "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(280px,100%),1fr));gap:8px",
         part(this.head, this.rows),
-        part(el("strong", {}, "Weights and their two modes"), this.chart),
-        part(el("strong", {}, "The same paths by each rule"), this.bars),
+        part(el("strong", {}, tr`Weights and their two modes`), this.chart),
+        part(el("strong", {}, tr`The same paths by each rule`), this.bars),
       ),
     );
   }
@@ -59,7 +60,7 @@ export class Vote {
     const vote = this.run.steps[t - 1]?.vote ?? null,
       paths = this.#paths(t);
     setText(this.say, this.describe(t));
-    setText(this.head, vote ? "Paths by weight: answer, weight, end of the text" : "Paths: the end of each text");
+    setText(this.head, vote ? tr`Paths by weight: answer, weight, end of the text` : tr`Paths: the end of each text`);
     this.#order(vote);
     this.#list(paths, vote);
     chart(this.chart, vote);
@@ -97,7 +98,7 @@ export class Vote {
         of < 0 ? (path ? (path.fate === "alive" ? "…" : i < 0 ? "■" : "–") : "") : cut(vote.answers[of], 12),
       );
       setText(weight, i < 0 ? "" : `${number(vote.weights[i])}${gone ? " ✕" : vote.copies?.[i] >= 0 ? " =" : "  "} `);
-      setText(tail, path ? (words.length > TAIL ? "…" : "") + glyphs(words.slice(-TAIL), TAIL) : "No path yet.");
+      setText(tail, path ? (words.length > TAIL ? "…" : "") + glyphs(words.slice(-TAIL), TAIL) : tr`No path yet.`);
       tail.style.color = "var(--muted)";
     });
   }
@@ -107,13 +108,13 @@ export class Vote {
       vote = step?.vote;
     if (!vote)
       return t
-        ? `${this.#paths(t).filter(({ fate }) => fate === "alive").length} paths are being written.`
-        : "Before the first step.";
+        ? tr`Paths being written: ${this.#paths(t).filter(({ fate }) => fate === "alive").length}.`
+        : tr`Before the first step.`;
     const said = (vote.tallies ?? []).map(
       ({ rule, winner = -1, confidence = 0 }) =>
-        `${rule}: ${winner < 0 ? "none" : glyphs(vote.answers[winner])} (${number(confidence)})`,
+        `${rule}: ${winner < 0 ? tr`none` : glyphs(vote.answers[winner])} (${number(confidence)})`,
     );
     const gone = (vote.removed ?? []).filter(Boolean).length;
-    return `${vote.voters.length} paths, ${vote.answers.length} answers, ${gone} dropped. ${said.join("; ")}.`;
+    return tr`${vote.voters.length} paths, ${vote.answers.length} answers, ${gone} dropped. ${said.join("; ")}.`;
   }
 }

@@ -2,6 +2,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { set, svg } from "../dom.js";
+import { tr } from "../words.js";
 
 const W = 340,
   H = 170,
@@ -21,7 +22,7 @@ function weibull(x, { shape, scale }) {
 export function chart(picture, vote) {
   set(picture, { viewBox: `0 0 ${W} ${H}` });
   const voters = vote ? vote.weights.map((x, i) => ({ x, i })).filter(({ i }) => vote.of[i] >= 0) : [];
-  if (!voters.length) return picture.replaceChildren(text(0, 20, "Drawn when the paths are over."));
+  if (!voters.length) return picture.replaceChildren(text(0, 20, tr`Drawn when the paths are over.`));
   const xs = voters.map(({ x }) => x),
     lo = Math.max(0, Math.min(...xs) - 0.02 * Math.max(...xs)),
     hi = Math.max(...xs) * 1.02 || 1,
@@ -58,17 +59,17 @@ export function chart(picture, vote) {
   const mean = px(vote.mean ?? 0);
   nodes.push(
     svg("path", { class: "dx-threshold", d: `M${mean},6V${BASE}` }),
-    text(mean, BASE + 14, "mean", { "text-anchor": mean > W - 60 ? "end" : "middle" }),
+    text(mean, BASE + 14, tr`mean`, { "text-anchor": mean > W - 60 ? "end" : "middle" }),
     text(8, BASE + 14, number(lo)),
     text(W - 8, BASE + 14, number(hi), { "text-anchor": "end" }),
     text(
       8,
       BASE + 31,
-      (vote.modes ?? []).length ? "■ kept  ┄ dropped: lower mode, below mean" : "no fit: nothing dropped",
+      (vote.modes ?? []).length ? tr`■ kept  ┄ dropped: lower mode, below mean` : tr`no fit: nothing dropped`,
     ),
   );
   set(picture, {
-    "aria-label": `${voters.length} weights, ${voters.filter(({ i }) => vote.removed?.[i]).length} dropped`,
+    "aria-label": tr`${voters.length} weights, ${voters.filter(({ i }) => vote.removed?.[i]).length} dropped`,
   });
   picture.replaceChildren(...nodes);
 }
@@ -76,8 +77,8 @@ export function chart(picture, vote) {
 /** One bar per rule, a segment per voter in the colour of its answer; below it who wins after the first 1 .. n. */
 export function bars(picture, vote, colour) {
   const tallies = vote?.tallies ?? [];
-  set(picture, { viewBox: `0 0 ${W} ${Math.max(1, tallies.length) * ROW}`, "aria-label": "Votes by rule" });
-  if (!tallies.length) return picture.replaceChildren(text(0, 20, "Counted when the paths are over."));
+  set(picture, { viewBox: `0 0 ${W} ${Math.max(1, tallies.length) * ROW}`, "aria-label": tr`Votes by rule` });
+  if (!tallies.length) return picture.replaceChildren(text(0, 20, tr`Counted when the paths are over.`));
   picture.replaceChildren(
     ...tallies.flatMap((one, row) => {
       const y = row * ROW,
@@ -99,10 +100,10 @@ export function bars(picture, vote, colour) {
               style: `fill:${colour(vote.of[i])}`,
             };
           x += width;
-          const words = `${glyphs(vote.answers[vote.of[i]])}: path ${vote.voters[i]}, ${number(one.shares[i])}`;
+          const words = tr`${glyphs(vote.answers[vote.of[i]])}: path ${vote.voters[i]}, ${number(one.shares[i])}`;
           return svg("rect", rect, svg("title", {}, words));
         });
-      const name = won < 0 ? "no answer" : `${cut(glyphs(vote.answers[won]), 12)}${one.tied ? " (tie)" : ""}`;
+      const name = won < 0 ? tr`no answer` : `${cut(glyphs(vote.answers[won]), 12)}${one.tied ? tr` (tie)` : ""}`;
       return [
         text(0, y + 11, `${row ? "" : "★ "}${one.rule}`),
         text(W, y + 11, `${name} ${number(one.confidence ?? 0)}`, { "text-anchor": "end" }),
@@ -117,7 +118,7 @@ export function bars(picture, vote, colour) {
               height: 5,
               style: `fill:${of < 0 ? "none" : colour(of)}`,
             },
-            svg("title", {}, `after ${n + 1}: ${of < 0 ? "no answer" : glyphs(vote.answers[of])}`),
+            svg("title", {}, tr`after ${n + 1}: ${of < 0 ? tr`no answer` : glyphs(vote.answers[of])}`),
           ),
         ),
       ];

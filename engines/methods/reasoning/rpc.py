@@ -96,7 +96,6 @@ MOST = 128
         "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
     },
     baseline="greedy",
-    curve=("n", (1, 2, 4, 8, 16, 32)),
     code="https://github.com/WNJXYK/RPC",
     departures="P is normalised by length, as in the code. Equal answers are equal numbers or texts, not equal "
     "mathematics. Paths that do not end in time take no part. The fit is a BFGS of our own.",
