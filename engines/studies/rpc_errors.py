@@ -19,8 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engines.core.errors import UserError
+from engines.core.kinds.causal import CausalLM
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.core.trace import ModelRecord
 from engines.methods.reasoning._votes import RULES, Ballot, Voter, same
 
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -87,7 +89,7 @@ def rpc_errors(p: Params, progress: Progress) -> Study:
     return told(pools, random.Random(p.seed), model.record)
 
 
-def sample(model, prompt: str, right: str, samples: int, seed: int) -> Pool:  # type: ignore[no-untyped-def]
+def sample(model: CausalLM, prompt: str, right: str, samples: int, seed: int) -> Pool:
     """Plain samples at temperature 1 through the method's own run, CHUNK at a time."""
     from engines import run
     from engines.methods.reasoning.rpc import decode
@@ -97,6 +99,7 @@ def sample(model, prompt: str, right: str, samples: int, seed: int) -> Pool:  # 
         params = {"n": min(CHUNK, samples - len(voters)), "max_new_tokens": 64, "weight": "whole path"}
         trace = run(decode.info.slug, model, prompt, params=params, seed=seed + 7919 * chunk, detail="light")
         vote, texts = trace.steps[-1].vote, dict[int, tuple[int, ...]]()
+        assert vote is not None
         for step in trace.steps:
             for branch in step.branches:
                 texts[branch.id] = texts.get(branch.id, ()) + tuple(branch.tokens)
@@ -139,7 +142,7 @@ def mean(values: Sequence[float]) -> tuple[float, float, float]:
     return m, m - half, m + half
 
 
-def told(pools: Sequence[Pool], rng: random.Random, record) -> Study:  # type: ignore[no-untyped-def]
+def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Study:
     """Both figures and their table."""
     found = {n: [accuracy(pool, n, rng) for pool in pools] for n in SIZES}
     curves = {rule: [mean([one[rule] for one in found[n]]) for n in SIZES] for rule in RULES}
@@ -178,7 +181,7 @@ def told(pools: Sequence[Pool], rng: random.Random, record) -> Study:  # type: i
         Series("model error (p-1)^2", x, flat, "measured"),
     ]
     covered = float(np.mean([pool.covered() for pool in pools]))
-    given = {"problems": float(len(pools)), "samples": float(len(pools[0].voters))}
+    given: dict[str, float | str] = {"problems": float(len(pools)), "samples": float(len(pools[0].voters))}
     return Study(
         tables=[Table("rules", "Four rules and two errors by the number of paths", columns, rows)],
         figures=[

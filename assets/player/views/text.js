@@ -77,12 +77,13 @@ export class Text {
 
   /** What the task's exact check says, once the wrong word stands or the run is over. */
   verdict(t) {
-    const { right, word = 0, step = null, expected = "", many } = this.run.verdict ?? {};
+    const { right, word = null, step = null, expected = "", many } = this.run.verdict ?? {};
     if (!this.run.verdict || (t < this.run.length && (right || step === null || t <= step))) return "";
     if (right) return tr`✓ right, by the task's exact check`;
     const when = step === null ? "" : tr`, written in step ${step + 1}`;
     const wanted = many ? tr`right would be, for example` : tr`expected`;
-    return tr`✗ wrong from word ${word + 1}${when}; ${wanted}: ${prose(expected)}`;
+    const from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
+    return `${from}; ${wanted}: ${prose(expected)}`;
   }
 
   describe(t) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Annotated
 
 from msgspec import Meta
@@ -52,7 +53,7 @@ class Vote(Record):
 
     def __post_init__(self) -> None:
         n = len(self.voters)
-        lists = {"of": self.of, "weights": self.weights, **{t.rule: t.shares for t in self.tallies}}
+        lists: dict[str, Sized] = {"of": self.of, "weights": self.weights, **{t.rule: t.shares for t in self.tallies}}
         lists |= {k: v for k, v in (("copies", self.copies), ("removed", self.removed), ("high", self.high)) if v}
         if wrong := [name for name, values in lists.items() if len(values) != n]:
             raise ValueError(f"vote: {', '.join(wrong)} do not fit {n} voters")
