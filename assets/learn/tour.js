@@ -26,8 +26,8 @@ point at one to see its guesses.`,
   ],
   end: (tokens, steps) => [
     tr`The end`,
-    tr`${count(tokens, tr`token`, tr`tokens`)} in ${count(steps, tr`step`, tr`steps`)}. Space plays, the arrow keys step. \
-Learn explains each method.`,
+    tr`${count(tokens, tr`token`, tr`tokens`)} in ${count(steps, tr`step`, tr`steps`)}. Space plays, the arrow keys \
+step. Learn explains each method.`,
   ],
 };
 const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;

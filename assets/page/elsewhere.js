@@ -7,8 +7,8 @@ import { general, instead, lost } from "./slot.js";
 
 const WORDS = {
   said: (names) =>
-    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “sort: Mia, Leo, Ada”, \
-and will answer this with something unrelated.`,
+    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “sort: Mia, Leo, \
+Ada”, and will answer this with something unrelated.`,
   use: (name) => tr`Use ${name} instead`,
 };
 

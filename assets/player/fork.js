@@ -33,7 +33,8 @@ export function lineage(run) {
   const { origin } = run.header;
   if (!origin) return "";
   const changed = origin.edit ? said(origin.edit, (token) => glyphs(run.piece(token).text, 24)) : tr`nothing changed`;
-  return tr`fork of ${run.of === undefined ? origin.title : tr`player ${run.of + 1}`} at step ${origin.step}: ${changed}`;
+  return tr`fork of ${run.of === undefined ? origin.title : tr`player ${run.of + 1}`} at step ${origin.step}: \
+${changed}`;
 }
 
 export class Fork {

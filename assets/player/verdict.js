@@ -30,8 +30,8 @@ const TEXT = {
 };
 const SPEED = {
   label: (name) => tr`Tokens per second over those of ${name}`,
-  formula: tr`tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method time) of \
-the whole run`,
+  formula: tr`tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method \
+time) of the whole run`,
   terms: (name) => tr`{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
   other: tr`{tokens} ÷ ({model_seconds} + {method_seconds})`,
   note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \

@@ -26,15 +26,7 @@ NOT_SHOWN = {
     "Library", "False", "top center", "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
     "`decoding-explorer template --kind {0} > my.py` ```python {1}```",
 }  # fmt: skip
-RECORDED = (
-    "measured", "derived", "modelled", "published",
-    "baselines", "diffusion", "speculative", "sampling", "routing", "search", "reasoning", "heads", "system",
-    "architecture", "vision", "model", "target", "draft", "large", "small", "alive", "pruned", "chosen", "finished",
-    "complete", "stopped", "budget", "greedy", "threshold", "bonus", "accepted", "overruled", "sampled", "boosted",
-    "confident", "forced", "fill", "quota", "constraint", "rescued", "beam", "withdrawn", "factor", "random",
-    "residual", "autoregressive", "cut", "filter", "relaxed", "anchor", "block", "pinned", "query", "match", "answer",
-    "window", "delimiter", "late", "sub-block", "fed", "cache",
-)  # fmt: skip
+RECORDED = tuple(json.loads((WORDS / "recorded.json").read_text("utf-8")))
 """Words that a record holds and the player shows: kinds of numbers, families, roles, fates, ends, causes, spans."""
 _PLACE = re.compile(r"\{\w+\}")
 

@@ -8,7 +8,8 @@ import { tr } from "../words.js";
 
 export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 
-const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the keyboard), then Reveal.`;
+const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
+keyboard), then Reveal.`;
 const RULES = {
   positions: tr`picking the positions that the model was surest of one step before`,
   drafts: tr`saying “as many as last time”`,
@@ -161,7 +162,8 @@ ${places(before.overlooked.length)} overlooked. `;
       ? tr` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.`
       : "";
     const share = Math.round((100 * sum.hits) / sum.tried);
-    return tr`${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: ${number(sum.chance)}.${held}`;
+    return tr`${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: \
+${number(sum.chance)}.${held}`;
   }
 
   describe() {
