@@ -1,6 +1,10 @@
 """Medusa: golden buffers and acceptance rules, the greedy text whatever the heads say, plain sampling's text above
 temperature 0, and bad input."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,11 +12,15 @@ import engines
 import engines.golden.heads  # the checkers
 from engines.golden.verify import verify_file
 from engines.methods.heads import medusa
-from engines.methods.heads._template import likeliest, parents_of
+from engines.methods.heads._template import filled, likeliest, parents_of
+from engines.methods.heads._typical import accepted_path
+from engines.methods.speculative._turn import Target
+from engines.methods.speculative._verify import Draft
 from engines.models.parts import load_part
 from engines.training.heads.medusa import Heads, ridge
 from tests.engines.conftest import GOLDEN
 
+ROOT = Path(__file__).resolve().parents[4]
 PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
 
 
@@ -57,6 +65,43 @@ def test_typical_acceptance_is_another_text_above_temperature_0_only(model):
     exact, typical = (decode(model, temperature=1.5, acceptance=a, seed=1) for a in ("exact", "typical"))
     assert exact.output_ids != typical.output_ids
     assert decode(model, acceptance="typical").output_ids == decode(model).output_ids
+
+
+def test_typical_acceptance_without_a_threshold_keeps_every_candidate_that_is_possible_at_all():
+    draft = Draft.of([0, 1, 2, 3], [-1, 0, 1, 2], "draft")
+    p = torch.tensor([[0.9, 0.1, 0.0, 0.0], [0.1, 0.1, 1e-9, 0.8], [0.5, 0.0, 0.5, 0.0], [0.25] * 4]).double()
+    assert accepted_path(p, draft, 0.0, 0.3) == [0, 1, 2]  # the last has no chance at its parent
+    assert accepted_path(p, draft, 0.09, 0.3) == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_accepted_is_a_path_and_the_cache_is_that_of_a_fresh_read(model, seed):
+    """Keys and values after a turn, held against those of the same text read at once: by the logits of the next token
+    and the states below them (float32, 1e-4)."""
+    p = SimpleNamespace(max_new_tokens=24, temperature=1.0)
+    ids, rng = model.tokenizer.encode_prompt(PROMPTS[0]), torch.Generator().manual_seed(seed)
+    target = Target(model, ids, p, rows=40)
+    paths, parents = parents_of((r, *rest) for r in range(4) for rest in ((), (0,), (1,), (1, 2)))
+    for _ in range(4):
+        top = model.extend(ids, model.new_cache(64), last_only=True).logits[0].topk(4).indices.tolist()
+        turn = target.verify(ids, Draft.of(filled(paths, ids[-1], [top] * 3), parents, "draft"), rng)
+        path = turn.verdict.path
+        assert path[0] == 0 and [parents[row] for row in path[1:]] == path[:-1]
+        ids = turn.ids
+        fresh = model.extend(ids, model.new_cache(64), last_only=True, hidden=(model.num_layers,))
+        base = target.cache.length
+        kept = model.extend(ids[base:], target.cache, last_only=True, hidden=(model.num_layers,))
+        assert torch.allclose(kept.logits, fresh.logits, atol=1e-4)
+        assert torch.allclose(kept.hidden[model.num_layers][-1], fresh.hidden[model.num_layers][-1], atol=1e-4)
+        target.cache.crop(base)
+
+
+def test_the_first_note_tells_how_many_numbers_were_trained(model):
+    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-medusa-heads" / "card.json").read_text())
+    trace = decode(model)
+    assert f"{card['parameters']:,} trained numbers" in trace.steps[0].note
+    assert [part.parameters for part in trace.header.parts] == [card["parameters"]]
+    assert card["parameters"] == 3 * (2 * 128 * 128 + 128)  # R, W and b of three heads
 
 
 def test_the_tree_is_the_likeliest_and_whole():
