@@ -1,4 +1,4 @@
-"""PPD's dynamic sparse trees (arXiv:2405.18628, section 4; prompt/inference/sparse_tree_builder.py): which guesses to
+"""PPD's dynamic sparse trees (arXiv:2405.18628; prompt/inference/sparse_tree_builder.py): which guesses to
 verify, and how many prompt tokens each of them deserves, for a budget of rows.
 
 Letters: m prompt tokens (3), a[d][r] the chance that guess r of prompt token d + 1 is right, B the budget (candidates

@@ -1,7 +1,7 @@
 """Draft trees of fixed shape whose nodes are filled with the ranked guesses of heads, one head per depth.
 
 A path is a tuple of ranks: (0, 2) is the third guess of the second head below the first guess of the first. Medusa
-(2401.10774, section 2.1.2 and appendix C: the sparse tree from measured accuracies) and PPD (2405.18628) use them;
+(2401.10774, sections 2.1.2 and 2.3.3: the sparse tree from measured accuracies) and PPD (2405.18628) use them;
 children of different parents at one depth share their candidates.
 
 Letters: a[d][r] the measured chance that guess r of head d is right, n nodes without the root."""

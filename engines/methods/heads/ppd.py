@@ -5,9 +5,10 @@ a guess of the token j places further on. Every candidate of the draft tree carr
 forward verifies this step's guesses and makes the next step's. How many prompt tokens a candidate deserves, and which
 candidates are worth a row, is searched for a budget of rows from the measured chances of the guesses.
 
-We depart from the released code in: exact verification above temperature 0 (released: typical acceptance), the budget
-is chosen by hand and small for a CPU, trees are searched from accuracies on the model's own held-out answers, a draft
-vocabulary for the guesses of a large model, and one copy of each prompt token (the released decoder, too)."""
+We depart from the released code in: exact verification above temperature 0 (released: typical acceptance); the budget
+is a parameter, small for a CPU (the study `row-budget` measures which one pays on a machine); trees are searched from
+accuracies on the model's own held-out answers; a draft vocabulary for the guesses of a large model; training as its
+file says, with one copy of each prompt token (the released decoder has one, too)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from engines.kit import (
     Int,
-    Memory,
+    LayeredLM,
     Params,
     Recorder,
     Roles,
@@ -61,12 +62,13 @@ RANKS = 10  # guesses taken of each prompt token
         temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"lanes"}) | {"memory"},
+    emits=EMITS - {"lanes"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Exact verification above temperature 0; a budget chosen by hand; a draft vocabulary for the guesses on "
-    "SmolLM2.",
+    departures="Exact verification above temperature 0; the budget is a parameter, and a study measures which one pays "
+    "on a machine; many cuts of one text in training, along the model's own answers, without the ensemble; a draft "
+    "vocabulary for the guesses on SmolLM2.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Card steps 2-8. The state s is the number of prompt outputs at hand: none at first and after a person's change,
@@ -78,23 +80,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target = Target(model, prompt, p, rows=1 + len(e) + p.budget)
     ids, guesses, chances = prompt, [], []  # [s][RANKS] tokens and what the model gave them
     while target.unfinished(ids):
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids) - len(e))
+        places = (model.max_positions or len(ids) + 2 * len(e)) - len(ids)  # behind the text, for rows
+        deepest = min(target.room(ids), places)
         nodes = [one for one in trees.states[len(guesses) - 1] if len(one.path) <= deepest] if guesses else []
-        rows = layout(nodes, len(e))
+        rows = [(path, j) for path, j in layout(nodes, len(e)) if len(path) + j <= places]
         known = [path for path, j in rows if not j]
+        P = {node.path: node.P for node in nodes}
         draft = Draft.of(filled(known, ids[-1], guesses), parents_of(known)[1], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.values, draft.value_name = (
-            [float(sum(at == path for at, j in rows if j)) for path in known],
-            "prompt tokens",
-        )
+        draft.values, draft.value_name = [P.get(path) for path in known], "measured chance of its path"
+        draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
-        s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))
+        s, (guesses, chances) = len(guesses), ahead(model.playing("draft"), h, vocabulary, len(turn.ids))
+        size = "" if s else f" {models.prompts.parameters:,} trained numbers guess from here on."
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
-            memory=lambda: remembered(draft.tokens[turn.verdict.path[-1]], guesses, chances),
-            facts=turn.facts(prompt_rows=len(rows) - len(known), state=s, next_state=len(guesses)),
-            note=f"{turn.note()[:-1]}; {len(rows) - len(known)} prompt rows went along.",
+            facts=turn.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
+            note=f"{turn.note()[:-1]}; {sum(draft.tails)} prompt rows went along.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:
@@ -118,18 +120,18 @@ def above(rows: Sequence[tuple[Path, int]]) -> list[int]:
 def forward(
     target: Target, ids: list[int], draft: Draft, rows: Sequence[tuple[Path, int]], e: Tensor, rng: Generator
 ) -> tuple[Turn, Tensor]:
-    """One forward over what the cache lacks of the text, candidates and all prompt tokens; the walk; the cache then
-    holds the text but its last token. Returns the turn and the states [k, d] of the prompt rows of the last row kept."""
+    """One forward over what the cache lacks of the text, candidates and all prompt tokens; the walk; the cache then has
+    the text but its last token. Returns the turn and the states [k, d] of the prompt rows of the last row kept."""
     model, cache, base = target.model, target.cache, target.cache.length
     chain = ids[base:-1]
     c, tokens = len(chain), iter(draft.tokens)
     at = [i for i, (_, j) in enumerate(rows) if not j]  # rows of the candidates
-    ahead_of = model.embed([*chain, *(0 if j else next(tokens) for _, j in rows)])  # [c + n, d]
+    x = model.embed([*chain, *(0 if j else next(tokens) for _, j in rows)])  # [c + n, d]
     for i, (_, j) in enumerate(rows):
         if j:
-            ahead_of[c + i] = e[j - 1]
+            x[c + i] = e[j - 1]
     hang = [*range(-1, c - 1), *(c + one if one >= 0 else c - 1 for one in above(rows))]
-    x = model.layers(ahead_of, cache, 0, model.num_layers, parents=hang)
+    x = model.layers(x, cache, 0, model.num_layers, parents=hang)
     depth = row_depths(draft.parents)
     speaks = [*range(base + 1, base + 1 + c), *(len(ids) + d for d in depth)]
     z = model.unembed(torch.cat([x[:c], x[[c + i for i in at]]]), predicts=speaks)  # [c + candidates, V]
@@ -142,21 +144,17 @@ def forward(
     return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), model.normed(x[tail])
 
 
-def ahead(model: object, h: Tensor, vocabulary: Tensor | None, start: int) -> tuple[list[list[int]], list[list[float]]]:
+def ahead(
+    drafter: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int
+) -> tuple[list[list[int]], list[list[float]]]:
     """The best guesses [k][RANKS] at states h [k, d] of prompt rows and their chances; they speak of the positions from
     `start` on."""
-    z = model.playing("draft").unembed(h, vocabulary, normed=True, predicts=start)  # type: ignore[attr-defined]
+    if not len(h):
+        return [], []
+    z = drafter.unembed(h, vocabulary, normed=True, predicts=start)
     best = top_ids(z, RANKS)
     tokens = best if vocabulary is None else vocabulary[best]
     return tokens.tolist(), z.softmax(-1).gather(-1, best).tolist()
-
-
-def remembered(behind: int, guesses: Sequence[Sequence[int]], chances: Sequence[Sequence[float]]) -> list[Memory]:
-    """What each prompt token behind the last token kept expects, best first."""
-    return [
-        Memory([behind], list(one), list(chances[j]), written=True, source=f"prompt token {j + 1}")
-        for j, one in enumerate(guesses)
-    ]
 
 
 if __name__ == "__main__":
