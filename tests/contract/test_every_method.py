@@ -156,6 +156,8 @@ def test_every_parameter_has_an_effect(slug, name):
         ),
         *([{n: v for n, v in METHODS[slug].paths.items() if n != name}] if METHODS[slug].paths else []),
     ]
+    if any(q.name == "temperature" for q in METHODS[slug].params) and name != "temperature":  # some need chance
+        modes += [{**mode, "temperature": 1.5} for mode in modes]
     for mode, prompt, value in itertools.product(
         modes, PROMPTS, values
     ):  # by itself first, then with another mode of the method

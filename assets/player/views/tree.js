@@ -9,6 +9,7 @@ import { tr } from "../words.js";
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
+const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a learned embedding, hanging below its node
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
 
 /** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
@@ -25,6 +26,7 @@ export function rowsOf(tree) {
     drawn: tree.uniforms?.[i] ?? null,
     value: tree.values?.[i] ?? null,
     name: tree.value_name,
+    tail: tree.tails?.[i] ?? 0,
     state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
   }));
   const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
@@ -61,6 +63,7 @@ function tell(row) {
     row.chance !== undefined &&
       row.chance !== null &&
       tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
+    row.tail && tr`learned embeddings behind it: ${row.tail}`,
     row.folded && tr`${row.folded} nodes below are folded`,
   ]
     .filter(Boolean)
@@ -102,6 +105,9 @@ export class DraftTree {
         "dx-legend",
         ...states.map((s) => legend(context.theme, s)),
         el("span", {}, tr`edge width: draft probability or rank`),
+        ...(run.steps.some((step) => step.tree?.tails?.length)
+          ? [el("span", {}, tr`small cells: learned embeddings that guess further on from there`)]
+          : []),
       ),
     );
   }
@@ -129,9 +135,10 @@ export class DraftTree {
       rows: height,
       columns,
     } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
-    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
+    const below = tree.tails?.length ? TAIL.y : 0;
+    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * (NODE.y + below) }));
     const w = (columns - 1) * NODE.x + NODE.w + 8,
-      h = (height - 1) * NODE.y + NODE.h + 8;
+      h = (height - 1) * (NODE.y + below) + NODE.h + below + 8;
     frame(this.picture, w, h);
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
@@ -157,16 +164,20 @@ export class DraftTree {
         svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }),
         svg("text", { x: 8, y: 16.5 }),
         svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" }),
+        svg("g"),
       ),
     ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
   }
 
   #node(group, row, { x, y }) {
-    const [title, box, , text, mark] = group.childNodes,
+    const [title, box, , text, mark, tail] = group.childNodes,
       whole = glyphs(this.run.piece(row.token).text);
     set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
     box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
     setText(title, `${whole}: ${tell(row)}`);
+    pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
+      (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
+    );
     setText(text, cut(whole, row.folded ? 7 : 9));
     setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
   }
@@ -178,6 +189,8 @@ export class DraftTree {
       bonus = rows.length - tree.tokens.length,
       drafted = tree.why.filter((why) => why !== "root").length;
     const gained = bonus ? tr`, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
-    return tr`${drafted} drafted, ${accepted} accepted${gained}.`;
+    const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
+      along = tails ? ` ${tr`Rows of learned embeddings that went along: ${tails}.`}` : "";
+    return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;
   }
 }

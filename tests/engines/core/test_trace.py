@@ -94,6 +94,8 @@ def test_contradictions_are_refused():
         Tree(0, [-1, 2, 1], [1, 2, 3], [True] * 3, ["root"] * 3, [])
     with pytest.raises(ValueError, match="parent"):
         Tree(0, [0], [1], [True], ["root"], [])
+    with pytest.raises(ValueError, match="tails has 2 entries for 1 rows"):
+        Tree(0, [-1], [1], [True], ["root"], [], tails=[1, 1])
 
 
 # --- whole traces ----------------------------------------------------------------------------------------------------
