@@ -76,10 +76,10 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "
     "Exits without counts are skipped; the output head's cost may be counted.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """One round per step: draft at exit exit_layer, verify, look at all exits, choose exit_layer and d."""
+    """One round per step: draft at exit l, verify, look at all exits, choose l and d anew."""
     target, L, drafter = models.target, models.target.num_layers, models.target.playing("draft")
     exits = exits_of(models.maps.tensors)
-    maps = {exit_layer: R.to(target.record.device) for exit_layer, R in maps_of(models.maps, exits, L).items()}
+    maps = {i: R.to(target.record.device) for i, R in maps_of(models.maps, exits, L).items()}
     vocabulary = models.maps.tensors.get("vocabulary")
     ids, end, seen = prompt, len(prompt) + p.max_new_tokens, Counts(exits)
     cache, exit_layer, chosen = target.new_cache(end + MOST), exits[0], 1
@@ -93,7 +93,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
         base, chain, draft, streams = cache.length, ids[cache.length :], Draft(ids[-1]), {i: [] for i in exits}
         keep = Taps(
-            stream=lambda i, x, into=streams, at=exit_layer: into[i].append(x) if i in into and i <= at else None
+            stream=lambda i, x, into=streams, at=exit_layer: (
+                into[i].append(x) if i in into and i <= at else None
+            )  # drafting layers
         )
         rest = Taps(
             stream=lambda i, x, into=streams, at=exit_layer: into[i].append(x) if i in into and i > at else None
@@ -111,10 +113,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             sure.append(float(q[at]))
             draft.add(len(sure) - 1, at if vocabulary is None else int(vocabulary[at]), sure[-1])
             h.append(drafter.layers(drafter.embed(draft.tokens[-1:]), cache, 0, exit_layer, taps=keep))
-        z, c = (
-            target.unembed(target.layers(torch.cat(h), cache, exit_layer, L, taps=rest), predicts=base + 1),
-            len(chain) - 1,
-        )
+        c, x = len(chain) - 1, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
+        z = target.unembed(x, predicts=base + 1)  # [c + 1 + d, V]
         verdict = verify(z[c:], draft, p.temperature, run.rng, target.eos_ids)
         turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain[:-1])
         context = min(CONTEXT, c)

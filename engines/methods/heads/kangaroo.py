@@ -159,8 +159,8 @@ def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
     """One sentence on the round."""
     if not sure:
         return turn.note()
-    why = f"unsure ({sure[-1]:.0%})" if stop == "threshold" else "at its longest"
-    return f"The first {exit_layer} layers drafted until {why}: {turn.note()}"
+    why = f"the last one unsure ({sure[-1]:.0%})" if stop == "threshold" else "the most"
+    return f"The first {exit_layer} layers drafted {len(sure)}, {why}: {turn.note()}"
 
 
 if __name__ == "__main__":
