@@ -36,7 +36,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.models.exits import Past, adapter_of
+from engines.models.exits import Past
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -86,6 +86,8 @@ MOST = 10
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step. Before each round every layer and the adapter hold all ids but the last."""
+    from engines.models.networks.exit_adapter import adapter_of  # it needs torch, which listing methods does not load
+
     target, l, n = models.target, p.exit_layer, models.target.num_layers  # noqa: E741 - the paper's letter
     adapter, draft = adapter_of(models.adapter, l, n).to(target.record.device), target.playing("draft")
     vocabulary = models.adapter.tensors.get("vocabulary")
@@ -131,7 +133,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups(), choice=choice, lanes=run.calls(VERBS), facts=facts, note=note(turn, stop, sure, l)
         )
-        ids = run.apply_edit(edit, turn.ids, cache, past)
+        ids = run.apply_edit(edit, turn.ids, cache)
+        past.crop(cache.length)
 
 
 def stopped(sure: Sequence[float], eta: float, gamma: int) -> str:

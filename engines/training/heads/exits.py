@@ -23,7 +23,8 @@ from tqdm import tqdm
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
 from engines.models import smollm2
-from engines.models.exits import ExitAdapter, scaled
+from engines.models.exits import scaled
+from engines.models.networks.exit_adapter import ExitAdapter
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
 from engines.training.core import text_cache

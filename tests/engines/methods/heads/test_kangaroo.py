@@ -12,12 +12,13 @@ from engines.core.registry import get_method
 from engines.core.roles import parts_of
 from engines.core.run import assign_roles
 from engines.core.sampling import distribution
-from engines.models.exits import ExitAdapter, Past, adapter_of
+from engines.models.exits import Past
+from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part
 from tests.engines.fakes import board, chi_square_p
 
 PROMPTS = ("add: 457 + 86", "story: Mia, boat")
-MODULE = "engines.methods.heads.kangaroo"
+MODULE = "engines.models.networks.exit_adapter"
 
 
 def decode(model, prompt=PROMPTS[0], slug="kangaroo", seed=0, **params):
@@ -86,6 +87,27 @@ def test_every_row_goes_through_every_layer_once(ar, exit_layer):
         assert step.facts["adapter_rows"] == length - 1
     later = trace.steps[1:]
     assert all(s.facts["deep_rows"] == s.facts["drafted"] + 1 for s in later)
+
+
+def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
+    """At the last exit an adapter that is the last layer itself drafts what the model says."""
+
+    class Perfect:
+        def to(self, device):
+            return self
+
+        def __call__(self, h, past):
+            held = past.length
+            past.add(*torch.zeros(2, 1, len(h), 1))
+            streams[held:] = h
+            return ar.normed(ar.layers(torch.stack(streams), ar.new_cache(len(streams)), 5, 6))[held:]
+
+    streams = []
+    monkeypatch.setattr(f"{MODULE}.adapter_of", lambda *_: Perfect())
+    trace = decode(ar, PROMPTS[1], exit_layer=5, eta=0.0)
+    *rounds, last = trace.steps
+    assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
+    assert trace.output_ids[-1] in ar.eos_ids and last.commits.causes[-1] == "accepted"  # drafts behind it are not read
 
 
 def test_a_fork_goes_on_with_the_adapter_in_step(ar):
