@@ -54,7 +54,13 @@ export class Ribbon {
       ...stretches.map(({ chosen, start, end }) =>
         svg(
           "rect",
-          { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` },
+          {
+            x: start,
+            y: H - this.#height(chosen),
+            width: end - start,
+            height: this.#height(chosen),
+            style: `fill:${this.#colour(chosen)}`,
+          },
           svg("title", {}, tr`${chosen}: steps ${start + 1} to ${end}`),
         ),
       ),
@@ -98,8 +104,18 @@ export class Ribbon {
     );
   }
 
+  /** There are four colours; more options than that are shades between two of them, in their order. */
   #colour(option) {
-    return `var(--option${this.options.indexOf(option) % 4}-fill)`;
+    const i = this.options.indexOf(option),
+      last = this.options.length - 1;
+    if (last < 4) return `var(--option${i}-fill)`;
+    return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
+  }
+
+  /** How high its stretches stand: more options than colours are steps, too. */
+  #height(option) {
+    const n = this.options.length;
+    return n > 4 ? (BAND * (this.options.indexOf(option) + 1)) / n : BAND;
   }
 
   show(t) {

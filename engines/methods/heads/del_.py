@@ -17,7 +17,6 @@ Letters: L layers, l the exit, d drafts, T columns of a round, c rows of text th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engines.kit import (
@@ -37,6 +36,7 @@ from engines.kit import (
     part,
     torch,
 )
+from engines.methods.heads._exit_choice import Best, Counts, choose
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.exits import exits_of, maps_of, scaled
@@ -91,17 +91,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         return drafter.unembed(x, vocabulary, normed=not raw, predicts=predicts)
 
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
-        base, chain, draft, streams = cache.length, ids[cache.length :], Draft(ids[-1]), {i: [] for i in exits}
-        keep = Taps(
-            stream=lambda i, x, into=streams, at=exit_layer: (
-                into[i].append(x) if i in into and i <= at else None
-            )  # drafting layers
-        )
-        rest = Taps(
-            stream=lambda i, x, into=streams, at=exit_layer: into[i].append(x) if i in into and i > at else None
-        )
+        base, chain, draft = cache.length, ids[cache.length :], Draft(ids[-1])
+        streams: dict[int, list[Tensor]] = {i: [] for i in exits}
+        keep = collect(streams, [i for i in exits if i <= exit_layer])  # the drafting layers
+        rest = collect(streams, [i for i in exits if i > exit_layer])
         h = [target.layers(target.embed(chain), cache, 0, exit_layer, taps=keep)]
-        most, sure, first = min(p.gamma_max, end - len(ids) - 1), [], not seen.known
+        most, first = min(p.gamma_max, end - len(ids) - 1), not seen.known
+        sure: list[float] = []
         most = min(most, 1 if first else chosen if p.stop == "length" else most)
         tau = None if first or p.stop == "length" else seen.tau()[exits.index(exit_layer)]
         while not (why := ended(sure, tau, most, draft.tokens[-1] in target.eos_ids)):
@@ -124,7 +120,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         match = shadow.view(len(exits), T) == z[c - context :].argmax(-1)
         T = seen.update(match, s.values.view(len(exits), T), exits.index(exit_layer), context, chosen, p.omega)
         best = choose(seen.alpha(), exits, L, p.gamma_max, p.gamma_min, p.cost_verify, p.cost_draft)
-        choice, drafted = next_plan(best, exit_layer, len(sure), exits, L), len(sure)
+        choice, drafted = next_plan(best, exit_layer, len(sure), exits, L + p.cost_verify), len(sure)
         loaded = drafted * exit_layer + L
         facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
         facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
@@ -133,77 +129,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
         cache.crop(min(len(turn.ids) - 1, cache.length))
         ids = run.apply_edit(edit, turn.ids, cache)
-
-
-class Counts:
-    """Fading counts and sums of confidence over matches and mismatches, [exits, 2] each."""
-
-    def __init__(self, exits: Sequence[int]) -> None:
-        self.exits = exits
-        self.n, self.sums = (torch.zeros(len(exits), 2, dtype=torch.float64) for _ in range(2))
-
-    @property
-    def known(self) -> bool:
-        """Whether anything was counted."""
-        return bool(self.n.any())
-
-    def update(self, match: Tensor, sure: Tensor, exit_row: int, context: int, d: int, omega: float) -> int:
-        """Count the columns of a round: match and confidence [exits, T]. What stands behind the first mismatch of the
-        current exit depends on a refused token and is left out, unless d was 0. Returns the columns counted."""
-        match, sure = match.cpu(), sure.cpu().double()
-        wrong = (~match[exit_row, context:]).nonzero()
-        T = context + int(wrong[0]) + 1 if d and len(wrong) else match.shape[1]
-        kinds = torch.stack([match[:, :T], ~match[:, :T]], 1).double()  # [exits, 2, T]
-        self.n = omega * self.n + kinds.sum(-1)
-        self.sums = omega * self.sums + (kinds * sure[:, None, :T]).sum(-1)
-        return T
-
-    def alpha(self) -> list[float | None]:
-        """Chance that an exit drafts right; None without counts."""
-        return [a / (a + b) if a + b else None for a, b in self.n.tolist()]
-
-    def facts(self) -> dict[str, float]:
-        """alpha by exit, for the record."""
-        return {f"alpha {i}": a for i, a in zip(self.exits, self.alpha(), strict=True) if a is not None}
-
-    def means(self) -> list[list[float | None]]:
-        """Mean confidence over matches and over mismatches."""
-        pairs = zip(self.n.tolist(), self.sums.tolist(), strict=True)
-        return [[s / n if n else None for n, s in zip(*one, strict=True)] for one in pairs]
-
-    def tau(self) -> list[float | None]:
-        """The middle between both means of each exit; None where one has no data."""
-        return [None if a is None or b is None else (a + b) / 2 for a, b in self.means()]
-
-
-@dataclass(frozen=True)
-class Best:
-    """Exit, length and expected tokens per layer."""
-
-    exit_layer: int
-    d: int
-    tpl: float
-
-
-def choose(
-    alpha: Sequence[float | None],
-    exits: Sequence[int],
-    L: int,
-    most: int,
-    least: int = 0,
-    c_v: float = 0.0,
-    c_d: float = 0.0,
-) -> Best:
-    """The most expected tokens per layer over exits and lengths 0 ... most - 1; ties: lowest exit, then length."""
-    best = Best(exits[0], 0, 0.0)
-    for exit_layer, a in zip(exits, alpha, strict=True):
-        expected, power = 0.0, 1.0
-        for d in range(most if a is not None else 0):
-            expected, power = expected + power, power * (a or 0.0)
-            tpl = expected / (L + c_v + d * (exit_layer + c_d))
-            if d >= least and tpl > best.tpl:
-                best = Best(exit_layer, d, tpl)
-    return best
 
 
 def ended(sure: Sequence[float], tau: float | None, most: int, end_mark: bool) -> str:
@@ -215,20 +140,31 @@ def ended(sure: Sequence[float], tau: float | None, most: int, end_mark: bool) -
     return "cap" if len(sure) >= most else ""
 
 
+def collect(into: dict[int, list[Tensor]], exits: Sequence[int]) -> Taps:
+    """Taps that add the rows [n, d] behind these exits to `into`."""
+
+    def keep(i: int, x: Tensor) -> None:
+        if i in exits:
+            into[i].append(x)
+
+    return Taps(stream=keep)
+
+
 def spread(q: Tensor, vocabulary: Tensor | None, V: int) -> Tensor:
     """q [v] over the whole vocabulary, [V]."""
     return q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
 
 
-def next_plan(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], L: int) -> Decision:
-    """The exit that drafted, and what was chosen for the next round against one token per L layers."""
+def next_plan(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], cost: float) -> Decision:
+    """The exit that drafted, and what was chosen for the next round against plain decoding: one token per `cost`
+    layers."""
     plan = f"exit {best.exit_layer}, {best.d} drafts" if best.d else "plain decoding"
     return Decision(
         [*(f"exit {i}" for i in exits), "plain"],
         f"exit {exit_layer}" if drafted else "plain",
         "expected tokens per layer",
         best.tpl,
-        1 / L,
+        1 / cost,
         switched=best.exit_layer != exit_layer,
         detail=f"next is {plan}",
     )

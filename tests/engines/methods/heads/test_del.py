@@ -7,10 +7,12 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.heads.del_ import Counts, choose, ended
+from engines.core.sampling import distribution
+from engines.methods.heads._exit_choice import Counts, choose
+from engines.methods.heads.del_ import ended
 from engines.models.exits import maps_of
 from engines.models.parts import load_part
-from tests.engines.fakes import board
+from tests.engines.fakes import board, chi_square_p
 
 PROMPTS = ("add: 457 + 86", "story: Mia, boat")
 
@@ -55,6 +57,42 @@ def test_without_hope_it_decodes_plainly(ar):
     assert 0 in drafted and sum(drafted) < sum(s.facts["drafted"] for s in decode(ar, exits="raw").steps)
 
 
+def test_the_length_rule_drafts_what_was_chosen(ar):
+    """DELE; the line of plain decoding counts the output head where its cost is given."""
+    trace, left = decode(ar, stop="length", cost_verify=2.0), 40
+    for step in trace.steps:
+        assert step.facts["drafted"] <= min(step.facts["chosen_d"], left - 1)
+        ended = step.tree.tokens[-1] in ar.eos_ids
+        assert ended or step.facts["drafted"] == min(step.facts["chosen_d"], left - 1)
+        assert step.choice.threshold == pytest.approx(1 / 8)
+        left -= len(step.commits.tokens)
+
+
+def test_a_fork_goes_on_as_plain_decoding_would(ar):
+    original = decode(ar)
+    at = len(original.header.prompt_ids) + 4
+    fork = engines.fork(original, 3, edit=engines.Edit(force={at: 300}))
+    ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
+    left = 40 - (len(ids) - len(original.header.prompt_ids))
+    plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
+    assert ids[-1] == 300 and fork.output_ids[len(ids) - len(original.header.prompt_ids) :] == plain.output_ids
+
+
+def test_sampling_keeps_the_distribution(ar):
+    """The first token of 150 runs against the law of the model, in bins."""
+    prompt = ar.tokenizer.encode_prompt(PROMPTS[1])
+    z = ar.extend(prompt, ar.new_cache(len(prompt))).logits[-1]
+    first = distribution(z.double(), 1.5)
+    top = first.topk(4).indices.tolist()
+    wanted = torch.tensor([*(float(first[t]) for t in top), 1 - sum(float(first[t]) for t in top)])
+    counts = torch.zeros(5)
+    for seed in range(150):
+        params = {"max_new_tokens": 2, "temperature": 1.5}
+        token = engines.run("del", ar, prompt, params=params, seed=seed, detail="none").output_ids[0]
+        counts[top.index(token) if token in top else 4] += 1
+    assert chi_square_p(counts, wanted) > 1e-3
+
+
 def test_the_choice_depends_on_ratios_only():
     rng = torch.Generator().manual_seed(0)
     for _ in range(30):
@@ -64,9 +102,8 @@ def test_the_choice_depends_on_ratios_only():
             seen = Counts(range(1, 6))
             seen.n = counts * factor
             found.append(choose(seen.alpha(), range(1, 6), 6, 18))
-        assert {(one.exit_layer, one.d) for one in found} == {(found[0].exit_layer, found[0].d)} and found[
-            0
-        ].tpl >= 1 / 6
+        assert {(one.exit_layer, one.d) for one in found} == {(found[0].exit_layer, found[0].d)}
+        assert found[0].tpl >= 1 / 6
 
 
 def test_the_first_token_costs_all_layers_and_no_counts_are_no_choice():
