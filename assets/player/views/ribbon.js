@@ -7,7 +7,8 @@ import { tr, translated } from "../words.js";
 export const view = { name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] };
 
 const H = 110,
-  BAND = 18; // units of the drawing; x runs over steps
+  BAND = 18, // units of the drawing; x runs over steps
+  STEPS = 44; // where there are more options than colours
 
 export class Ribbon {
   load(run, dom, context) {
@@ -30,10 +31,11 @@ export class Ribbon {
       choices = run.steps.map((step) => step.choice ?? null),
       known = choices.filter(Boolean);
     this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
+    this.band = this.options.length > 4 ? STEPS : BAND;
     const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
     const lo = Math.min(...numbers),
       hi = Math.max(...numbers),
-      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - BAND - 20);
+      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - this.band - 20);
     const stretches = [];
     choices.forEach((choice, i) => {
       if (!choice) return;
@@ -54,7 +56,13 @@ export class Ribbon {
       ...stretches.map(({ chosen, start, end }) =>
         svg(
           "rect",
-          { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` },
+          {
+            x: start,
+            y: H - this.#height(chosen),
+            width: end - start,
+            height: this.#height(chosen),
+            style: `fill:${this.#colour(chosen)}`,
+          },
           svg("title", {}, tr`${chosen}: steps ${start + 1} to ${end}`),
         ),
       ),
@@ -98,8 +106,18 @@ export class Ribbon {
     );
   }
 
+  /** There are four colours; more options than that are shades between two of them, in their order. */
   #colour(option) {
-    return `var(--option${this.options.indexOf(option) % 4}-fill)`;
+    const i = this.options.indexOf(option),
+      last = this.options.length - 1;
+    if (last < 4) return `var(--option${i}-fill)`;
+    return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
+  }
+
+  /** How high its stretches stand: more options than colours are steps, too. */
+  #height(option) {
+    const n = this.options.length;
+    return n > 4 ? (this.band * (this.options.indexOf(option) + 1)) / n : this.band;
   }
 
   show(t) {

@@ -25,6 +25,7 @@ COVERED = {
         *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),
         *("rsd.json", "dyspec.json", "rasd.json", "specdecpp.json", "pearl.json", "aded.json", "stand.json"),
     },
+    "heads": {"kangaroo_stop.json", "del_update.json", "del_choice.json", "del_stop.json"},
     "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json"},
 }
 
