@@ -31,8 +31,8 @@ const SHOWN = 8, // names in the list
   },
   STATES = {
     idle: tr`No question here.`,
-    unknown: tr`The analyser was asked and does not know: nothing is held to a list.`,
-    astray: tr`The name that is begun is none of those that exist.`,
+    unknown: tr`The analyser does not know: nothing is held to a list.`,
+    astray: tr`What is begun is none of what is possible.`,
   };
 
 const styled = (tag, look, ...children) => {
@@ -50,7 +50,8 @@ export class Completions {
     this.code.setAttribute("aria-label", tr`Code so far`);
     this.head = el("p", "dx-readout");
     this.names = el("div");
-    this.listed = styled("div", "part", el("strong", {}, tr`May stand here`), this.names);
+    this.title = el("strong");
+    this.listed = styled("div", "part", this.title, this.names);
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
@@ -66,7 +67,7 @@ export class Completions {
     dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
   }
 
-  /** The text at cursor t as parts {text, look}: what this step wrote, and the names that were judged so far. */
+  /** The text at cursor t as parts: what this step wrote, and the names judged so far. */
   #parts(t) {
     const { run } = this,
       plain = (id) => (id === null || run.piece(id).kind !== "text" ? "" : run.piece(id).text),
@@ -82,7 +83,7 @@ export class Completions {
       if (one?.name && one.position in starts) {
         const start = starts[one.position] - (one.written ?? "").length;
         if (text.startsWith(one.name, start))
-          marks.push({ start, end: start + one.name.length, look: one.exists ? tr`exists` : "missing" });
+          marks.push({ start, end: start + one.name.length, look: one.exists ? "exists" : "missing" });
       }
     const last = cells.at(-1);
     const fresh = last?.entry && last.entry.step === t - 1 ? starts[last.position] : text.length;
@@ -116,17 +117,18 @@ export class Completions {
   #list(now, step) {
     const names = now?.names ?? [],
       total = now?.total ?? 0,
+      call = now?.call,
       wrote = (step?.commits?.tokens ?? []).map((id) => this.run.piece(id).text).join(""),
       typed = `${now?.written ?? ""}${wrote}`,
       stays = (name) =>
-        name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+        call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+    setText(this.title, call ? tr`Free parameters` : tr`May stand here`);
     const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
     const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
     rows.forEach((row, i) => {
       const name = shown[i];
       if (name === undefined) {
-        row.style.cssText = LOOKS.row;
-        row.style.color = "var(--muted)";
+        row.style.cssText = `${LOOKS.row};color:var(--muted)`;
         row.title = "";
         setText(row, shown.length ? tr`and ${total - shown.length} more` : "–");
         return;
@@ -154,7 +156,7 @@ export class Completions {
     );
   }
 
-  /** How long the questions took up to t: milliseconds, in order of time. */
+  /** Milliseconds of each question up to t. */
   #times(t) {
     return this.run.steps
       .slice(0, t)
@@ -171,9 +173,11 @@ export class Completions {
         ? tr` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
         : "";
     if (!now) return tr`Before the first step.`;
-    const { state, total = 0, name = "", exists, held, line = 0 } = now;
-    const asked = tr`${state === "asked" ? tr`Asked at line ${line}` : tr`Inside a name`}: ${total} possible, `;
-    const said = STATES[state] ?? `${asked}${held ? tr`all else is masked out.` : tr`nothing is masked.`}`;
+    const { state, call, total = 0, name = "", exists, held, line = 0 } = now,
+      inside = call ? tr`Inside a call` : tr`Inside a name`,
+      where = state === "asked" ? tr`Asked at line ${line}` : inside,
+      asked = call ? tr`${where}: ${total} free, ` : tr`${where}: ${total} possible, `,
+      said = STATES[state] ?? `${asked}${held ? tr`what cannot be is masked out.` : tr`nothing is masked.`}`;
     return `${said}${name ? ` ${glyphs(name)} ${exists ? tr`exists` : tr`does not exist`}.` : ""}${median}`;
   }
 }
