@@ -39,7 +39,7 @@ def coherence_of_samplers(p: Params, progress: Progress) -> Study:
 def told(found: list[Coherence], record: ModelRecord) -> Study:
     """The record: a row and a point for each sampler at each temperature."""
     rows: list[list[str | float | int | bool | None]] = [
-        [one.lane[0], one.lane[1], one.nats, one.low, one.high, one.kept, one.tokens] for one in found
+        [one.lane[0], one.lane[1], one.nats, one.low, one.high, one.kept, one.mass, one.tokens] for one in found
     ]
     columns = [
         Column("sampler", "", "given"),
@@ -48,6 +48,7 @@ def told(found: list[Coherence], record: ModelRecord) -> Study:
         Column("from", "nats per token", "derived", 2),
         Column("to", "nats per token", "derived", 2),
         Column("kept, median", "tokens", "measured"),
+        Column("kept mass, mean", "", "measured", 3),
         Column("written", "tokens", "measured"),
     ]
     names = list(dict.fromkeys(one.lane[0] for one in found))

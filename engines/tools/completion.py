@@ -97,20 +97,14 @@ class Analyser:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def members(self, text: str, seconds: float | None = None, *, behind: str = "", dunder: bool = False) -> Answer:
+    def members(self, text: str, seconds: float | None = None, *, dunder: bool = False) -> Answer:
         """What may stand behind the dot or the import that the text ends with; names with two leading underscores only
-        with `dunder`. seconds: the longest to wait. behind: what to ask a second time with, behind the place, such as
-        the brackets that are open; both lists are then taken."""
+        with `dunder`. seconds: the longest to wait."""
         began = time.perf_counter()
         why, rows, (line, column) = self._ask("members", text, seconds)
-        if behind and not why:
-            rows += self._ask("members", text, seconds, behind)[1]
-        every: dict[str, str] = {}
-        for name, detail in rows:
-            if dunder or not name.startswith("__"):
-                every.setdefault(str(name), str(detail))
-        why = why or ("" if every else "the analyser does not know what stands before the dot")
-        return Answer(tuple(every), tuple(every.values()), line, column, began, time.perf_counter(), why)
+        found = {str(name): str(detail) for name, detail in rows if dunder or not name.startswith("__")}
+        why = why or ("" if found else "the analyser does not know what stands before the dot")
+        return Answer(tuple(found), tuple(found.values()), line, column, began, time.perf_counter(), why)
 
     def signatures(self, text: str, seconds: float | None = None) -> Signed:
         """The parameters of the call whose bracket the text ends with."""
@@ -122,15 +116,13 @@ class Analyser:
         details = tuple(one.text for one in every.values())
         return Signed(tuple(every), details, line, column, began, time.perf_counter(), why, found)
 
-    def _ask(
-        self, about: str, text: str, seconds: float | None, behind: str = ""
-    ) -> tuple[str, list[Any], tuple[int, int]]:
+    def _ask(self, about: str, text: str, seconds: float | None) -> tuple[str, list[Any], tuple[int, int]]:
         """(why there is none, the rows, line and column)."""
         place = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
         if self.outside or leaves(text):
             return "the code looks outside of the project (sys.path, or an import from above it)", [], place
         seconds = SECONDS if seconds is None else seconds
-        question = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text + behind}
+        question = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text}
         question |= dict(zip(("line", "column"), place, strict=True))
         try:
             answer = _process().ask(question, seconds)

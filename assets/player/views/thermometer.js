@@ -1,5 +1,5 @@
 // What a sampler lets through at this step: its tokens stacked under the line, the first refused one hollow above it.
-// Beside it how many tokens other samplers would let through, and the same for all steps.
+// Beside it how many other samplers would, with their mass, and the same for all steps.
 
 import { cut, glyphs, number } from "../codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
@@ -129,20 +129,22 @@ export class Thermometer {
   }
 
   #bars(c) {
-    const all = c ? [[tr`this run`, c.kept], ...this.names.map((name) => [name, c.others?.[name] ?? null])] : [];
+    const all = c
+      ? [[tr`this run`, c.kept, c.mass], ...this.names.map((n) => [n, c.others?.[n] ?? null, c.others_mass?.[n]])]
+      : [];
     set(this.bars, { viewBox: `0 0 340 ${Math.max(1, all.length) * ROW + 6}` });
     this.bars.replaceChildren(
-      ...all.flatMap(([name, n], i) => [
+      ...all.flatMap(([name, n, mass], i) => [
         text(0, i * ROW + 20, cut(name, 11)),
         svg("rect", {
           x: 88,
           y: i * ROW + 7,
-          width: Math.max(2, width(n ?? 0, this.most) * 180),
+          width: Math.max(2, width(n ?? 0, this.most) * 120),
           height: 17,
           rx: 3,
           style: `fill:var(--option${i % 4}-fill)`,
         }),
-        text(96 + width(n ?? 0, this.most) * 180, i * ROW + 20, number(n)),
+        text(96 + width(n ?? 0, this.most) * 120, i * ROW + 20, number(n) + (mass ? ` · ${number(100 * mass)} %` : "")),
       ]),
     );
   }

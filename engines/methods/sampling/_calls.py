@@ -157,12 +157,6 @@ class Brackets:
         return self.frames[-1] if self.frames and self.frames[-1].start >= 0 and not self._quiet else None
 
     @property
-    def closing(self) -> str:
-        """The brackets that would close what is open."""
-        ends = {opens: closes for closes, opens in CLOSES.items()}
-        return "".join(ends[one.bracket] for one in reversed(self.frames))
-
-    @property
     def _quiet(self) -> bool:
         return bool(self.quote) or self.comment
 

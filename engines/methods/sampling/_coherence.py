@@ -44,12 +44,13 @@ Lane = tuple[str, float]  # sampler, temperature
 
 @dataclass
 class Written:
-    """What one lane wrote to one prompt: token ids, their log-probabilities at temperature 1 in nats, and how many
-    tokens its rule let through at each."""
+    """What one lane wrote to one prompt: token ids, their log-probabilities at temperature 1 in nats, how many tokens
+    its rule let through at each, and the probability of those together at the lane's temperature."""
 
     ids: list[int]
     nats: list[float]
     kept: list[int]
+    mass: list[float]
 
 
 def prompts(n: int) -> list[str]:
@@ -60,7 +61,7 @@ def prompts(n: int) -> list[str]:
 def write(model: CausalLM, text: list[int], tokens: int, seed: int, lanes: list[Lane]) -> dict[Lane, Written]:
     """Up to `tokens` tokens by each lane, until its end mark."""
     paths = Paths(model, text, rows=len(lanes) * tokens, rng=torch.Generator().manual_seed(seed))
-    found = {lane: Written([], [], []) for lane in lanes}
+    found = {lane: Written([], [], [], []) for lane in lanes}
     of = {paths.add().id: lane for lane in lanes}
     for path in paths.living:
         path.rng = torch.Generator().manual_seed(seed)
@@ -84,6 +85,7 @@ def _next(path: Path, lane: Lane, written: Written) -> int:
     written.ids.append(token)
     written.nats.append(float(path.logits.double().log_softmax(-1)[token]))
     written.kept.append(kept)
+    written.mass.append(float(P[:kept].sum()))
     return token
 
 
@@ -101,13 +103,14 @@ def interval(values: list[float]) -> tuple[float, float]:
 @dataclass(frozen=True)
 class Coherence:
     """One lane over all prompts. nats: mean log-probability per token, mean over the prompts, with low and high of its
-    95 % interval; kept: median of the tokens let through; tokens: written in all."""
+    95 % interval; kept: median of the tokens let through; mass: mean of their probability; tokens: written in all."""
 
     lane: Lane
     nats: float
     low: float
     high: float
     kept: int
+    mass: float
     tokens: int
 
 
@@ -123,5 +126,6 @@ def measure(model: CausalLM, n: int, tokens: int, seed: int, progress: Progress)
     for lane, written in rows.items():
         means = [mean(one.nats) for one in written]
         kept = sorted(n for one in written for n in one.kept)
-        found.append(Coherence(lane, mean(means), *interval(means), kept[len(kept) // 2], len(kept)))
+        mass = mean(x for one in written for x in one.mass)
+        found.append(Coherence(lane, mean(means), *interval(means), kept[len(kept) // 2], mass, len(kept)))
     return found

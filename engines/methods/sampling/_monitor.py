@@ -119,7 +119,7 @@ class Monitor:
     the project is gone afterwards. It is off, and always idle, until it reads a project."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, p: Params) -> None:
-        """p: watches, dunder and brackets of the method."""
+        """p: watches and dunder of the method."""
         self.vocabulary, self.p = (tokenizer, vocab_size), p
         self.project: str | None = None
         self.analyser: Analyser | None = None
@@ -219,9 +219,8 @@ class Monitor:
         if (place, before) not in self.answers and self.analyser:
             found: Answer | None = None
             if not completion.in_string_or_comment(before):
-                behind = Brackets(before).closing if self.p.brackets else ""
                 ask, members = self.analyser.signatures, self.analyser.members
-                found = ask(before) if place == "call" else members(before, behind=behind, dunder=True)
+                found = ask(before) if place == "call" else members(before, dunder=True)
                 self.new.append(found)
             self.answers[place, before] = found
         return self.answers[place, before]

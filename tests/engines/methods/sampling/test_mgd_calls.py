@@ -216,21 +216,9 @@ def test_a_plain_run_that_leaves_the_signature_is_told():
     assert first.completions.state == "astray" and first.note.endswith("The call does not fit its signature.")
 
 
-@pytest.mark.parametrize(("text", "closing"), [("f(a, [b.", "])"), ("f('(', {", "})"), ("a.", "")])
-def test_what_would_close_the_brackets(text, closing):
-    assert Brackets(text).closing == closing
-
-
-def test_the_second_question_and_the_dunders_are_options():
-    """The list with the brackets closed is joined to the other; names with two underscores come on request, or where
-    one underscore stands."""
+def test_names_with_two_underscores_come_on_request_or_where_one_stands():
     prompt = "from book import Book\nprint([Book()."
-    with Analyser(files_of("ledger")) as analyser:
-        both, one = analyser.members(prompt, behind="])"), analyser.members(prompt)
-        assert set(both.names) >= set(one.names) and len(set(both.names)) == len(both.names)
-        unlike = analyser.members("x = 1\nfoo(", behind="x.real)").names, analyser.members("x = 1\nfoo(").names
-        assert set(unlike[0]) >= set(unlike[1])
-    first = {d: decode(0, prompt, dunder=d, brackets=True).steps[0].completions for d in (False, True)}
+    first = {d: decode(0, prompt, dunder=d).steps[0].completions for d in (False, True)}
     assert first[False].total == 6 < first[True].total
     assert not any(name.startswith("__") for name in first[False].names)
     started = decode(0, prompt + "__").steps[0].completions
