@@ -122,8 +122,9 @@ class Analyser:
         if self.outside or leaves(text):
             return "the code looks outside of the project (sys.path, or an import from above it)", [], place
         seconds = SECONDS if seconds is None else seconds
+        line, column = place
         question = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text}
-        question |= dict(zip(("line", "column"), place, strict=True))
+        question |= {"line": line, "column": column}
         try:
             answer = _process().ask(question, seconds)
         except Late:
