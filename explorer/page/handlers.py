@@ -143,7 +143,7 @@ class Handlers:
         session = self.session(request)
         session.traces = {slot: trace for slot, (_, trace) in found.items()}
         session.opened = dict(session.traces)
-        text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok", go="stage")
+        text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
         return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:

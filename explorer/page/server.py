@@ -23,6 +23,7 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
+from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
@@ -60,6 +61,7 @@ def launch(
         prevent_thread_lock=True,
         theme=theme(),
         css=css(),
+        head=head(),
         app_kwargs={"middleware": [guard], "openapi_url": None},
         enable_monitoring=False,
         run_history=False,

@@ -34,6 +34,7 @@ GROUPS = {
     "media": "Media",
     "truncation": "Thermometer",
     "completions": "Completions",
+    "vote": "Vote",
     "facts": "Facts",
     "note": "Text",
 }

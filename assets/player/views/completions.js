@@ -2,6 +2,7 @@
 
 import { glyphs, number, prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] };
 
@@ -29,9 +30,9 @@ const SHOWN = 8, // names in the list
     missing: "text-decoration:underline wavy var(--warn);text-underline-offset:4px;color:var(--warn)",
   },
   STATES = {
-    idle: "No question here.",
-    unknown: "The analyser was asked and does not know: nothing is held to a list.",
-    astray: "The name that is begun is none of those that exist.",
+    idle: tr`No question here.`,
+    unknown: tr`The analyser was asked and does not know: nothing is held to a list.`,
+    astray: tr`The name that is begun is none of those that exist.`,
   };
 
 const styled = (tag, look, ...children) => {
@@ -46,20 +47,20 @@ export class Completions {
     this.run = run;
     this.code = styled("pre", "code");
     this.code.tabIndex = 0;
-    this.code.setAttribute("aria-label", "Code so far");
+    this.code.setAttribute("aria-label", tr`Code so far`);
     this.head = el("p", "dx-readout");
     this.names = el("div");
-    this.listed = styled("div", "part", el("strong", {}, "May stand here"), this.names);
+    this.listed = styled("div", "part", el("strong", {}, tr`May stand here`), this.names);
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
     this.wanted = styled(
       "div",
       "part",
-      el("strong", {}, "Legal share of the model's probability"),
+      el("strong", {}, tr`Legal share of the model's probability`),
       el("div", {}, this.share),
       styled("div", "bar", this.fill),
-      el("strong", {}, "Wanted, and not possible"),
+      el("strong", {}, tr`Wanted, and not possible`),
       this.ghosts,
     );
     dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
@@ -81,7 +82,7 @@ export class Completions {
       if (one?.name && one.position in starts) {
         const start = starts[one.position] - (one.written ?? "").length;
         if (text.startsWith(one.name, start))
-          marks.push({ start, end: start + one.name.length, look: one.exists ? "exists" : "missing" });
+          marks.push({ start, end: start + one.name.length, look: one.exists ? tr`exists` : "missing" });
       }
     const last = cells.at(-1);
     const fresh = last?.entry && last.entry.step === t - 1 ? starts[last.position] : text.length;
@@ -101,7 +102,7 @@ export class Completions {
     nodes.forEach((node, i) => {
       const { text = "", look = "", now = false } = parts[i] ?? {};
       node.style.cssText = i === parts.length ? LOOKS.caret : `${LOOKS[look] ?? ""};${now ? LOOKS.new : ""}`;
-      node.title = { exists: "exists", missing: "does not exist" }[look] ?? "";
+      node.title = { exists: tr`exists`, missing: tr`does not exist` }[look] ?? "";
       setText(node, look === "missing" ? `${text}✕` : text);
     });
     this.code.scrollTop = this.code.scrollHeight;
@@ -127,7 +128,7 @@ export class Completions {
         row.style.cssText = LOOKS.row;
         row.style.color = "var(--muted)";
         row.title = "";
-        setText(row, shown.length ? `and ${total - shown.length} more` : "–");
+        setText(row, shown.length ? tr`and ${total - shown.length} more` : "–");
         return;
       }
       const detail = now.details?.[names.indexOf(name)] ?? "",
@@ -141,7 +142,7 @@ export class Completions {
   #wants(now) {
     const mass = now?.mass ?? null,
       refused = now?.refused ?? [];
-    setText(this.share, mass === null ? "–" : `${percent(mass)}, in ${now.allowed} tokens`);
+    setText(this.share, mass === null ? "–" : tr`${percent(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
     pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
       (row, i) => {
@@ -167,12 +168,12 @@ export class Completions {
       times = this.#times(t).sort((a, b) => a - b),
       many = times.length > 1 ? "s" : "",
       median = times.length
-        ? ` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
+        ? tr` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
         : "";
-    if (!now) return "Before the first step.";
+    if (!now) return tr`Before the first step.`;
     const { state, total = 0, name = "", exists, held, line = 0 } = now;
-    const asked = `${state === "asked" ? `Asked at line ${line}` : "Inside a name"}: ${total} possible, `;
-    const said = STATES[state] ?? `${asked}${held ? "all else is masked out." : "nothing is masked."}`;
-    return `${said}${name ? ` ${glyphs(name)} ${exists ? "exists" : "does not exist"}.` : ""}${median}`;
+    const asked = tr`${state === "asked" ? tr`Asked at line ${line}` : tr`Inside a name`}: ${total} possible, `;
+    const said = STATES[state] ?? `${asked}${held ? tr`all else is masked out.` : tr`nothing is masked.`}`;
+    return `${said}${name ? ` ${glyphs(name)} ${exists ? tr`exists` : tr`does not exist`}.` : ""}${median}`;
   }
 }

@@ -2,6 +2,7 @@
 
 import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] };
 
@@ -15,7 +16,7 @@ export class Ribbon {
       class: "dx-ribbon",
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": "Choices over steps",
+      "aria-label": tr`Choices over steps`,
     });
     this.line = timeline(run, context, this.picture);
     this.say = el("p", "dx-readout");
@@ -54,7 +55,7 @@ export class Ribbon {
         svg(
           "rect",
           { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` },
-          svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`),
+          svg("title", {}, tr`${chosen}: steps ${start + 1} to ${end}`),
         ),
       ),
       ...choices.flatMap((c, i) =>
@@ -63,7 +64,7 @@ export class Ribbon {
               svg(
                 "path",
                 { class: "dx-switch", d: `M${i + 1},0V${H}` },
-                svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`),
+                svg("title", {}, tr`after step ${i + 1}: away from ${c.chosen}`),
               ),
             ]
           : [],
@@ -74,13 +75,18 @@ export class Ribbon {
     );
     this.legend.replaceChildren(
       ...this.options.map((option) =>
-        el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option),
+        el(
+          "span",
+          {},
+          el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }),
+          translated(option),
+        ),
       ),
       ...[
         ["dx-smooth", known[0]?.quantity ?? "value"],
-        ["dx-raw", "raw reading"],
-        ["dx-threshold", "threshold"],
-        ["dx-switch", "switch"],
+        ["dx-raw", tr`raw reading`],
+        ["dx-threshold", tr`threshold`],
+        ["dx-switch", tr`switch`],
       ].map(([kind, name]) =>
         el(
           "span",
@@ -98,15 +104,15 @@ export class Ribbon {
 
   show(t) {
     this.line.show(t);
-    setText(this.say, this.describe(t) || "No choice at this step.");
+    setText(this.say, this.describe(t) || tr`No choice at this step.`);
   }
 
   describe(t) {
     const c = this.run.steps[t - 1]?.choice;
     if (!c) return "";
-    const raw = c.raw == null ? "" : ` (raw ${number(c.raw)})`,
-      after = c.switched ? "; switches after this step" : "";
-    const sides = `${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
-    return `${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
+    const raw = c.raw == null ? "" : tr` (raw ${number(c.raw)})`,
+      after = c.switched ? tr`; switches after this step` : "";
+    const sides = tr`${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+    return tr`${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
   }
 }

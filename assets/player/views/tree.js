@@ -4,6 +4,7 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
+import { tr } from "../words.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
@@ -49,18 +50,18 @@ function edgeWidth({ draft, target, rank }) {
 }
 
 function tell(row) {
-  const probability = (name, logprob) => (logprob === null ? "" : `${name} probability ${number(Math.exp(logprob))}`);
+  const probability = (name, logprob) => (logprob === null ? "" : tr`${name} probability ${number(Math.exp(logprob))}`);
   return [
     row.why,
-    row.source && `source: ${row.source}`,
-    row.rank !== undefined && `rank ${row.rank}`,
-    probability("draft", row.draft),
-    probability("target", row.target),
+    row.source && tr`source: ${row.source}`,
+    row.rank !== undefined && tr`rank ${row.rank}`,
+    probability(tr`draft`, row.draft),
+    probability(tr`target`, row.target),
     row.name && row.value !== null && `${row.name} ${number(row.value)}`,
     row.chance !== undefined &&
       row.chance !== null &&
-      `chance to be kept ${number(row.chance)}${row.drawn === null ? "" : `, drawn ${number(row.drawn)}`}`,
-    row.folded && `${row.folded} nodes below are folded`,
+      tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
+    row.folded && tr`${row.folded} nodes below are folded`,
   ]
     .filter(Boolean)
     .join(", ");
@@ -86,7 +87,7 @@ export class DraftTree {
     );
     this.picture = svg(
       "svg",
-      { class: "dx-tree", role: "img", "aria-label": "Draft tree" },
+      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` },
       svg("defs", {}, hatch),
       this.edges,
       this.nodes,
@@ -100,7 +101,7 @@ export class DraftTree {
         "div",
         "dx-legend",
         ...states.map((s) => legend(context.theme, s)),
-        el("span", {}, "edge width: draft probability or rank"),
+        el("span", {}, tr`edge width: draft probability or rank`),
       ),
     );
   }
@@ -172,11 +173,11 @@ export class DraftTree {
 
   describe(t) {
     const tree = this.run.steps[t - 1]?.tree;
-    if (!tree) return t ? `No draft tree in step ${t}.` : "Before the first step.";
+    if (!tree) return t ? tr`No draft tree in step ${t}.` : tr`Before the first step.`;
     const { rows, accepted } = rowsOf(tree),
       bonus = rows.length - tree.tokens.length,
       drafted = tree.why.filter((why) => why !== "root").length;
-    const gained = bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
-    return `${drafted} drafted, ${accepted} accepted${gained}.`;
+    const gained = bonus ? tr`, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
+    return tr`${drafted} drafted, ${accepted} accepted${gained}.`;
   }
 }

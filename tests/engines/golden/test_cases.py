@@ -25,7 +25,7 @@ COVERED = {
         *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),
         *("rsd.json", "dyspec.json", "rasd.json", "specdecpp.json", "pearl.json", "aded.json", "stand.json"),
     },
-    "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json"},
+    "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json"},
 }
 
 

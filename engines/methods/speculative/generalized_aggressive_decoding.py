@@ -1,0 +1,173 @@
+"""Generalized aggressive decoding: a model that fills masks drafts, the autoregressive one verifies (Ge et al.,
+arXiv:2205.10350; first in Xia et al., arXiv:2203.16487).
+
+Where the output copies no input, the draft comes from a non-autoregressive model: one forward over the text and k masks
+fills them all at once. The verifier reads the block in one forward; the first slot whose token it does not allow (the
+bifurcation) ends the block, and its own best token is written there.
+
+Greedy verification (GAD) allows the verifier's first choice alone, so the text is the greedy one. GAD++ allows its best
+beta tokens whose logits are at most tau below the best one's: fewer rounds, and no longer the greedy text.
+
+Written after the authors' loop (microsoft/unilm, decoding/GAD, MIT). Ours: the drafter is a masked-diffusion model with
+the verifier's tokens, which was not trained to draft for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Choice,
+    Float,
+    Int,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    max_new_tokens,
+    method,
+    token_probability,
+    top_ids,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
+from engines.methods.speculative._verify import Draft, Test, Verdict, written
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST = 25  # masks of a block
+VERBS = {"filler": "fill", "target": "verify"}
+FILLED = LaneInfo("probability", "Probability of each drafted token under the model that filled the masks.")
+
+
+@method(
+    "generalized-aggressive-decoding",
+    title="Generalized aggressive decoding",
+    family="speculative",
+    paper="arXiv:2205.10350",
+    code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
+    summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ lets near misses stand.",
+    needs={"target": "causal", "filler": "masked"},
+    params=[
+        max_new_tokens(64),
+        Int("k", 8, 1, MOST, symbol="k", sees="Masks of a block.", source="ours; 5 and 25 in the official code"),
+        Choice(
+            "canvas",
+            "block",
+            ["block", "answer"],
+            sees="The masks that the drafter sees: the block alone, or all that is left of the answer, of which the "
+            "block is kept.",
+            source="official code",
+        ),
+        Choice(
+            "accept",
+            "greedy",
+            ["greedy", "gad++"],
+            neutral="greedy",
+            sees="greedy allows the verifier's first choice alone; gad++ near misses too, which is not lossless.",
+            source="official code",
+        ),
+        Int("beta", 5, 1, 10, symbol="β", sees="gad++: the verifier's best β tokens may stand.", source="official"),
+        Float(
+            "tau",
+            3.0,
+            0.0,
+            10.0,
+            step=0.1,
+            symbol="τ",
+            sees="gad++: how far a token's logit may lie below the best one.",
+            source="official code",
+        ),
+    ],
+    signature="tree",
+    emits=EMITS,
+    lanes={**LANES, "filled": FILLED},
+    baseline="greedy",
+    departures="The drafter is a masked-diffusion model of the same tokens, not one trained on the verifier's text. "
+    "Lossless with greedy acceptance alone.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One block per step: fill k masks, verify them, keep what stands before the bifurcation."""
+    target = Target(models.target, prompt, p, rows=1 + MOST)
+    ids = prompt
+    while target.unfinished(ids):
+        k = min(p.k, target.room(ids))
+        masks = target.end - len(ids) if p.canvas == "answer" else k
+        block, q = fill(models.filler, ids, k, masks) if k else ([], torch.zeros(0))
+        turn = verify_block(target, ids, block, q, *((p.beta, p.tau) if p.accept == "gad++" else (1, 0.0)))
+        groups, first = dict(turn.groups()), turn.z.argmax(-1).tolist()
+        at, tokens, _, chance = groups["commits"]
+        drafted = range(turn.accepted)
+        relaxed = [i for i in drafted if tokens[i] != first[i]]
+        causes = ["relaxed" if i in relaxed else "accepted" if i in drafted else "bonus" for i in range(len(at))]
+        authors = ["filler" if i in drafted else "target" for i in range(len(at))]
+        groups["commits"] = (at, tokens, causes, chance, authors)
+        plain, filled = groups["scores"], (list(range(len(ids), len(ids) + k)), q)
+        groups["scores"] = lambda plain=plain, filled=filled: {**plain(), "filled": filled}
+        edit = yield run.step(
+            **groups,
+            lanes=run.calls(VERBS),
+            facts=turn.facts(relaxed=len(relaxed)),
+            note=note(turn, len(relaxed)),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+
+
+def fill(model: MaskedLM, ids: list[int], k: int, masks: int) -> tuple[list[int], Tensor]:
+    """The most likely tokens of the first k of `masks` masks behind the text, each by itself, and their probabilities
+    [k]."""
+    x = torch.tensor([*ids, *[model.mask_id] * masks], device=model.record.device)
+    z = model(x)[len(ids) : len(ids) + k]  # [k, V]
+    best = z.argmax(-1)
+    return best.tolist(), token_probability(z, best)
+
+
+def bifurcation(z: Tensor, block: list[int], beta: int, tau: float) -> int:
+    """The first slot whose drafted token is not among the verifier's best beta, or more than tau below its best; k if
+    there is none. z [k + 1, V]."""
+    best = top_ids(z, beta)  # [k + 1, beta]
+    for b, token in enumerate(block):
+        allowed = best[b][z[b, best[b]] >= z[b, best[b, 0]] - tau]
+        if token not in allowed.tolist():
+            return b
+    return len(block)
+
+
+def verify_block(target: Target, ids: list[int], block: list[int], q: Tensor, beta: int, tau: float) -> Turn:
+    """One forward of the verifier over what its cache lacks and the block; the cache then holds the text but its last
+    token."""
+    base = target.cache.length
+    chain = ids[base:-1]
+    c, k = len(chain), len(block)
+    z = target.model.extend([*chain, ids[-1], *block], target.cache).logits  # [c + k + 1, V]
+    b = bifurcation(z[c:], block, beta, tau)
+    ends = [i for i, token in enumerate(block[:b]) if token in target.model.eos_ids]
+    b = ends[0] + 1 if ends else b  # what was drafted behind an end mark is no text
+    looked = b if ends else min(b + 1, k)
+    draft = Draft(ids[-1], "filler")
+    for i, token in enumerate(block):
+        draft.add(i, token, chance=float(q[i]))
+    tests = [Test(i, float(i <= b), None, i <= b) for i in range(1, looked + 1)]
+    emitted, source = (-1, "draft") if ends else (int(z[c + b].argmax()), "argmax")
+    verdict = Verdict(list(range(b + 1)), emitted, source, tests)
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
+    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+
+
+def note(turn: Turn, relaxed: int) -> str:
+    """One sentence on the block."""
+    k, b = len(turn.draft) - 1, turn.accepted
+    if not k:
+        return "No room for a block: one token from the verifier."
+    kept = f"{b} of {k} tokens that were filled in at once are kept"
+    near = f", {relaxed} of them near misses that greedy decoding would not write" if relaxed else ""
+    return f"{kept}{near}; {'then one from the verifier' if turn.verdict.emitted >= 0 else 'the last is the end mark'}."
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")

@@ -1,0 +1,169 @@
+"""Input-guided aggressive decoding: golden steps, the greedy text for every source, one pass for an unchanged text, and
+spans that say what was copied."""
+
+import json
+import random
+
+import pytest
+import torch
+
+import engines
+import engines.golden.aggressive  # the checker
+from engines.core.sampling import distribution
+from engines.methods.speculative.aggressive_decoding import anchor, occurrences, source_of
+from engines.models.tokens import IdTokenizer
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import TableCausal, board, chi_square_p
+from tests.engines.methods.speculative.toys import passes
+
+V = 6
+
+
+class Scripted(TableCausal):
+    """Writes a given text behind a prompt of `start` tokens, whatever stands there."""
+
+    def __init__(self, start, text, **options):
+        super().__init__(**options)
+        self.start, self.text = start, text
+
+    def logits(self, *contexts):
+        wanted = [self.text[min(max(0, len(c) - self.start), len(self.text) - 1)] for c in contexts]
+        return torch.nn.functional.one_hot(torch.tensor(wanted), self.vocab_size).float() * 9
+
+
+def decode(model, prompt, slug="aggressive-decoding", seed=0, **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+
+
+@pytest.mark.parametrize("topic", ["iad_match", "iad_spans", "gad_block"])
+def test_the_golden_cases_pass(topic):
+    assert passes(topic) is True
+
+
+def test_the_loop_takes_the_golden_steps():
+    """The decode loop itself, on a model that writes the given text."""
+
+    for case in json.loads((GOLDEN / "speculative" / "iad_spans.json").read_text())["cases"]:
+        given, wanted = case["in"], case["out"]
+        size = max(*given["source"], *given["greedy_output"]) + 1
+        model = Scripted(len(given["source"]), given["greedy_output"], vocab_size=size, eos_ids=(given["eos"],))
+        trace = decode(model, given["source"], max_new_tokens=given["max_len"], length=256)
+        steps = [
+            {
+                "mode": "copy" if s.facts["drafted"] else "single",
+                "source_index": s.facts["source_index"],
+                "drafted": s.facts["drafted"],
+                "accepted": s.facts["accepted"],
+                "emitted": s.commits.tokens,
+            }
+            for s in trace.steps
+        ]
+        assert steps == wanted["steps"] and trace.output_ids == wanted["output"]
+        assert trace.totals.forwards == wanted["forward_passes"]
+
+
+def test_an_anchor_stands_at_one_place_only():
+    rng = random.Random(0)
+    for _ in range(300):
+        x, y = ([rng.randrange(5) for _ in range(rng.randint(1, 9))] for _ in range(2))
+        for n in range(1, min(4, len(y)) + 1):
+            ends = [i + n for i in range(len(x) - n + 1) if x[i : i + n] == y[-n:]]
+            wanted = (ends[0] if len(ends) == 1 else -1, n, len(ends))
+            if len(ends) < 2:
+                break
+        assert anchor(occurrences(x, 4), y, 4) == wanted
+
+
+@pytest.mark.parametrize("memory", [1, 2, None])
+@pytest.mark.parametrize("gram", [1, 3])
+def test_the_text_is_the_greedy_one_for_every_source(memory, gram):
+    kept = 0
+    for seed in range(4):
+        ends = (5,) if seed % 2 else ()
+        model = TableCausal(vocab_size=V, seed=seed, memory=memory, eos_ids=ends, grid=3.0 if seed > 1 else None)
+        for source in ([1, 2, 3, 4], [0, 0, 0], [4, 1, 2, 0, 3, 1, 2]):
+            plain = decode(model, source, "greedy")
+            ours = decode(model, source, gram=gram)
+            assert ours.output_ids == plain.output_ids == board(ours)
+            assert ours.totals.forwards <= plain.totals.forwards
+            for step in ours.steps:
+                assert len(step.commits.tokens) == step.facts["accepted"] + 1
+            kept += sum(step.facts["accepted"] for step in ours.steps)
+    assert kept > 5
+
+
+def test_an_unchanged_text_takes_one_pass_and_a_bound_takes_more():
+    x = [1, 4, 2, 0, 3, 1, 2]
+    model = Scripted(len(x), [*x, 5], vocab_size=V, eos_ids=(5,))
+    assert decode(model, x).totals.forwards == 1
+    assert decode(model, x).output_ids == [*x, 5]
+    assert decode(model, x, length=3).steps[0].facts["drafted"] == 3
+    assert decode(model, x, length=0).totals.forwards == 8
+
+
+def test_the_spans_are_what_was_pasted():
+    x = [1, 4, 2, 0, 3, 1, 2]
+    model = Scripted(len(x), [1, 4, 0, 3, 1, 5], vocab_size=V, eos_ids=(5,))
+    trace = decode(model, x)
+    text, seen = list(trace.header.prompt_ids), 0
+    for step in trace.steps:
+        pasted = step.tree.tokens[1:]
+        for span in step.spans:
+            assert span.kind == "match" and text[span.start : span.end] == pasted
+            assert span.start == step.facts["source_index"]
+            seen += 1
+        assert bool(step.spans) == bool(pasted)
+        text += step.commits.tokens
+    assert seen == 2 and trace.steps[0].facts["anchor"] == 0 and trace.steps[1].facts["anchor"] == 1
+
+
+def test_the_source_begins_behind_the_mark_in_the_users_turn():
+    ids = IdTokenizer(20, {19: "<turn>"})
+    assert source_of(ids, [1, 2, 3, 4], "") == ([1, 2, 3, 4], 0, 0)
+    assert source_of(ids, [1, 2, 3, 4, 19, 7, 8], "2") == ([3, 4], 2, 0)  # what another method wrote is no source
+    for prompt, after in (([1, 2], "2"), ([19, 1], ""), ([19], ":")):
+        with pytest.raises(engines.UserError, match="no source to copy from; write the text"):
+            source_of(ids, prompt, after)
+    tiny = engines.load_model("tiny-ar-l", dtype="float32").tokenizer
+    prompt = tiny.encode_prompt("grammar: He are cold.")
+    source = source_of(tiny, prompt, ":")
+    assert tiny.decode(source.x) == " He are cold." and source.same == 0
+    assert prompt[source.start : source.start + len(source.x)] == source.x
+    with pytest.raises(engines.UserError, match="no text behind ':'"):
+        decode("tiny-ar-l", "grammar: ")
+
+
+def test_a_first_word_that_the_prompt_spells_otherwise_is_pasted_and_has_no_place():
+    class Spaced(IdTokenizer):
+        """10 + i is the word i with a space before it; an answer begins without one."""
+
+        def decode(self, tokens):
+            return "".join(f" {t - 10}" if t >= 10 else f"{t}" for t in tokens if t not in self.special)
+
+        def encode(self, text):
+            words = text.split(" ")
+            return [int(w) if i == 0 and w else 10 + int(w) for i, w in enumerate(words) if w]
+
+    tokenizer = Spaced(30)
+    source = source_of(tokenizer, [1, 17, 13, 14], "7")
+    assert source == ([3, 14], 2, 1)
+    assert [(s.start, s.end) for s in source.span(0, 2)] == [(3, 4)] and source.span(0, 1) == []
+
+
+def test_above_temperature_0_the_distribution_is_that_of_plain_sampling():
+    model, prompt = TableCausal(vocab_size=4, seed=2, memory=1), [1, 2, 3]
+    first, second = torch.zeros(4), torch.zeros(4)
+    for seed in range(1200):
+        tokens = decode(model, prompt, seed=seed, temperature=1.0, max_new_tokens=2, length=2).output_ids
+        first[tokens[0]] += 1
+        second[tokens[1]] += 1
+    p = distribution(model.logits([3])[0].double(), 1.0)
+    after = sum(p[i] * distribution(model.logits([i])[0].double(), 1.0) for i in range(4))
+    assert min(chi_square_p(first, p), chi_square_p(second, after)) > 1e-3
+
+
+def test_the_tiny_model_edits_in_few_passes():
+    prompt = "grammar: Mia jump in the tree every day. You am happy today."
+    ours, plain = (decode("tiny-ar-l", prompt, slug) for slug in ("aggressive-decoding", "greedy"))
+    assert ours.output_ids == plain.output_ids and "jumps" in ours.text
+    assert ours.totals.forwards < 0.5 * plain.totals.forwards

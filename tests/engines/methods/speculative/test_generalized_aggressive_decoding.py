@@ -1,0 +1,102 @@
+"""Generalized aggressive decoding: greedy acceptance gives the greedy text, GAD++ takes what it allows, and both models
+are asked once per block."""
+
+import pytest
+import torch
+
+import engines
+from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
+from tests.engines.fakes import TableCausal, TableMasked, board
+
+V = 7
+
+
+def pair(seed=0, eos_ids=(), memory=2):
+    """A verifier and a drafter with the same tokens, of which the last is the mask."""
+    filler = TableMasked(vocab_size=V, seed=seed + 50, eos_ids=eos_ids)
+    target = TableCausal(vocab_size=V, seed=seed, memory=memory, eos_ids=eos_ids, never=(V - 1,))
+    target.tokenizer = filler.tokenizer
+    return {"target": target, "filler": filler}
+
+
+def decode(models, slug="generalized-aggressive-decoding", **params):
+    return engines.run(slug, models, [1, 2, 3], params={"max_new_tokens": 24, **params})
+
+
+@pytest.mark.parametrize("canvas", ["block", "answer"])
+@pytest.mark.parametrize("k", [1, 5, 25])
+def test_greedy_acceptance_gives_the_greedy_text(canvas, k):
+    kept = 0
+    for seed in range(4):
+        models = pair(seed, eos_ids=(4,) if seed % 2 else (), memory=None if seed > 1 else 2)
+        ours, plain = decode(models, k=k, canvas=canvas), decode(models["target"], "greedy")
+        assert ours.output_ids == plain.output_ids == board(ours)
+        assert all(s.facts["relaxed"] == 0 for s in ours.steps)
+        kept += sum(s.facts["accepted"] for s in ours.steps)
+        gad = decode(models, k=k, canvas=canvas, accept="gad++", beta=1, tau=0.0)
+        assert gad.output_ids == plain.output_ids
+    assert kept > 3
+
+
+def test_one_forward_of_each_model_per_block_and_the_cache_holds_the_text():
+    models = pair(1)
+    trace = decode(models, k=5)
+    text = list(trace.header.prompt_ids)
+    for step, (cached, fed) in zip(trace.steps, models["target"].calls, strict=True):
+        block = step.tree.tokens[1:]
+        assert cached + fed == [*text, *block] and len(cached) in (0, len(text) - 1)
+        assert step.forwards == {"target": 1, **({"filler": 1} if block else {})}
+        if block:
+            z = models["filler"](torch.tensor([*text, *[V - 1] * len(block)]))[len(text) :]
+            assert z.argmax(-1).tolist() == block
+        text += step.commits.tokens
+
+
+def test_the_whole_answer_as_canvas_shows_the_drafter_more_masks():
+    models, seen = pair(2), []
+    ask = models["filler"].__class__.__call__
+
+    class Watching(TableMasked):
+        def __call__(self, x):
+            seen.append(len(x))
+            return ask(self, x)
+
+    models["filler"].__class__ = Watching
+    decode(models, k=3, canvas="answer", max_new_tokens=12)
+    assert seen and set(seen) == {3 + 12}
+
+
+def test_with_everything_allowed_every_block_is_taken_whole():
+    models = pair(3)
+    models["target"].table.rows.clamp_(-4, 4)
+    trace = decode(models, k=4, accept="gad++", beta=10, tau=10.0)
+    assert all(s.facts["accepted"] == s.facts["drafted"] for s in trace.steps)
+    relaxed = [c for s in trace.steps for c in s.commits.causes].count("relaxed")
+    assert relaxed == sum(s.facts["relaxed"] for s in trace.steps) > 3
+    assert trace.output_ids != decode(models["target"], "greedy").output_ids
+    drafted = [a for s in trace.steps for a in s.commits.authors]
+    assert drafted.count("filler") == sum(s.facts["accepted"] for s in trace.steps)
+
+
+def test_looser_acceptance_keeps_more_of_a_block():
+    z = torch.randn(40, 9, V, generator=torch.Generator().manual_seed(1)) * 2
+    block = [1, 2, 3, 0, 5, 4, 2, 1]
+    for one in z:
+        plain = bifurcation(one, block, 1, 0.0)
+        kept = [bifurcation(one, block, beta, tau) for beta, tau in ((2, 0.5), (2, 2.0), (4, 2.0), (V, 99.0))]
+        assert [plain, *kept] == sorted([plain, *kept]) and kept[-1] == len(block)
+
+
+def test_an_end_mark_in_the_block_ends_the_text():
+    models = pair(1, eos_ids=(0, 1, 2, 3))
+    trace = decode(models, k=6, accept="gad++", beta=10, tau=10.0)
+    ends = [t in (0, 1, 2, 3) for t in trace.output_ids]
+    assert ends == [False] * (len(ends) - 1) + [True] and len(ends) <= 7
+
+
+def test_a_target_without_a_drafter_is_refused_and_the_tiny_pair_is_known():
+    with pytest.raises(engines.UserError, match="needs a second model for the role 'filler'"):
+        engines.run("generalized-aggressive-decoding", "tiny-ar-s", "copy: Ada")
+    trace = engines.run("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")
+    greedy = engines.run("greedy", "tiny-ar-l", "add: 457 + 86", params={"max_new_tokens": 64})
+    assert trace.text == greedy.text and trace.totals.forwards_by_role["target"] * 3 < greedy.totals.forwards
