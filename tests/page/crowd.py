@@ -86,6 +86,8 @@ class Tab(Caller):
         try:
             with httpx.stream("GET", str(self.client.base_url)[:-1] + path, timeout=60, **ask) as stream:
                 self.streams.append(stream)
+                if not self.open.is_set():  # the tab was closed while this was being opened
+                    return
                 for _ in stream.iter_lines():
                     pass
         except Exception:
@@ -99,6 +101,7 @@ class Tab(Caller):
 
     def close(self) -> None:
         """Close the tab: all its connections are cut."""
+        self.open.clear()
         for stream in list(self.streams):
             with suppress(OSError):  # the server has closed it already
                 stream.extensions["network_stream"].get_extra_info("socket").shutdown(2)
