@@ -29,7 +29,8 @@ function decode({ dtype, shape, data, lo = 0, hi = 1 }) {
   const count = shape.reduce((a, b) => a * b, 1);
   if (bytes.length !== count * size) {
     throw new Error(
-      tr`A packed ${dtype} array of shape [${shape.join(", ")}] needs ${count * size} bytes, got ${bytes.length}.`,
+      tr`A packed ${dtype} array of shape [${String(shape).slice(0, 80)}] needs ${count * size} bytes, got \
+${bytes.length}.`,
     );
   }
   if (dtype !== "u1") return { values: new TYPES[dtype](bytes.buffer), shape };

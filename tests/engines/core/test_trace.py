@@ -281,6 +281,19 @@ def test_a_board_with_more_cells_than_anything_can_look_at_is_refused(masked_tra
         read_trace(json.dumps(widened(masked_trace, 2**20, 33)))
 
 
+def test_a_shape_whose_size_is_too_long_to_be_written_is_refused():
+    with pytest.raises(TraceError, match="does not have 4 bytes"):
+        Packed("f4", (2**53,) * 20_000, base64.b64encode(bytes(4)).decode(), 0.0, 1.0).array()
+
+
+def test_a_trace_of_too_many_steps_is_refused(monkeypatch, masked_trace):
+    monkeypatch.setattr(reading, "MAX_STEPS", len(masked_trace.steps))
+    assert read_trace(masked_trace.to_json()) == masked_trace
+    monkeypatch.setattr(reading, "MAX_STEPS", len(masked_trace.steps) - 1)
+    with pytest.raises(TraceError, match=r"steps; at most"):
+        read_trace(masked_trace.to_json())
+
+
 def test_positions_taken_away_again_and_again_are_counted(masked_trace):
     data = widened(masked_trace, 2**20, 6)
     start = len(data["header"]["prompt_ids"])
