@@ -123,7 +123,7 @@ class Analyser:
             return "the code looks outside of the project (sys.path, or an import from above it)", [], place
         seconds = SECONDS if seconds is None else seconds
         line, column = place
-        question = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text}
+        question: dict[str, str | int] = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text}
         question |= {"line": line, "column": column}
         try:
             answer = _process().ask(question, seconds)

@@ -17,7 +17,7 @@ class Remembered(SessionState):
 
     def __init__(self, blocks: gr.Blocks) -> None:
         super().__init__(blocks)
-        self.config_values = {}
+        self.config_values: dict[int, Any] = {}
 
     def __setitem__(self, key: int, value: Any) -> None:
         super().__setitem__(key, value)
