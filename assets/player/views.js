@@ -18,6 +18,7 @@ export const VIEWS = [
   { file: "completions", name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] },
   { file: "vote", name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] },
   { file: "paths", name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] },
+  { file: "frontier", name: "Frontier", title: "Frontier and tree", place: 159, needs: ["branches"] },
   { file: "bars", name: "Bars", title: "Scores against the line", place: 160, needs: ["scores+masked"] },
   { file: "blocks", name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] },
   {

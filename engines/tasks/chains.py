@@ -36,6 +36,21 @@ def answer_of(output: str) -> str:
     return found[-1] if found else ""
 
 
+def sound(chain: str, thought: str, ended: bool = False) -> bool:
+    """Whether a partial trace of thought is right so far: the latest value of each operation that it has worked out,
+    the operations in their order, and the answer where it says one. ended: it is over, so it must say it."""
+    right, latest, at = steps_of(chain), dict[int, int](), -1
+    for mood, before, sign, digit, value in re.findall(r"([cuw])(\d)([+*-])(\d)=(\d)", thought):
+        at += mood != "w"
+        if not 0 <= at < len(right) or (sign, int(digit)) != right[at][1:3] or int(before) != right[at][0]:
+            return False
+        latest[at] = int(value)
+    said = answer_of(thought)
+    if said and (len(latest) < len(right) or said != str(right[-1][3])):
+        return False
+    return all(value == right[i][3] for i, value in latest.items()) and (bool(said) or not ended)
+
+
 def _make(rng: random.Random, size: int) -> tuple[str, str]:
     chain = str(rng.randrange(10)) + "".join(rng.choice(OPERATIONS) + str(rng.randrange(10)) for _ in range(size))
     return chain, str(steps_of(chain)[-1][3])

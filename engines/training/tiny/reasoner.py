@@ -154,8 +154,8 @@ def marks(network: LlamaForCausalLM, questions: int = 100, draws: int = 8) -> di
     greedy, single, by_looks = 0, [], dict[int, list[bool]]()
     for one in asked:
         question = [ids[c] for c in f"^{one.prompt.partition(': ')[2]}?"]
-        greedy += answer_of(_written(network, question, 1, None)[0]) == one.answer
-        for text in _written(network, question, draws, drawn):
+        greedy += answer_of(written(network, question, 1, None)[0]) == one.answer
+        for text in written(network, question, draws, drawn):
             single.append(answer_of(text) == one.answer)
             by_looks.setdefault(min(4, text.count("w")), []).append(single[-1])
     share = lambda found: round(sum(found) / len(found), 4)  # noqa: E731
@@ -166,12 +166,19 @@ def marks(network: LlamaForCausalLM, questions: int = 100, draws: int = 8) -> di
     }
 
 
-def _written(network: LlamaForCausalLM, question: list[int], n: int, drawn: torch.Generator | None) -> list[str]:
+@torch.no_grad()
+def written(
+    network: LlamaForCausalLM, question: list[int], n: int, drawn: torch.Generator | None, temperature: float = 1.0
+) -> list[str]:
     """n texts behind a question, without end marks; greedy where nothing is drawn."""
     rows, names = torch.tensor([question] * n), (PAD, END, *CHARACTERS)
     while rows.shape[1] < POSITIONS and not (rows == 1).any(1).all():
         z = network(rows).logits[:, -1]
-        chosen = z.argmax(-1, keepdim=True) if drawn is None else z.softmax(-1).multinomial(1, generator=drawn)
+        chosen = (
+            z.argmax(-1, keepdim=True)
+            if drawn is None
+            else (z / temperature).softmax(-1).multinomial(1, generator=drawn)
+        )
         rows = torch.cat([rows, chosen], 1)
     texts = ("".join(names[i] for i in row[len(question) :]) for row in rows.tolist())
     return [text.partition(END)[0] for text in texts]
