@@ -70,7 +70,6 @@ MOST = 64
         "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
     },
     baseline="temperature",
-    curve=("n", (1, 2, 4, 8, 16)),
     departures="The lower number wins a tie. Paths that are cut off never win. All samples take one token a forward: "
     "the paper's form for one device; workers of different speed are not simulated.",
     paths={"let_finish": True, "k": 3},
