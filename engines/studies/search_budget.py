@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import torch
-
 from engines.core.errors import UserError
 from engines.core.kinds.causal import CausalLM
+from engines.core.lazy import torch
 from engines.core.params import Float, Int, Params, Text
 from engines.core.sampling import distribution, draw
 from engines.core.statistics import wilson
