@@ -45,11 +45,14 @@ from engines.core.trace import (
     Edit,
     Interval,
     Memory,
+    Mode,
     Span,
     Step,
+    Tally,
     Trace,
     Tree,
     Truncation,
+    Vote,
 )
 from engines.core.trees import children, from_child_counts, row_depths
 from engines.core.truncated import (
@@ -89,6 +92,7 @@ __all__ = [
     "LayeredLM",
     "MaskedLM",
     "Memory",
+    "Mode",
     "Param",
     "Params",
     "Path",
@@ -105,6 +109,7 @@ __all__ = [
     "Steps",
     "Study",
     "Table",
+    "Tally",
     "Taps",
     "Text",
     "Tokenizer",
@@ -112,6 +117,7 @@ __all__ = [
     "Tree",
     "Truncation",
     "UserError",
+    "Vote",
     "accept_probability",
     "block_of",
     "children",

@@ -3,6 +3,7 @@
 import { el, setText } from "../player/dom.js";
 import { mount } from "../player/player.js";
 import { mountToolbar } from "../player/toolbar.js";
+import { tr, translated } from "../player/words.js";
 
 const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
 const GLOSSARY = "glossary";
@@ -41,7 +42,7 @@ async function recorded(name, file) {
   const answer = await fetch(new URL(file.split("/").map(encodeURIComponent).join("/"), import.meta.url));
   if (!answer.ok)
     throw new Error(
-      `The recorded run ${name} could not be fetched (${answer.status}). Reload the page and open the lesson again.`,
+      tr`The recorded run ${name} could not be fetched (${answer.status}). Reload the page and open the lesson again.`,
     );
   const bytes = new Uint8Array(await answer.arrayBuffer());
   if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return new TextDecoder().decode(bytes);
@@ -66,8 +67,8 @@ class Learn {
       ready: false, // the run of the open lesson is loaded
       seen: remembered(),
     });
-    this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": "Lesson" });
-    this.more = el("article", { class: "learn-text learn-more", "aria-label": "Question and words" });
+    this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": tr`Lesson` });
+    this.more = el("article", { class: "learn-text learn-more", "aria-label": tr`Question and words` });
     this.bar = el("div", {});
     this.stage = el("div", {});
     this.side = el("div", { class: "learn-stage" }, this.bar, this.stage);
@@ -89,26 +90,36 @@ class Learn {
       return el("li", {}, button);
     };
     const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
-      el("div", {}, el("h3", {}, family), el("ul", {}, ...lessons.map(({ method, title }) => item(method, title)))),
+      el(
+        "div",
+        {},
+        el("h3", {}, translated(family)),
+        el("ul", {}, ...lessons.map(({ method, title }) => item(method, title))),
+      ),
     );
     return el(
       "nav",
-      { class: "learn-list", "aria-label": "Lessons" },
+      { class: "learn-list", "aria-label": tr`Lessons` },
       ...families,
-      el("div", {}, el("h3", {}, "words"), el("ul", {}, item(GLOSSARY, "Glossary"))),
+      el("div", {}, el("h3", {}, tr`words`), el("ul", {}, item(GLOSSARY, tr`Glossary`))),
+      globalThis.dxMessages ? el("p", "learn-quiet", tr`The lessons themselves are in English.`) : null,
     );
   }
 
   /** The list of a narrow screen. */
   #select() {
     const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
-      el("optgroup", { label: family }, ...lessons.map(({ method, title }) => el("option", { value: method }, title))),
+      el(
+        "optgroup",
+        { label: translated(family) },
+        ...lessons.map(({ method, title }) => el("option", { value: method }, title)),
+      ),
     );
     this.box = el(
       "select",
-      { "aria-label": "Lesson", onchange: () => this.show(this.box.value, true) },
+      { "aria-label": tr`Lesson`, onchange: () => this.show(this.box.value, true) },
       ...families,
-      el("option", { value: GLOSSARY }, "Glossary"),
+      el("option", { value: GLOSSARY }, tr`Glossary`),
     );
     return el("div", { class: "learn-choice" }, this.box);
   }
@@ -116,7 +127,7 @@ class Learn {
   /** How many of its stops were seen, in both lists. */
   #tick({ method, title, stops }) {
     const n = stops.filter(({ step }) => this.seen.get(method)?.has(step)).length;
-    const done = n === stops.length ? "✓ seen" : n ? `${n} of ${stops.length}` : "";
+    const done = n === stops.length ? tr`✓ seen` : n ? tr`${n} of ${stops.length}` : "";
     setText(this.choices.get(method).querySelector(".learn-done"), done);
     setText(this.box.querySelector(`option[value="${CSS.escape(method)}"]`), [title, done].filter(Boolean).join(" · "));
   }
@@ -147,33 +158,33 @@ class Learn {
         : el("span", {});
     this.say = el("p", { class: "learn-say", "aria-live": "polite" });
     this.stops = lesson.stops.map(({ step }) =>
-      el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, `Step ${step}`),
+      el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, tr`Step ${step}`),
     );
-    const about = [lesson.family, lesson.lossless ? "lossless" : ""].filter(Boolean).join(" · ");
+    const about = [lesson.family, lesson.lossless ? tr`lossless` : ""].filter(Boolean).join(" · ");
     const paper = lesson.address
       ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper)
       : null;
     this.text.replaceChildren(
       el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
-      section("What was seen", el("p", {}, lesson.problem)),
-      section("The idea", el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
-      section("What to watch", el("p", {}, lesson.watch)),
+      section(tr`What was seen`, el("p", {}, lesson.problem)),
+      section(tr`The idea`, el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
+      section(tr`What to watch`, el("p", {}, lesson.watch)),
       section(
-        "Stops in this run",
-        el("p", { class: "learn-quiet" }, `“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
-        el("div", { class: "learn-stops", role: "group", "aria-label": "Stops" }, ...this.stops),
+        tr`Stops in this run`,
+        el("p", { class: "learn-quiet" }, tr`“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
+        el("div", { class: "learn-stops", role: "group", "aria-label": tr`Stops` }, ...this.stops),
         this.say,
       ),
     );
     this.more.replaceChildren(
       section(
-        "A question",
+        tr`A question`,
         el("p", {}, lesson.question),
-        el("details", { class: "learn-answer" }, el("summary", {}, "Show the answer"), el("p", {}, lesson.answer)),
+        el("details", { class: "learn-answer" }, el("summary", {}, tr`Show the answer`), el("p", {}, lesson.answer)),
       ),
-      section("What this run does not show", el("p", {}, lesson.caveat)),
-      section("Words", this.#words(lesson.terms)),
-      el("footer", {}, near(n - 1, "Previous"), near(n + 1, "Next")),
+      section(tr`What this run does not show`, el("p", {}, lesson.caveat)),
+      section(tr`Words`, this.#words(lesson.terms)),
+      el("footer", {}, near(n - 1, tr`Previous`), near(n + 1, tr`Next`)),
     );
     this.#play(lesson);
   }
@@ -181,7 +192,7 @@ class Learn {
   /** Terms as buttons that unfold what they mean, one at a time. */
   #words(terms) {
     const meaning = el("p", { class: "learn-meaning", "aria-live": "polite", hidden: true });
-    const more = el("button", { type: "button", class: "learn-link" }, "in the glossary");
+    const more = el("button", { type: "button", class: "learn-link" }, tr`in the glossary`);
     const open = (button, term) => {
       const closing = button.getAttribute("aria-expanded") === "true";
       for (const one of box.childNodes) one.setAttribute("aria-expanded", "false");
@@ -241,7 +252,7 @@ class Learn {
     const t = this.player.t,
       reached = this.open.stops.filter(({ step }) => step <= t).pop();
     for (const button of this.stops) button.setAttribute("aria-pressed", String(Number(button.dataset.step) === t));
-    setText(this.say, reached ? `Step ${reached.step}: ${reached.say}` : "");
+    setText(this.say, reached ? tr`Step ${reached.step}: ${reached.say}` : "");
     this.say.toggleAttribute("data-past", Boolean(reached) && reached.step !== t);
     if (!reached || this.seen.get(this.open.method)?.has(reached.step)) return;
     this.seen.set(this.open.method, (this.seen.get(this.open.method) ?? new Set()).add(reached.step));
@@ -284,20 +295,20 @@ class Learn {
       const found = entries.filter(({ words }) => words.includes(wanted)); // those whose name begins so come first
       const rank = ({ term }) => (term === wanted ? 0 : term.startsWith(wanted) ? 1 : term.includes(wanted) ? 2 : 3);
       list.replaceChildren(...found.sort((a, b) => rank(a) - rank(b)).map(({ node }) => node));
-      setText(left, `${found.length} of ${entries.length} words`);
+      setText(left, tr`${found.length} of ${entries.length} words`);
     };
     this.search = el("input", {
       type: "search",
-      placeholder: "Search the glossary",
-      "aria-label": "Search the glossary",
+      placeholder: tr`Search the glossary`,
+      "aria-label": tr`Search the glossary`,
       oninput: apply,
     });
     this.text.replaceChildren(
       el(
         "header",
         {},
-        el("h2", {}, "Glossary"),
-        el("p", { class: "learn-quiet" }, "The words of the field, as they are used here."),
+        el("h2", {}, tr`Glossary`),
+        el("p", { class: "learn-quiet" }, tr`The words of the field, as they are used here.`),
       ),
       el("div", { class: "learn-search" }, this.search, left),
       list,

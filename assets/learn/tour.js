@@ -2,31 +2,32 @@
 // points at the cells it speaks of. All numbers are those of the runs. Keyboard: arrows or the buttons, Escape ends.
 
 import { groupNamed } from "../player/clock.js";
+import { tr } from "../player/words.js";
 
 const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
 const GROUP = "main"; // the players of Explore
 
 const WORDS = {
-  offer: "New here?",
-  empty: ["No run yet", "Press Run: a model writes an answer, and each step of it appears here as it is made."],
-  boxes: (n) => ["The board", `${count(n, "box", "boxes")} at the start: each is an unwritten token.`],
-  start: () => ["The board", "This model writes from left to right: after the prompt nothing stands yet."],
+  offer: tr`New here?`,
+  empty: [tr`No run yet`, tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`],
+  boxes: (n) => [tr`The board`, tr`${count(n, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`],
+  start: () => [tr`The board`, tr`This model writes from left to right: after the prompt nothing stands yet.`],
   guesses: (n) => [
-    "Guesses",
-    `The model guesses all of them at once. After one step ${count(n, "box is", "boxes are")} still unwritten; ` +
-      "point at one to see its guesses.",
+    tr`Guesses`,
+    tr`The model guesses all of them at once. After one step ${count(n, tr`box is`, tr`boxes are`)} still unwritten; \
+point at one to see its guesses.`,
   ],
-  now: (n, t) => ["Yellow", `Yellow was written now: ${count(n, "token", "tokens")} in step ${t}.`],
+  now: (n, t) => [tr`Yellow`, tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`],
   most: (n, t, title) => [
-    "Many at once",
+    tr`Many at once`,
     n > 1
-      ? `${title} writes ${n} tokens at once in step ${t}.`
-      : `${title} never writes more than one token in a step.`,
+      ? tr`${title} writes ${n} tokens at once in step ${t}.`
+      : tr`${title} never writes more than one token in a step.`,
   ],
   end: (tokens, steps) => [
-    "The end",
-    `${count(tokens, "token", "tokens")} in ${count(steps, "step", "steps")}. Space plays, the arrow keys step. ` +
-      "Learn explains each method.",
+    tr`The end`,
+    tr`${count(tokens, tr`token`, tr`tokens`)} in ${count(steps, tr`step`, tr`steps`)}. Space plays, the arrow keys \
+step. Learn explains each method.`,
   ],
 };
 const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
@@ -104,9 +105,9 @@ class Tour {
     this.title = make("h2", { id: "tour-title" });
     this.text = make("p", { id: "tour-text" });
     this.count = make("span", { class: "tour-count" });
-    this.back = make("button", { type: "button", onclick: () => this.go(-1) }, "Back");
-    this.next = make("button", { type: "button", class: "tour-next", onclick: () => this.go(1) }, "Next");
-    this.close = make("button", { type: "button", onclick: () => this.end() }, "End");
+    this.back = make("button", { type: "button", onclick: () => this.go(-1) }, tr`Back`);
+    this.next = make("button", { type: "button", class: "tour-next", onclick: () => this.go(1) }, tr`Next`);
+    this.close = make("button", { type: "button", onclick: () => this.end() }, tr`End`);
     this.ring = make("div", { class: "tour-ring", "aria-hidden": "true" });
     this.box = make(
       "div",
@@ -161,9 +162,9 @@ class Tour {
     [this.title.textContent, this.text.textContent] = words;
     player?.seek(step);
     player?.root.dispatchEvent(new CustomEvent("dx-choose", { bubbles: true }));
-    this.count.textContent = `${this.at + 1} of ${this.steps.length}`;
+    this.count.textContent = tr`${this.at + 1} of ${this.steps.length}`;
     this.back.disabled = this.at === 0;
-    this.next.textContent = this.at === this.steps.length - 1 ? "Done" : "Next";
+    this.next.textContent = this.at === this.steps.length - 1 ? tr`Done` : tr`Next`;
     const target = this.#targets()[0],
       tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
     const high = tall || innerWidth <= 560; // so that the note at the foot covers no more than it must
@@ -243,7 +244,7 @@ export function mountTour(element) {
     offer.remove();
     toPlayer(button);
   };
-  const button = make("button", { type: "button", class: "tour-start", onclick: start }, "Tour");
+  const button = make("button", { type: "button", class: "tour-start", onclick: start }, tr`Tour`);
   const tour = new Tour(button);
   if (!remembered()) {
     offer = make(
@@ -251,12 +252,12 @@ export function mountTour(element) {
       {
         class: "tour-offer",
         role: "region",
-        "aria-label": "First visit",
+        "aria-label": tr`First visit`,
         onkeydown: ({ key }) => key === "Escape" && decline(),
       },
       make("span", {}, WORDS.offer),
-      make("button", { type: "button", onclick: start }, "Start the tour"),
-      make("button", { type: "button", onclick: decline }, "Not now"),
+      make("button", { type: "button", onclick: start }, tr`Start the tour`),
+      make("button", { type: "button", onclick: decline }, tr`Not now`),
     );
   }
   element.replaceChildren(...(offer ? [offer] : []), button);

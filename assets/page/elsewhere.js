@@ -1,14 +1,15 @@
 // The sentence before Run where a prompt is none of what the chosen models know; its button puts the slots on a model
 // that reads any text.
 
+import { tr } from "../player/words.js";
 import { make } from "./dom.js";
 import { general, instead, lost } from "./slot.js";
 
 const WORDS = {
   said: (names) =>
-    `${names.join(", ")} ${names.length === 1 ? "knows" : "know"} small tasks only, such as “sort: Mia, Leo, Ada”, ` +
-    "and will answer this with something unrelated.",
-  use: (name) => `Use ${name} instead`,
+    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “sort: Mia, Leo, \
+Ada”, and will answer this with something unrelated.`,
+  use: (name) => tr`Use ${name} instead`,
 };
 
 /** props.value: JSON of {foreign}, whether the prompt is none of our tasks. knownForms, changeForms: of form.js. */

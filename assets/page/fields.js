@@ -1,6 +1,7 @@
 // One control per kind of parameter. A control is {node, read() -> value, write(value)}; `ids` are {control,
 // described}: the id that the label points at, and the ids of the sentences that describe it.
 
+import { tr } from "../player/words.js";
 import { make } from "./dom.js";
 
 function number({ kind, name, low, high, step = 0.01 }, { control, described }, changed) {
@@ -14,7 +15,7 @@ function number({ kind, name, low, high, step = 0.01 }, { control, described }, 
     "aria-describedby": described,
     ...limits,
   });
-  const slider = make("input", { type: "range", step: whole ? 1 : step, "aria-label": `${name}, slider`, ...limits });
+  const slider = make("input", { type: "range", step: whole ? 1 : step, "aria-label": tr`${name}, slider`, ...limits });
   const show = (one, value) => {
     one.value = value;
     if (box.validity.valid && box.value !== "") box.removeAttribute("aria-invalid");
@@ -63,10 +64,10 @@ function text(_, { control, described }, changed) {
 
 /** A longer text: one of those that ship, by its name, or changed by a person, who then sends the whole of it. */
 function code({ name, presets = {} }, { control, described }, changed) {
-  const own = make("option", { value: "" }, "your own");
+  const own = make("option", { value: "" }, tr`your own`);
   const pick = make(
     "select",
-    { "aria-label": `${name}, one that ships`, onchange: () => choose() },
+    { "aria-label": tr`${name}, one that ships`, onchange: () => choose() },
     ...Object.keys(presets).map((one) => make("option", { value: one }, one)),
     own,
   );

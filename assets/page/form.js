@@ -2,6 +2,7 @@
 // declares. Its value is {method, model, params}; the server gets it as JSON with the event that needs it, and is asked
 // nothing while a person fills it in.
 
+import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { field } from "./fields.js";
@@ -56,7 +57,7 @@ export class Form {
 
   /** number: the slot's, from 0. tell: called with the value after each change by a person. */
   constructor(catalogue, number, tell) {
-    Object.assign(this, { catalogue, number, tell, name: `Slot ${number + 1}` });
+    Object.assign(this, { catalogue, number, tell, name: tr`Slot ${number + 1}` });
     this.method = this.#methods();
     this.model = make("select", { id: `model-${number}`, onchange: () => this.#changeModel(true) });
     this.other = make("input", {
@@ -64,8 +65,8 @@ export class Form {
       type: "text",
       maxlength: 1000,
       spellcheck: "false",
-      "aria-label": "Hub id or folder of a model",
-      placeholder: "hub id or folder",
+      "aria-label": tr`Hub id or folder of a model`,
+      placeholder: tr`hub id or folder`,
       oninput: () => this.#changeModel(false),
     });
     this.about = make("p", { class: "method-about", id: `about-${number}` });
@@ -97,18 +98,18 @@ export class Form {
   #slot(parameters) {
     const line = (label, control, ...more) =>
       make("div", { class: "slot-line" }, make("label", { for: control.id }, label), control, ...more);
-    const fields = make("fieldset", {}, make("legend", {}, this.name), line("Method", this.method));
-    fields.append(line("Model", this.model, this.other), this.about, parameters);
+    const fields = make("fieldset", {}, make("legend", {}, this.name), line(tr`Method`, this.method));
+    fields.append(line(tr`Model`, this.model, this.other), this.about, parameters);
     const head = make("summary", {}, make("strong", {}, this.name), " ", this.line);
     return make("details", { class: "slot-form" }, head, fields);
   }
 
   #methods() {
     const { number } = this;
-    const option = ({ slug, title, kind }) => make("option", { value: slug }, `${title} · ${kind} model`);
+    const option = ({ slug, title, kind }) => make("option", { value: slug }, tr`${title} · ${kind} model`);
     const groups = slot
       .families(this.catalogue)
-      .map(([name, methods]) => make("optgroup", { label: name }, ...methods.map(option)));
+      .map(([name, methods]) => make("optgroup", { label: translated(name) }, ...methods.map(option)));
     const about = `about-${number}`;
     return make(
       "select",
@@ -122,11 +123,11 @@ export class Form {
     this.reset = make(
       "button",
       { type: "button", class: "slot-reset", onclick: () => this.#reset() },
-      "Reset all to the defaults",
+      tr`Reset all to the defaults`,
     );
-    this.legend = make("legend", {}, `Parameters of slot ${this.number + 1}`);
+    this.legend = make("legend", {}, tr`Parameters of slot ${this.number + 1}`);
     this.params = make("fieldset", {}, this.legend);
-    this.head = make("summary", {}, "Parameters ", this.state);
+    this.head = make("summary", {}, tr`Parameters `, this.state);
     return make("details", { class: "slot-params" }, this.head, this.params);
   }
 
@@ -141,7 +142,7 @@ export class Form {
       change();
       document.getElementById(id).focus();
     };
-    const words = `Reset ${name} to ${slot.said(param.default)}`;
+    const words = tr`Reset ${name} to ${slot.said(param.default)}`;
     const mark = symbol ? make("span", { class: "param-symbol" }, ` (${symbol})`) : null;
     const reset = { type: "button", class: "param-reset", title: words, "aria-label": words, onclick: back };
     this.#controls.set(name, control);
@@ -206,8 +207,8 @@ export class Form {
     const models = slot.modelsFor(this.catalogue, method);
     const listed = models.some(({ name }) => name === model);
     const options = models.map(({ name, label }) => make("option", { value: name }, label));
-    if (this.catalogue.open) options.push(make("option", { value: OTHER }, "another: hub id or folder …"));
-    else if (!models.length) options.push(make("option", { value: "" }, `no ${method.kind} model is installed here`));
+    if (this.catalogue.open) options.push(make("option", { value: OTHER }, tr`another: hub id or folder …`));
+    else if (!models.length) options.push(make("option", { value: "" }, tr`no ${method.kind} model is installed here`));
     this.model.replaceChildren(...options);
     this.model.value = listed || !this.catalogue.open ? model : OTHER;
     this.other.hidden = this.model.value !== OTHER;
@@ -222,7 +223,7 @@ export class Form {
       node.querySelector(".param-reset").hidden = !set.has(node.dataset.param);
     }
     this.reset.hidden = !set.size;
-    this.state.textContent = set.size ? `${set.size} changed` : "";
+    this.state.textContent = set.size ? tr`${set.size} changed` : "";
     this.line.textContent = slot.summary(this.catalogue, this.value);
   }
 }

@@ -1,12 +1,13 @@
 // The gallery: recorded runs as pictures, in groups. A click on Play sends the ids of its runs as {play: [id]}.
 
+import { tr } from "../player/words.js";
 import { make, styles } from "./dom.js";
 
 const WORDS = {
-  play: "Play",
-  output: "Output",
-  find: "Find a run",
-  none: "No run fits.",
+  play: tr`Play`,
+  output: tr`Output`,
+  find: tr`Find a run`,
+  none: tr`No run fits.`,
 };
 let sent = 0; // sending the same twice is a change
 
@@ -54,9 +55,9 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
       : null,
     make("h4", {}, title),
     make("p", { class: "card-about" }, about),
-    make("code", {}, prompt),
+    make("code", { translate: "no" }, prompt),
     watch ? make("p", {}, watch) : null,
-    output ? make("details", {}, make("summary", {}, WORDS.output), make("p", {}, output)) : null,
+    output ? make("details", {}, make("summary", {}, WORDS.output), make("p", { translate: "no" }, output)) : null,
     make(
       "div",
       { class: "card-foot" },

@@ -1,9 +1,10 @@
 // On a narrow screen: one run at a time with a switch between them, and the controls as a sheet at the foot, of which
 // the first line (the prompt and Run) is always there.
 
+import { tr } from "../player/words.js";
 import { make, whenThere } from "./dom.js";
 
-const WORDS = { open: "Prompt and methods", close: "Close", switch: "Which run is shown" };
+const WORDS = { open: tr`Prompt and methods`, close: tr`Close`, switch: tr`Which run is shown` };
 
 /** The switch: a button for each player that shows a run, or is about to. */
 function switcher(players) {

@@ -3,6 +3,8 @@
 // params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?,
 // presets?}. The server checks every value again.
 
+import { tr } from "../player/words.js";
+
 /** The declaration of a method; the first one where the slug is not offered. */
 export const methodOf = (catalogue, slug) =>
   catalogue.methods.find((method) => method.slug === slug) ?? catalogue.methods[0];
@@ -83,15 +85,15 @@ export function complete(catalogue, { method: slug, model = "", params = {} } = 
 
 /** A value in words: on and off for a switch, quotes around a text. */
 export function said(value) {
-  if (typeof value === "boolean") return value ? "on" : "off";
+  if (typeof value === "boolean") return value ? tr`on` : tr`off`;
   return typeof value === "string" && (value === "" || /\s/.test(value)) ? JSON.stringify(value) : String(value);
 }
 
 /** The line under a parameter: its default and where that comes from, its range, and where it equals the baseline. */
 export function hint({ default: usual, source, low, high, neutral = null }, baseline) {
-  const parts = [`default ${said(usual)}${source ? ` (${source})` : ""}`];
-  if (low !== undefined && high !== undefined) parts.push(`${low} to ${high}`);
-  if (neutral !== null && baseline) parts.push(`at ${said(neutral)} the same as ${baseline}`);
+  const parts = [tr`default ${said(usual)}${source ? ` (${source})` : ""}`];
+  if (low !== undefined && high !== undefined) parts.push(tr`${low} to ${high}`);
+  if (neutral !== null && baseline) parts.push(tr`at ${said(neutral)} the same as ${baseline}`);
   return parts.join(" · ");
 }
 
@@ -99,5 +101,5 @@ export function hint({ default: usual, source, low, high, neutral = null }, base
 export function summary(catalogue, value) {
   const method = methodOf(catalogue, value.method),
     count = changed(method, value.params).length;
-  return [method.title, value.model || "no model", ...(count ? [`${count} changed`] : [])].join(" · ");
+  return [method.title, value.model || tr`no model`, ...(count ? [tr`${count} changed`] : [])].join(" · ");
 }

@@ -1,5 +1,7 @@
 // Bytes to numbers, characters to visible glyphs. No DOM here.
 
+import { tr } from "./words.js";
+
 const SIZES = { u1: 1, u2: 2, i4: 4, f4: 4 };
 const TYPES = { u2: Uint16Array, i4: Int32Array, f4: Float32Array };
 const MISSING = 255;
@@ -22,12 +24,13 @@ export function unpacked(values, shape) {
 function decode({ dtype, shape, data, lo = 0, hi = 1 }) {
   const size = SIZES[dtype];
   if (!size)
-    throw new Error(`A packed array has the type "${dtype}"; this player knows ${Object.keys(SIZES).join(", ")}.`);
+    throw new Error(tr`A packed array has the type "${dtype}"; this player knows ${Object.keys(SIZES).join(", ")}.`);
   const bytes = fromBase64(data);
   const count = shape.reduce((a, b) => a * b, 1);
   if (bytes.length !== count * size) {
     throw new Error(
-      `A packed ${dtype} array of shape [${shape.join(", ")}] needs ${count * size} bytes, got ${bytes.length}.`,
+      tr`A packed ${dtype} array of shape [${String(shape).slice(0, 80)}] needs ${count * size} bytes, got \
+${bytes.length}.`,
     );
   }
   if (dtype !== "u1") return { values: new TYPES[dtype](bytes.buffer), shape };
@@ -41,7 +44,7 @@ export function fromBase64(text) {
   try {
     raw = atob(text);
   } catch {
-    throw new Error("A packed array holds text that is not base64.");
+    throw new Error(tr`A packed array holds text that is not base64.`);
   }
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);

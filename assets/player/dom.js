@@ -1,5 +1,7 @@
 // Small helpers for elements. Data becomes text or an attribute, never markup.
 
+import { translated } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** attributes: by name, those that begin with "on" are listeners; text is the class alone. What stands already is not
@@ -80,7 +82,7 @@ export const curve = (values, y) =>
     .join("");
 
 /** A state of the board as the legends show it. */
-export const legend = ({ states }, state, text = states[state].label) =>
+export const legend = ({ states }, state, text = translated(states[state].label)) =>
   el("span", {}, el("i", { class: "dx-cell", "data-s": state }, states[state].glyph), text);
 
 /** How far along an element, from 0 to 1, a pointer is. */

@@ -4,6 +4,7 @@
 import { glyphs } from "./codec.js";
 import { el, setText } from "./dom.js";
 import { load } from "./loader.js";
+import { tr } from "./words.js";
 
 /** What the page gave: the methods that can take over, how a request is sent, and the players that ask. */
 export const host = { methods: [], send: null, panels: new Set() };
@@ -19,10 +20,10 @@ export function openForks(methods, send) {
 export function said({ force = {}, forbid = {}, remask = [], params = {}, method = "" }, look) {
   const title = host.methods.find(({ slug }) => slug === method)?.title ?? method;
   return [
-    ...Object.entries(force).map(([p, t]) => `forced “${look(t)}” at ${p}`),
-    ...Object.entries(forbid).map(([p, ts]) => `forbade ${ts.map((t) => `“${look(t)}”`).join(" and ")} at ${p}`),
-    ...(remask.length ? [`masked ${remask.join(", ")} again`] : []),
-    ...(method ? [`method ${title}`] : []),
+    ...Object.entries(force).map(([p, t]) => tr`forced “${look(t)}” at ${p}`),
+    ...Object.entries(forbid).map(([p, ts]) => tr`forbade ${ts.map((t) => `“${look(t)}”`).join(tr` and `)} at ${p}`),
+    ...(remask.length ? [tr`masked ${remask.join(", ")} again`] : []),
+    ...(method ? [tr`method ${title}`] : []),
     ...Object.entries(params).map(([name, value]) => `${name}=${value}`),
   ].join("; ");
 }
@@ -31,8 +32,9 @@ export function said({ force = {}, forbid = {}, remask = [], params = {}, method
 export function lineage(run) {
   const { origin } = run.header;
   if (!origin) return "";
-  const changed = origin.edit ? said(origin.edit, (token) => glyphs(run.piece(token).text, 24)) : "nothing changed";
-  return `fork of ${run.of === undefined ? origin.title : `player ${run.of + 1}`} at step ${origin.step}: ${changed}`;
+  const changed = origin.edit ? said(origin.edit, (token) => glyphs(run.piece(token).text, 24)) : tr`nothing changed`;
+  return tr`fork of ${run.of === undefined ? origin.title : tr`player ${run.of + 1}`} at step ${origin.step}: \
+${changed}`;
 }
 
 export class Fork {
@@ -43,8 +45,8 @@ export class Fork {
     const onclick = () => this.toggle();
     this.button = el(
       "button",
-      { class: "dx-forker", hidden: true, "aria-expanded": "false", title: "Fork from here (f)", onclick },
-      "Fork",
+      { class: "dx-forker", hidden: true, "aria-expanded": "false", title: tr`Fork from here (f)`, onclick },
+      tr`Fork`,
     );
     host.panels.add(this);
   }
@@ -80,7 +82,7 @@ export class Fork {
   #failed() {
     const { alert } = this.player;
     alert.hidden = false;
-    setText(alert, "The panel for forks could not be loaded; press Fork again.");
+    setText(alert, tr`The panel for forks could not be loaded; press Fork again.`);
   }
 
   /** A click on the board. */

@@ -6,6 +6,7 @@ import { copy, query, restore } from "./link.js";
 import { beforeOthers, common, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
+import { tr } from "./words.js";
 
 beforeOthers(() => styles("more.css"));
 await common(); // who imports this draws a run at once
@@ -71,7 +72,7 @@ function link() {
   const shown = players().map(([slot, panel]) => ({
     id: ids.get(slot),
     axis: panel.axis(groupNamed("main").unit),
-    name: `player ${slot + 1}`,
+    name: tr`player ${slot + 1}`,
     panel,
   }));
   const found = query(
@@ -93,9 +94,9 @@ export function mountShare(element, props, watch, trigger) {
     if (made?.text) return copy(made.text, field, say);
     say(
       made
-        ? `There is no link to ${made.without.join(" and ")}: that run is not kept. ` +
-            "Keep it under “Save and open”, or save it as a file."
-        : "Nothing is shown that a link could lead to.",
+        ? tr`There is no link to ${made.without.join(tr` and `)}: that run is not kept. ` +
+            tr`Keep it under “Save and open”, or save it as a file.`
+        : tr`Nothing is shown that a link could lead to.`,
     );
   });
   pythonButton.addEventListener("click", () => {
@@ -171,6 +172,9 @@ function answer() {
  * batch may carry the "id" of its run. */
 export function bus(_element, props, watch) {
   answer();
+  document.addEventListener("dx-link", ({ detail }) => {
+    if (!groupNamed("main").quiet) detail.text = link()?.text ?? null; // the opening needs no link
+  });
   document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {
     const message = props.value ? read(props.value) : {};

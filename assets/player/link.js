@@ -1,6 +1,7 @@
 // The address of what is shown: which runs, at which step, on which clock, in which lane. And the way back from it.
 
 import { cursor } from "./clock.js";
+import { tr } from "./words.js";
 
 /** What to show again, as a query. shown: [{id, run, axis}] in the order of the players; null if nothing is shown,
  * {without} if a run has no id. */
@@ -40,10 +41,10 @@ export async function copy(text, field, say) {
   field.hidden = false;
   try {
     await navigator.clipboard.writeText(text);
-    say("Copied.");
+    say(tr`Copied.`);
   } catch {
     field.focus();
     field.select();
-    say("Press Ctrl+C (or ⌘C) to copy it.");
+    say(tr`Press Ctrl+C (or ⌘C) to copy it.`);
   }
 }

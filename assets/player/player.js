@@ -9,19 +9,20 @@ import { remember, remembered } from "./remember.js";
 import { Shown } from "./shown.js";
 import { order, parseTrace, Run } from "./store.js";
 import { installTheme, modeOf } from "./theme.js";
+import { tr } from "./words.js";
 
 const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen reader
 const WORDS = {
-  empty: "no run yet",
-  queued: "waiting",
-  expected: "waiting for the new run",
-  live: "running",
-  ready: "ready",
-  playing: "playing",
-  done: "done",
-  stopped: "stopped",
-  failed: "failed",
-  error: "cannot show",
+  empty: tr`no run yet`,
+  queued: tr`waiting`,
+  expected: tr`waiting for the new run`,
+  live: tr`running`,
+  ready: tr`ready`,
+  playing: tr`playing`,
+  done: tr`done`,
+  stopped: tr`stopped`,
+  failed: tr`failed`,
+  error: tr`cannot show`,
 };
 let ids = 0;
 
@@ -56,7 +57,7 @@ class Player {
       {
         class: "dx dx-panel",
         tabindex: 0,
-        "aria-label": title || `Player ${slot + 1}`,
+        "aria-label": title || tr`Player ${slot + 1}`,
         onkeydown: (event) => this.#key(event),
       },
       this.head.root,
@@ -141,8 +142,8 @@ class Player {
     if (what === "gap")
       return this.#state(
         "error",
-        `Part of this run did not arrive (batch ${batch.seq} after ${this.last?.seq ?? "none"}). ` +
-          "Load the finished trace to see all of it.",
+        tr`Part of this run did not arrive (batch ${batch.seq} after ${this.last?.seq ?? "none"}). \
+Load the finished trace to see all of it.`,
       );
     if (what === "start") this.clear();
     if (batch.title) this.head.await(batch.title);
@@ -260,14 +261,14 @@ class Player {
     this.stale = hurry; // then the words are of an earlier step
     this.views.tell("show", this.t, hurry);
     if (hurry) return;
-    setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : "Before the first step."));
+    setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : tr`Before the first step.`));
     this.note.hidden = !this.note.textContent;
   }
 
   #sentence() {
     if (!this.run) return "";
     const said = this.views.tell("describe", this.t);
-    return [`Step ${this.t} of ${this.run.length}.`, ...said, this.note.textContent].filter(Boolean).join(" ");
+    return [tr`Step ${this.t} of ${this.run.length}.`, ...said, this.note.textContent].filter(Boolean).join(" ");
   }
 
   #speak() {
@@ -329,8 +330,8 @@ class Player {
       { length } = this.run;
     return [
       length && this.axis(unit).length < 2
-        ? `no ${UNITS[unit].toLowerCase()} recorded`
-        : `step ${t}${this.run.end ? ` of ${length}` : ""}`,
+        ? tr`no ${UNITS[unit].toLowerCase()} recorded`
+        : tr`step ${t}${this.run.end ? tr` of ${length}` : ""}`,
     ];
   }
 

@@ -3,6 +3,7 @@
 
 import { COUNTED, DEFINITIONS, KINDS, LOST } from "./definitions.js";
 import { standing } from "./race.js";
+import { tr, translated } from "./words.js";
 
 /** A number as a receipt writes it, as in explorer/figures/definitions.py. */
 export function shown(name, value) {
@@ -81,15 +82,16 @@ export function racing(run, t) {
 }
 
 const said = (without, header) =>
-  `${header.imported_from ?? "what is left of this run"} does not say: ${without.join(", ").replaceAll("_", " ")}`;
+  tr`${header.imported_from ?? tr`what is left of this run`} does not say: ${without.join(", ").replaceAll("_", " ")}`;
 
 /** A receipt of one of the player's own numbers; `at`: where it was taken, in words. */
 export function receipt(name, value, run, known, at) {
-  const { label, kind = "measured", formula, terms = "", counts = [], note = "" } = DEFINITIONS[name],
+  const { kind = "measured", counts = [], ...words } = DEFINITIONS[name],
+    [label, formula, terms, note] = [words.label, words.formula, words.terms ?? "", words.note ?? ""].map(translated),
     without = lost(name, run);
   if (without.length)
     return compose(
-      { label, kind, value: "not recorded", formula, note: said(without, run.header), at },
+      { label, kind, value: tr`not recorded`, formula, note: said(without, run.header), at },
       known,
       run.header,
     );
@@ -101,31 +103,34 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 export const ofModel = ({ name, parameters, dtype, device = "cpu", threads = 1 }) =>
   [
     name,
-    parameters && `${COMPACT.format(parameters)} parameters`,
+    parameters && tr`${COMPACT.format(parameters)} parameters`,
     dtype,
     device,
-    threads && `${threads} thread${threads > 1 ? "s" : ""}`,
+    threads && tr`${threads} thread${threads > 1 ? "s" : ""}`,
   ]
     .filter(Boolean)
     .join(", ");
 
 const modelRow = (m) => [
-  `model (${m.role})`,
-  `${ofModel(m)}${m.revision ? `, revision ${m.revision}` : ""}; weights sha256 ${m.sha256 || "not recorded"}`,
+  tr`model (${m.role})`,
+  tr`${ofModel(m)}${m.revision ? tr`, revision ${m.revision}` : ""}; weights sha256 ${m.sha256 || tr`not recorded`}`,
 ];
 
 /** {title, kind, about, sections: [[heading, rows of [name, text]]]} from the facts of a number, the numbers of its run
  * and the run's header. */
 export function compose({ label, kind, value, formula, terms = "", counts = [], note = "", at = "" }, known, header) {
   const how = [
-    ["formula", formula],
-    ...(terms ? [["here", `${terms}${kind === "measured" && !/[−÷+×]/.test(terms) ? "" : ` = ${value}`}`]] : []),
-    ...(at ? [["taken", at]] : []),
-    ...(note ? [["holds", note]] : []),
+    [tr`formula`, formula],
+    ...(terms ? [[tr`here`, `${terms}${kind === "measured" && !/[−÷+×]/.test(terms) ? "" : ` = ${value}`}`]] : []),
+    ...(at ? [[tr`taken`, at]] : []),
+    ...(note ? [[tr`holds`, note]] : []),
   ];
   const rows = [...new Map(counts.flatMap((group) => COUNTED[group]).map((row) => [row[0], row])).values()];
-  const amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? "so far" : "in this run"}` : "");
-  const counted = rows.map(([what, name, yes]) => [what, `${yes ? "✓ counted" : "✗ not counted"}${amount(name)}`]);
+  const amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? tr`so far` : tr`in this run`}` : "");
+  const counted = rows.map(([what, name, yes]) => [
+    translated(what),
+    `${yes ? tr`✓ counted` : tr`✗ not counted`}${amount(name)}`,
+  ]);
   const {
       models = [],
       machine,
@@ -137,38 +142,38 @@ export function compose({ label, kind, value, formula, terms = "", counts = [], 
       params = {},
       missing = [],
     } = header,
-    held = (field, text) => (missing.includes(field) ? "not recorded" : text);
+    held = (field, text) => (missing.includes(field) ? tr`not recorded` : text);
   const under = [
     ...models.map(modelRow),
-    ["machine", machine],
-    ["seed", held("seed", String(seed))],
-    ["batch", "1"],
-    ["warm-up", held("warmup_seconds", `${shown("_seconds", warmup_seconds)}, not counted`)],
-    ["recorded", `${started_at}, at detail ‘${detail}’`],
+    [tr`machine`, machine],
+    [tr`seed`, held("seed", String(seed))],
+    [tr`batch`, "1"],
+    [tr`warm-up`, held("warmup_seconds", tr`${shown("_seconds", warmup_seconds)}, not counted`)],
+    [tr`recorded`, tr`${started_at}, at detail ‘${detail}’`],
     [
-      "parameters",
+      tr`parameters`,
       held(
         "params",
         Object.entries(params)
           .map(([name, one]) => `${name} ${one}`)
-          .join(", ") || "none",
+          .join(", ") || tr`none`,
       ),
     ],
     [
-      "libraries",
+      tr`libraries`,
       Object.entries(versions)
         .map(([name, version]) => `${name} ${version}`)
-        .join(", ") || "not recorded",
+        .join(", ") || tr`not recorded`,
     ],
   ];
   return {
     title: `${label}: ${value}`,
     kind,
-    about: KINDS[kind],
+    about: translated(KINDS[kind]),
     sections: [
-      ["How", how],
-      ...(counted.length ? [["What is counted", counted]] : []),
-      ["Under which conditions", under],
+      [tr`How`, how],
+      ...(counted.length ? [[tr`What is counted`, counted]] : []),
+      [tr`Under which conditions`, under],
     ],
   };
 }

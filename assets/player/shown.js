@@ -5,10 +5,11 @@
 import { el } from "./dom.js";
 import { bring, DETAILS, IN_PANEL, wanted } from "./loader.js";
 import { remember, remembered } from "./remember.js";
+import { tr, translated } from "./words.js";
 
 const IDEA = 30; // the place of the view that shows the idea
 // What shows most where a record does not say it, as with one of another program.
-const ELSE = ["tree", "thermometer", "completions", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
+const ELSE = ["tree", "thermometer", "completions", "vote", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
 /** The view that shows the idea of a run's method: the one that its header names, else what fits its record best. */
 export function ideaOf(run) {
   const fits = (name) => IN_PANEL.find((entry) => entry.file === name && entry.needs.length && wanted(entry, run));
@@ -31,7 +32,7 @@ export class Shown {
           turned(this.details.open);
         },
       },
-      el("summary", {}, "Details"),
+      el("summary", {}, tr`Details`),
     );
     this.open = this.details.open = Boolean(remembered("details"));
     this.clear();
@@ -96,7 +97,8 @@ export class Shown {
   }
 
   #draw(entry, view) {
-    const { name, title } = entry,
+    const { name } = entry,
+      title = translated(entry.title),
       place = this.#place(entry),
       inside = place >= DETAILS,
       dom = el("div", "dx-content");
@@ -113,8 +115,10 @@ export class Shown {
     this.resize();
   }
 
-  #missing({ name, title }) {
-    this.body.append(el("p", "dx-none", `The view “${title || name}” could not be loaded; load the run again.`));
+  #missing(entry) {
+    const title = translated(entry.title),
+      { name } = entry;
+    this.body.append(el("p", "dx-none", tr`The view “${title || name}” could not be loaded; load the run again.`));
   }
 
   /** By width, not by height. */

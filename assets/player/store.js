@@ -3,6 +3,7 @@
 
 import { unpack } from "./codec.js";
 import { upgraded } from "./upgrade.js";
+import { tr } from "./words.js";
 
 const SCHEMA = 2;
 const STATES = new Map([
@@ -13,9 +14,11 @@ const STATES = new Map([
 const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought
 
 export function checkHeader(header) {
-  if (!header || typeof header !== "object") throw new Error("This is not a trace: it has no header.");
+  if (!header || typeof header !== "object") throw new Error(tr`This is not a trace: it has no header.`);
   if (header.schema !== SCHEMA)
-    throw new Error(`This trace has schema version ${header.schema ?? "(none)"}; this player reads version ${SCHEMA}.`);
+    throw new Error(
+      tr`This trace has schema version ${header.schema ?? "(none)"}; this player reads version ${SCHEMA}.`,
+    );
 }
 
 /** A trace, decoded and in the newest form, from an object or JSON text of any version that is known. */
@@ -25,7 +28,7 @@ export function parseTrace(trace) {
   try {
     read = JSON.parse(trace);
   } catch (error) {
-    throw new Error(`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
+    throw new Error(tr`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
   }
   return upgraded(read);
 }
@@ -86,7 +89,7 @@ export class Run {
   addSteps(steps = []) {
     for (const step of steps) {
       if (step.index !== this.length)
-        throw new Error(`Step ${this.length} is missing: step ${step.index} came instead.`);
+        throw new Error(tr`Step ${this.length} is missing: step ${step.index} came instead.`);
       this.steps.push(step);
       this.#sum(step);
       this.#commit(step);
@@ -189,7 +192,7 @@ export class Run {
   }
 
   piece(id) {
-    return this.pieces.get(id) ?? { text: `‹token ${id}›`, kind: "special" };
+    return this.pieces.get(id) ?? { text: tr`‹token ${id}›`, kind: "special" };
   }
 
   /** The last write to a position before cursor t, or null. */

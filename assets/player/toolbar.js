@@ -7,6 +7,7 @@ import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
 import { stickSlim } from "./stick.js";
 import { installTheme } from "./theme.js";
+import { tr } from "./words.js";
 
 /** Draws the controls of the group `name` into an element: {group, root, destroy}. slim: at first one row only. */
 export function mountToolbar(element, { group: name = "main", theme, slim = false } = {}) {
@@ -14,14 +15,14 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
   const group = groupNamed(name);
   group.slim = slim;
   const button = (label, shape, act) => el("button", { "aria-label": label, title: label, onclick: act }, icon(shape));
-  const play = button("Play", "M2 1V11L11 6Z", () => group.toggle()),
-    slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": "Place in the run" });
+  const play = button(tr`Play`, "M2 1V11L11 6Z", () => group.toggle()),
+    slider = el("input", { type: "range", min: 0, max: 0, step: 1, "aria-label": tr`Place in the run` });
   const place = el("span", "dx-place");
   const units = Object.entries(UNITS).map(([unit, text]) =>
     el("button", { "data-unit": unit, onclick: () => group.setUnit(unit) }, text),
   );
   const speed = select(
-    "Speed",
+    tr`Speed`,
     SPEEDS.map((s) => [s, `${s}×`]),
     1,
     (s) => group.setSpeed(Number(s)),
@@ -31,20 +32,20 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
     {
       class: "dx dx-toolbar",
       role: "toolbar",
-      "aria-label": "Playback of all players",
+      "aria-label": tr`Playback of all players`,
       onkeydown: (event) => group.key(event),
     },
     el(
       "div",
       "dx-buttons",
-      button("Restart", "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
-      button("Step back", "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
+      button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
+      button(tr`Step back`, "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
       play,
-      button("Step forward", "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),
+      button(tr`Step forward`, "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),
     ),
     slider,
     place,
-    el("div", { class: "dx-units", role: "group", "aria-label": "Clock" }, ...units),
+    el("div", { class: "dx-units", role: "group", "aria-label": tr`Clock` }, ...units),
     speed,
   );
   const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
@@ -60,10 +61,10 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
     const to = whole ? Math.floor(x) : end ? (x / end) * GRAIN : 0;
     if (!hurry || Math.abs(to - slider.value) > slider.max / 200) slider.value = to; // a few pixels
     if (hurry) return;
-    set(slider, { "aria-valuetext": `${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
+    set(slider, { "aria-valuetext": tr`${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
     setText(place, `${say(x)} / ${say(end)}`);
     set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
-    set(play, { "aria-label": playing ? "Pause" : "Play", title: `${playing ? "Pause" : "Play"} (space)` });
+    set(play, { "aria-label": playing ? tr`Pause` : tr`Play`, title: tr`${playing ? tr`Pause` : tr`Play`} (space)` });
     for (const node of units) set(node, { "aria-pressed": String(node.dataset.unit === unit) });
     speed.lastChild.value = group.speed;
   };

@@ -1,57 +1,58 @@
 // What finished runs of one prompt say when they are held against each other: same text or not, tokens per second as a
 // multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
 
+import { many as counted } from "./counted.js";
 import { difference } from "./race.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
+import { tr } from "./words.js";
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
-const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+const many = (n, what) => counted(n, what, n.toLocaleString("en"));
 
 export const WORDS = {
-  waits: "The verdict comes when all runs were shown to their end.",
-  same: (name) => `same text as ${name}`,
-  far: (name) => `same text as ${name} as far as both go`,
-  respelled: (name) => `same text as ${name}, in other tokens`,
-  differs: (name, n, unit) => (n ? `text differs from ${name} after ${many(n, unit)}` : `another text than ${name}`),
-  speed: (ratio, apart) => `${times(ratio)} tokens/s${apart ? " on another model" : ""}`,
-  drafts: (share) => `${percent(share)} of drafts accepted`,
+  waits: tr`The verdict comes when all runs were shown to their end.`,
+  same: (name) => tr`same text as ${name}`,
+  far: (name) => tr`same text as ${name} as far as both go`,
+  respelled: (name) => tr`same text as ${name}, in other tokens`,
+  differs: (name, n, unit) =>
+    n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
+  speed: (ratio, apart) => tr`${times(ratio)} tokens/s${apart ? tr` on another model` : ""}`,
+  drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
-    `${many(n, alone ? "model call" : "target call")}${other === null || other === n ? "" : ` instead of ${other}`}`,
-  beside: (n) => `${many(n, "draft call")} beside`,
+    `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
+  beside: (n) => tr`${many(n, "draft")} beside`,
 };
 const TEXT = {
-  label: "Text",
-  formula: "the emitted ids of both runs before their first end mark, held against each other in order",
-  spelled: "the texts of both runs, character by character, since their models have other tokenizers",
+  label: tr`Text`,
+  formula: tr`the emitted ids of both runs before their first end mark, held against each other in order`,
+  spelled: tr`the texts of both runs, character by character, since their models have other tokenizers`,
 };
 const SPEED = {
-  label: (name) => `Tokens per second over those of ${name}`,
-  formula:
-    "tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method time) of " +
-    "the whole run",
-  terms: (name) => `{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
-  other: "{tokens} ÷ ({model_seconds} + {method_seconds})",
-  note:
-    "the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the " +
-    "machine below: no benchmark",
-  apart: "The two runs have other models, so the method is not all that differs",
+  label: (name) => tr`Tokens per second over those of ${name}`,
+  formula: tr`tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method \
+time) of the whole run`,
+  terms: (name) => tr`{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
+  other: tr`{tokens} ÷ ({model_seconds} + {method_seconds})`,
+  note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \
+machine below: no benchmark`,
+  apart: tr`The two runs have other models, so the method is not all that differs`,
 };
 const DRAFTS = {
-  label: "Acceptance rate",
-  formula: "Σ accepted ÷ Σ drafted nodes",
-  note: "over the steps that verified a draft tree; the root row is no drafted node",
+  label: tr`Acceptance rate`,
+  formula: tr`Σ accepted ÷ Σ drafted nodes`,
+  note: tr`over the steps that verified a draft tree; the root row is no drafted node`,
 };
 const CALLS = {
   target: {
-    label: (alone) => (alone ? "Model calls" : "Target calls"),
-    formula: "calls of the model that was picked; a batch of alternatives in one call is one call",
-    terms: (name) => `{roles}; in ${name} OTHER`,
+    label: (alone) => (alone ? tr`Model calls` : tr`Target calls`),
+    formula: tr`calls of the model that was picked; a batch of alternatives in one call is one call`,
+    terms: (name) => tr`{roles}; in ${name} OTHER`,
   },
   draft: {
-    label: "Draft calls",
-    formula: "calls of all other models of the run: a draft, a small model, an encoder",
-    note: "a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both",
+    label: tr`Draft calls`,
+    formula: tr`calls of all other models of the run: a draft, a small model, an encoder`,
+    note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
   },
 };
 
@@ -118,7 +119,7 @@ function text(run, basis, name, sheet) {
       kind: "derived",
       value: words,
       formula: unit === "token" ? TEXT.formula : TEXT.spelled,
-      terms: `${many(same ? count : at, unit)} are the same`,
+      terms: tr`${many(same ? count : at, unit)} are the same`,
     }),
   };
 }
@@ -167,7 +168,7 @@ function calls(run, here, there, name, sheet) {
   const alone = !here.draft_calls,
     { target, draft } = CALLS,
     n = WORDS.calls(here.target_calls, alone, there.target_calls);
-  const other = there.target_calls === null ? "not recorded" : String(there.target_calls);
+  const other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
   return [
     {
       text: n,

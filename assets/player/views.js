@@ -16,6 +16,9 @@ export const VIEWS = [
   { file: "ribbon", name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] },
   { file: "thermometer", name: "Thermometer", title: "Tokens let through", place: 155, needs: ["truncation"] },
   { file: "completions", name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] },
+  { file: "vote", name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] },
+  { file: "paths", name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] },
+  { file: "frontier", name: "Frontier", title: "Frontier and tree", place: 159, needs: ["branches"] },
   { file: "bars", name: "Bars", title: "Scores against the line", place: 160, needs: ["scores+masked"] },
   { file: "blocks", name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] },
   {

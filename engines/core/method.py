@@ -26,6 +26,7 @@ GROUPS = frozenset(
         "choice",
         "media",
         "truncation",
+        "vote",
         "completions",
         "memory",
         "facts",

@@ -36,6 +36,7 @@ from engines.core.trace import (
     Step,
     Tree,
     Truncation,
+    Vote,
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
@@ -151,6 +152,7 @@ class Recorder:
         media: Media | None = None,
         truncation: Callable[[], Truncation] | None = None,
         completions: Callable[[], Completions] | None = None,
+        vote: Callable[[], Vote] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -158,7 +160,7 @@ class Recorder:
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation and completions are functions: nothing is computed where nothing is recorded, and it is on the
+        truncation, completions and vote are functions: nothing is computed where nothing is recorded, and it is on the
         recording's clock."""
         now = time.perf_counter()
         meter = self._meter
@@ -186,6 +188,7 @@ class Recorder:
             )
             step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
             step.completions = completions() if completions else None
+            step.vote = vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
             self.know(step_tokens(step))

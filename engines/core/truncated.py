@@ -81,4 +81,5 @@ def let_through(
         line=float(f"{line:.6g}"),
         whole=None if whole is None else float(f"{whole:.6g}"),
         others=others or {},
+        others_mass={name: float(f"{float(p[:n].sum()):.6g}") for name, n in (others or {}).items()},
     )

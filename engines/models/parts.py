@@ -39,8 +39,9 @@ class Part:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        """How many numbers of it were learned, as its card says; all that it has where the card does not. A part may
+        hold what was measured or counted beside them, such as accuracies or a draft vocabulary."""
+        return int(self.card.get("parameters") or sum(tensor.numel() for tensor in self.tensors.values()))
 
     def record(self, role: str, beside: ModelRecord) -> ModelRecord:
         """How a trace names it; it runs where the model `beside` runs."""

@@ -61,7 +61,8 @@ class HFTokenizer:
                 return list(within(TEMPLATE_SECONDS, render, "the chat template of this model"))
             except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:
                 raise UserError(
-                    f"the chat template of this model fails: {str(error)[:200]}; choose another revision or model."
+                    f"the chat template of this model refuses this prompt: {str(error)[:200]}; change the prompt, or "
+                    "choose another model."
                 ) from error
         return list(self.tokenizer(text)["input_ids"])
 

@@ -86,7 +86,7 @@ def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> 
         parameters, note = count_parameters(folder), str(card.get("note", ""))
     except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
         parameters, note = 0, str(error)
-    tasks = "held_out_exact_match" in card
+    tasks = "held_out_exact_match" in card or "held_out_right" in card
     name, title = folder.name, str(title or folder.name)
     return ModelInfo(name, how.kind, title, parameters, "embedded", note, there, how.kinds, tasks)
 

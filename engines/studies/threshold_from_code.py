@@ -13,7 +13,7 @@ from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.methods.sampling._threshold import Learned, auc, learn, references, split, statistics
+from engines.methods.sampling._threshold import GRID, Learned, auc, learn, references, split, statistics
 
 WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
 
@@ -74,9 +74,25 @@ def told(H: list[float], rank1: list[int], functions: int, learned: Learned, rec
     )
     return Study(
         tables=[Table("threshold", "What was learned", columns, rows)],
-        figures=[histograms(first, others, learned)],
+        figures=[histograms(first, others, learned), accuracies(learned)],
         receipts=[receipt],
         models=[record],
+    )
+
+
+def accuracies(learned: Learned) -> Figure:
+    """How often the rule P(rank 1 | H) >= p is right on the fifth that was left out, for each p that was tried."""
+    tried: list[float | None] = list(learned.tried)
+    return Figure(
+        "accuracies",
+        "How often each p is right on the fifth left out",
+        Axis("p"),
+        Axis("accuracy"),
+        [
+            Series("accuracy", list(GRID), tried, "measured", "share"),
+            Series("p*", [learned.p_star] * 2, [min(learned.tried), learned.accuracy], "derived"),
+        ],
+        note="The first p with the best accuracy is p*; the fifth is not balanced, the steps of the fit are.",
     )
 
 

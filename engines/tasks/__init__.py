@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from engines.tasks.base import Example, Group, Split, Task, Verdict, split_of
+from engines.tasks.chains import CHAINS
 from engines.tasks.dereferences import Dereference, Dereferences, dereferences
 from engines.tasks.language import LANGUAGE
 from engines.tasks.lists import LISTS
@@ -16,6 +17,7 @@ from engines.tasks.stories import STORIES
 from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
 
 __all__ = [
+    "CHAINS",
     "TASKS",
     "Dereference",
     "Dereferences",
@@ -29,6 +31,7 @@ __all__ = [
     "difference_with_steps",
     "recognise",
     "split_of",
+    "task_of",
     "sum_with_steps",
 ]
 
@@ -50,13 +53,20 @@ def recognise(prompt: str) -> Example | None:
     marked)."""
     if len(prompt) > LONGEST:
         return None
+    if (digit := CHAINS.read(prompt.strip())) is not None:
+        return Example(CHAINS.slug, prompt, digit)
     slug, text = _parts(prompt)
     answer = TASKS[slug].read(text) if slug in TASKS and text else None
     return None if answer is None else Example(slug, prompt, answer)
 
 
+def task_of(example: Example) -> Task:
+    """The task that an example belongs to."""
+    return CHAINS if example.task == CHAINS.slug else TASKS[example.task]
+
+
 def check(example: Example, output: str) -> Verdict:
     """Mark an output exactly, by the rule of the example's task. White space between words is forgiven except in
     Python."""
-    place = TASKS[example.task].wrong(_parts(example.prompt)[1], example.answer, output)
+    place = task_of(example).wrong(_parts(example.prompt)[1], example.answer, output)
     return Verdict(place is None, place, example.answer)

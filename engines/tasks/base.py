@@ -61,7 +61,8 @@ class Task:
     nothing of this kind. wrong(text, answer, output) -> None if the output is right, else the index of its first wrong
     word.
     dependent: later answer words depend on earlier ones, so that writing several at once can break the answer. many:
-    more than one answer is right.
+    more than one answer is right. aloud: the answer stands behind a trace of thought, so that an output is right or
+    wrong as a whole and has no first wrong word.
     asked: sizes of held-out prompts where no size is asked for, if not all: what is beyond them the shipped models were
     trained on and do not master; their cards say how they fare at every size."""
 
@@ -74,6 +75,7 @@ class Task:
     read: Callable[[str], str | None]
     dependent: bool = False
     many: bool = False
+    aloud: bool = False
     asked: tuple[int, int] | None = None
     wrong: Callable[[str, str, str], int | None] = lambda text, answer, output: first_difference(answer, output)
 

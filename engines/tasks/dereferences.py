@@ -53,10 +53,11 @@ def dereferences(n: int, seed: int = 0) -> Dereferences:
             if len(found) == n or not places:
                 continue
             line, prompt, name = rng.choice(places)
-            names = analyser.members(prompt).names
+            names = analyser.members(prompt, dunder=True).names
+            plain = [one for one in names if not one.startswith("__")]
             asked += 1
-            wrong += bool(names) and name not in names
-            if name in names:
+            wrong += bool(plain) and name not in plain
+            if name in plain:
                 found.append(Dereference(file.relative_to(_home()).as_posix(), line, prompt, name, names))
     return Dereferences(found, asked, wrong)
 

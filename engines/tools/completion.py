@@ -56,6 +56,24 @@ class Answer:
         return self.ended - self.began
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a callable: its name, its kind as `inspect` names it, whether it has no default, and its line."""
+
+    name: str
+    kind: str
+    required: bool
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Signed(Answer):
+    """The answer about a call: names are its parameters. signatures: the forms that it has, none where they are not
+    known."""
+
+    signatures: tuple[tuple[Parameter, ...], ...] = ()
+
+
 class Analyser:
     """Answers questions about a text in a project. Close it when done: the copy of the project is then removed."""
 
@@ -79,29 +97,41 @@ class Analyser:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def members(self, text: str, seconds: float | None = None) -> Answer:
-        """What may stand behind the dot that the text ends with; names with two leading underscores are left out.
-        seconds: the longest to wait."""
+    def members(self, text: str, seconds: float | None = None, *, dunder: bool = False) -> Answer:
+        """What may stand behind the dot or the import that the text ends with; names with two leading underscores only
+        with `dunder`. seconds: the longest to wait."""
         began = time.perf_counter()
-        line, column = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
-        rows: list[tuple[str, str]] = []
-        if self.outside or leaves(text):
-            why = "the code looks outside of the project (sys.path, or an import from above it)"
-        else:
-            why, rows = self._ask(text, line, column, SECONDS if seconds is None else seconds)
-        names, details = tuple(name for name, _ in rows), tuple(detail for _, detail in rows)
-        return Answer(names, details, line, column, began, time.perf_counter(), why)
+        why, rows, (line, column) = self._ask("members", text, seconds)
+        found = {str(name): str(detail) for name, detail in rows if dunder or not name.startswith("__")}
+        why = why or ("" if found else "the analyser does not know what stands before the dot")
+        return Answer(tuple(found), tuple(found.values()), line, column, began, time.perf_counter(), why)
 
-    def _ask(self, text: str, line: int, column: int, seconds: float) -> tuple[str, list[tuple[str, str]]]:
-        question = {"folder": str(self.folder), "main": MAIN, "text": text, "line": line, "column": column}
+    def signatures(self, text: str, seconds: float | None = None) -> Signed:
+        """The parameters of the call whose bracket the text ends with."""
+        began = time.perf_counter()
+        why, rows, (line, column) = self._ask("signatures", text, seconds)
+        found = tuple(tuple(Parameter(*one) for one in signature) for signature in rows)
+        every = {one.name: one for signature in found for one in signature}
+        why = why or ("" if found else "the analyser does not know what is called")
+        details = tuple(one.text for one in every.values())
+        return Signed(tuple(every), details, line, column, began, time.perf_counter(), why, found)
+
+    def _ask(self, about: str, text: str, seconds: float | None) -> tuple[str, list[Any], tuple[int, int]]:
+        """(why there is none, the rows, line and column)."""
+        place = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
+        if self.outside or leaves(text):
+            return "the code looks outside of the project (sys.path, or an import from above it)", [], place
+        seconds = SECONDS if seconds is None else seconds
+        line, column = place
+        question: dict[str, str | int] = {"folder": str(self.folder), "main": MAIN, "about": about, "text": text}
+        question |= {"line": line, "column": column}
         try:
             answer = _process().ask(question, seconds)
         except Late:
-            return f"the analyser took longer than {seconds:g} s", []
+            return f"the analyser took longer than {seconds:g} s", [], place
         if "error" in answer:
-            return f"the analyser failed ({answer['error']})", []
-        rows = [(str(name), str(detail)) for name, detail in answer["rows"]]
-        return "" if rows else "the analyser does not know what stands before the dot", rows
+            return f"the analyser failed ({answer['error']})", [], place
+        return "", answer["rows"], place
 
 
 def require() -> None:

@@ -18,17 +18,18 @@ from engines.training.tiny.tokenizer import FOLDER
 
 INTRODUCTION = """# The embedded models
 
-Written by `python -m engines.training table` from the cards beside the weights. All share one tokenizer (`tokenizer/`,
-byte-level BPE, 2,048 entries; ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`, the end of a user's turn),
-were trained here on the tasks of `engines/tasks` and on short stories that SmolLM2-135M-Instruct wrote, and are
-Apache-2.0. Exact match is the share of held-out prompts whose whole answer passes the task's own check: how many
-prompts were tried per task is in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points.
-Where a task has sizes that the models do not master, held-out prompts have the smaller ones (the table says which) and
-the next table shows every size. "(many)" marks tasks with many right answers: who guesses each place by itself gets
-them wrong. A folder `NAME-filter` holds the small filter of parallel decoding that was trained for NAME
-(`python -m engines.training filter NAME`); what it accepts and how often that is right is in its card. A folder
-`NAME-accept-head` holds the head that says whether the target NAME will keep what its drafter writes
-(`python -m engines.training accept-head NAME`); how well it knows is in its card.
+Written by `python -m engines.training table` from the cards beside the weights. All but the tiny reasoners share one
+tokenizer (`tokenizer/`, byte-level BPE, 2,048 entries; ids 0-4 are `<pad>`, `<mask>`, `<eos>`, `<user>` and `<turn>`,
+the end of a user's turn) and were trained here on the tasks of `engines/tasks` and on short stories that
+SmolLM2-135M-Instruct wrote; the reasoners read single characters, see the last table. All are Apache-2.0. Exact match
+is the share of held-out prompts whose whole answer passes the task's own check: how many prompts were tried per task is
+in the first line; with 100 and 50 a figure is uncertain by up to 10 and 14 points. Where a task has sizes that the
+models do not master, held-out prompts have the smaller ones (the table says which) and the next table shows every size.
+"(many)" marks tasks with many right answers: who guesses each place by itself gets them wrong. A folder `NAME-filter`
+holds the small filter of parallel decoding that was trained for NAME (`python -m engines.training filter NAME`); what
+it accepts and how often that is right is in its card. A folder `NAME-accept-head` holds the head that says whether the
+target NAME will keep what its drafter writes (`python -m engines.training accept-head NAME`); how well it knows is in
+its card.
 """
 
 
@@ -85,6 +86,7 @@ def write_table(models: Path) -> None:
             ["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows
         )
     lines += draft_section(models)
+    lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 
 
@@ -111,6 +113,28 @@ def _sizes(cards: Sequence[dict[str, Any]]) -> list[str]:
             for size in range(low, high + 1)
         ]
     return _table(["task and size", *(c["name"] for c in cards)], rows)
+
+
+def _reasoners(cards: Sequence[dict[str, Any]]) -> list[str]:
+    """The models that think aloud: how often they are right, and how that depends on their second looks."""
+    looks = sorted({looks for card in cards for looks in card["held_out_right"]["by_second_looks"]})
+    head = ["model", "parameters", "steps", "minutes", "greedy", "one sample"]
+    rows = []
+    for card in sorted(cards, key=lambda card: card["name"]):
+        right = card["held_out_right"]
+        by = [right["by_second_looks"].get(n) for n in looks]
+        row = [card["name"], f"{card['parameters']:,}", card["steps"], card["minutes"], f"{right['greedy']:.0%}"]
+        row += [f"{right['drawn_at_temperature_1']:.1%}", *("–" if b is None else f"{b['right']:.0%}" for b in by)]
+        rows.append([*row, f"`{card['command']}`"])
+    told = (
+        "Synthetic overthinkers: their long traces are worse by construction. Right answers on "
+        f"{cards[0]['held_out_questions']} held-out chains, greedily and drawn at temperature 1 (8 samples each), and "
+        "of the samples by how often they look again:"
+        if cards
+        else ""
+    )
+    seen = [f"{n} second look{'' if n == '1' else 's'}{' or more' if n == looks[-1] else ''}" for n in looks]
+    return ["", "## The tiny reasoners", "", told, "", *_table([*head, *seen, "made again by"], rows)] if cards else []
 
 
 def _made(stage: dict[str, Any], card: dict[str, Any]) -> list[Any]:

@@ -144,7 +144,7 @@ def run() -> Iterator[Check]:
     model = min(causal, key=lambda one: one.parameters)
     alone = [info for info in engines.list_methods() if list(info.needs.values()) == ["causal"]]
     method = next(info for info in alone if not info.baseline)  # plain decoding stands against nothing
-    trace = engines.run(method.slug, engines.load_model(model.name), "copy: Mia Rosa", params={"max_new_tokens": 8})
+    trace = engines.run(method.slug, engines.load_model(model.name), "4+8-9*7", params={"max_new_tokens": 8})
     seconds = trace.totals.model_seconds + trace.totals.method_seconds
     yield Check(
         "a run", "works", f"{method.title} on {model.name}: {len(trace.steps)} steps in {1000 * seconds:.0f} ms"

@@ -7,8 +7,9 @@ length: the shorter one ends, says so and stands still. A picture shows only wha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from time import monotonic
 from typing import Any
 
 from engines import Trace, UserError
@@ -56,11 +57,23 @@ def animation(
     stage = Stage(several, view, checked_clock(clock), checked_speed(speed), caps)
     shots = plan([run.axes[stage.clock] for run in stage.runs], stage.rate, caps)
     size = stage.pixels(dpi)
-    pictures = (stage.picture(shot.x, dpi, size) for shot in shots)
+    pictures = in_time((stage.picture(shot.x, dpi, size) for shot in shots), len(shots), caps.seconds)
     data = (write_gif if format == "gif" else write_mp4)(pictures, shots, size, caps, progress)
     rate = stage.rate
     ends = tuple(run.end(stage.clock) / rate for run in stage.runs)
     return data, Report(len(shots), max(ends), ends, size)
+
+
+def in_time(pictures: Iterator[Any], count: int, seconds: float) -> Iterator[Any]:
+    """The pictures, as long as there is time; what takes them works meanwhile. Raises UserError."""
+    until = monotonic() + seconds
+    for number, picture in enumerate(pictures):
+        if monotonic() > until:
+            raise UserError(
+                f"the film was not finished: {number} of its {count} pictures were drawn in {seconds:g} seconds, which "
+                "is as long as one may take here. Choose fewer or shorter runs."
+            )
+        yield picture
 
 
 def checked_speed(speed: float) -> float:

@@ -79,7 +79,8 @@ def _palette() -> Any:
 def write_mp4(
     pictures: Iterator[Any], shots: Sequence[Shot], size: tuple[int, int], caps: Caps, progress: Progress
 ) -> bytes:
-    """An MP4 (H.264) with a fixed rate of pictures. Raises UserError where the extra `video` is not installed."""
+    """An MP4 (H.264) with a fixed rate of pictures. Raises UserError where the extra `video` is not installed, or
+    ffmpeg fails."""
     import tempfile
 
     try:
@@ -98,14 +99,30 @@ def write_mp4(
             "macro_block_size": 2,
             "quality": 8,
         }
-        writer = imageio_ffmpeg.write_frames(
-            str(path), size, **options, output_params=["-movflags", "+faststart", "-fflags", "+bitexact"]
-        )
-        writer.send(None)
-        for number, (shot, picture) in enumerate(zip(shots, pictures, strict=True)):
-            data = picture.tobytes()
-            for _ in range(round((shot.begin + shot.stand) * caps.rate) - round(shot.begin * caps.rate)):
-                writer.send(data)
-            progress(number + 1, len(shots))
-        writer.close()
-        return path.read_bytes()
+        output = ["-movflags", "+faststart", "-fflags", "+bitexact"]
+        writer = imageio_ffmpeg.write_frames(str(path), size, **options, output_params=output)
+        try:
+            writer.send(None)
+            for number, (shot, picture) in enumerate(zip(shots, pictures, strict=True)):
+                data = picture.tobytes()
+                for _ in range(round((shot.begin + shot.stand) * caps.rate) - round(shot.begin * caps.rate)):
+                    writer.send(data)
+                progress(number + 1, len(shots))
+            writer.close()
+            return _written(path)
+        except (OSError, RuntimeError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise UserError(
+                f"ffmpeg failed and wrote no film ({said[-1][:200]}). Make a GIF, which needs no ffmpeg, or name a "
+                "working one in IMAGEIO_FFMPEG_EXE."
+            ) from None
+        finally:
+            writer.close()
+
+
+def _written(path: Path) -> bytes:
+    """The film. Raises OSError where a program that said nothing left none."""
+    data = path.read_bytes()
+    if not data:
+        raise OSError("the file is empty")
+    return data

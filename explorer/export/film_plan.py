@@ -11,12 +11,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Caps:
-    """What a film may cost: pictures, pictures a second, points of width, pixels of one picture."""
+    """What a film may cost: pictures, pictures a second, points of width, pixels of one picture, and seconds in which
+    it is drawn and written."""
 
     frames: int = 900
     rate: float = 25.0
     width: float = 480.0
     pixels: int = 2_000_000
+    seconds: float = 900.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from engines import Trace
-from engines.tasks import TASKS, check, recognise
+from engines.tasks import check, recognise, task_of
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,8 +32,9 @@ def judge(trace: Trace) -> Mark | None:
     example = recognise(trace.header.prompt)
     if example is None:
         return None
-    found, many = check(example, trace.text), TASKS[example.task].many
-    if found.correct or found.first_wrong is None:
+    found, task = check(example, trace.text), task_of(example)
+    many = task.many
+    if found.correct or found.first_wrong is None or task.aloud:
         return Mark(found.correct, found.expected, many)
     words = found.expected.split()
     wanted = "" if many or found.first_wrong >= len(words) else words[found.first_wrong]

@@ -11,6 +11,7 @@ import msgspec
 from engines import Trace, TraceError, read_trace
 
 MAX_CELLS = 4_000_000  # boards x positions of a record
+MAX_PIECES = 2**16  # different tokens of a record
 UNTIMED = (
     "forwards",
     "tokens_fed",
@@ -32,9 +33,13 @@ class Table:
         self.pieces: dict[int, dict[str, Any]] = {}
         self._by_text: dict[str, int] = {}
         self._unknown: int | None = None
+        self._most = -1  # the greatest id
 
     def known(self, token: int, text: str, special: bool = False) -> int:
-        """An id of the record with its text."""
+        """An id of the record with its text. Raises TraceError where there are too many."""
+        if len(self.pieces) >= MAX_PIECES and token not in self.pieces:
+            raise TraceError(f"the record names more than {MAX_PIECES:,} different tokens, which no run here has.")
+        self._most = max(self._most, token)
         self.pieces.setdefault(token, {"id": token, "text": text} | ({"kind": "special"} if special else {}))
         return token
 
@@ -52,7 +57,7 @@ class Table:
         return self._unknown
 
     def _free(self) -> int:
-        return max(self.pieces, default=-1) + 1
+        return self._most + 1
 
 
 def step(index: int, **groups: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from explorer.page.parts import (
     bus,
     doc_links,
     downloader,
+    language,
     panel,
     phone,
     picker,
@@ -74,6 +75,7 @@ def build(handlers: Handlers) -> gr.Blocks:
             "said, and what it cost.",
             elem_id="title",
         )
+        language()
         inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore"):

@@ -15,7 +15,7 @@ PREFIX = "files"
 
 def folders() -> dict[str, Path]:
     """What is served, by the name in the address. Raises UserError for an extra folder that is not there."""
-    named = {name: ASSETS / name for name in ("player", "page", "learn")}
+    named = {name: ASSETS / name for name in ("player", "page", "learn", "words")}
     return named | {
         f"traces{number or ''}": place / "traces"
         for number, place in enumerate(papers.folders())

@@ -27,6 +27,7 @@ from explorer.runs.gallery import Gallery, read_pasted
 
 COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
+TITLE = 80  # characters of a title in a sentence
 log = logging.getLogger("decoding-explorer")
 
 Outputs = tuple[Any, Any, Any]  # bus, status, results
@@ -143,7 +144,7 @@ class Handlers:
         session = self.session(request)
         session.traces = {slot: trace for slot, (_, trace) in found.items()}
         session.opened = dict(session.traces)
-        text = say(f"Opened from the link. {missing}".strip(), "error" if missing else "ok", go="stage")
+        text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
         return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
@@ -225,7 +226,7 @@ class Handlers:
         del shown
         slot = self._next(session)
         session.keep(slot, trace, len(text))
-        words = say(f"Opened in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}")
+        words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
         return message(whole(slot, trace)), words, tables.results(session.traces)
 
     def _show(

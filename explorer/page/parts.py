@@ -23,6 +23,10 @@ LIGHT: dict[str, Any] = {
     "api_visibility": "private",
 }  # of events that touch no model
 
+WORDS = """const { tr = (parts, ...values) => String.raw({ raw: parts }, ...values), sentence = (text) => text } =
+  globalThis.dxWords ?? {};
+"""  # before the page's language is settled, which is over sooner than anything is drawn, English
+
 _numbers = itertools.count(1)
 
 
@@ -137,7 +141,10 @@ def module(
     """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
     `props`, `watch`, and over what the script `before` declares. themed: `props.theme` holds theme.json."""
     where = f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
-    script = f"{before}\nimport(new URL({json.dumps(where)}, document.baseURI)).then((page) => {call});"
+    load = (
+        f"(globalThis.dxReady ?? Promise.resolve()).then(() => import(new URL({json.dumps(where)}, document.baseURI)))"
+    )
+    script = f"{load}.then((page) => {{ {before}\n{call}; }});"
     if themed:
         options["theme"] = own_text("theme.json")
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
@@ -189,8 +196,21 @@ def dots(within: str) -> gr.HTML:
     )
 
 
+def head() -> str:
+    """What the page begins with: its language is settled before any module of ours is loaded."""
+    where = files.address(PAGE / "language.js")
+    begin = f'import(new URL("{where}", document.baseURI)).then((page) => page.settle())'
+    return f"<script>globalThis.dxReady = {begin};</script>"
+
+
+def language() -> gr.HTML:
+    """A choice of the page's language."""
+    return module("page/switch.js", "page.mountSwitch(element)", themed=False, elem_id="language", min_width=0)
+
+
 def _script(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+    """A script of a component; its words are said in the page's language."""
+    return WORDS + (HERE / name).read_text(encoding="utf-8")
 
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:

@@ -9,16 +9,16 @@ const read = async (file) => {
   try {
     if (file.size > limit)
       throw new Error(
-        `it has ${file.size.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are taken here`,
+        tr`it has ${file.size.toLocaleString("en")} bytes; at most ${limit.toLocaleString("en")} are taken here`,
       );
     const packed = file.name.endsWith(".gz");
     const stream = packed ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
     const text = await new Response(stream).text();
-    report(`${file.name}: ${text.length.toLocaleString("en")} characters read.`);
+    report(tr`${file.name}: ${text.length.toLocaleString("en")} characters read.`);
     props.value = text;
     trigger("submit");
   } catch (error) {
-    report(`${file.name} could not be read: ${error.message}.`);
+    report(tr`${file.name} could not be read: ${error.message}.`);
   }
   input.value = "";
 };

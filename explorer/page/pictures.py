@@ -41,6 +41,7 @@ FILM = {
     "rate": 20.0,
     "width": 420.0,
     "pixels": 1_200_000,
+    "seconds": 30.0,
 }  # what one film may cost a server that others use too
 MAX_STEPS = 400  # of all chosen runs together, in a film
 

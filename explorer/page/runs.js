@@ -17,9 +17,9 @@ const ask = (act, more = {}) => {
 };
 const button = (text, label, onclick, pressed = null) =>
   make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
-const MARKS = { right: "✓ right", wrong: "✗ wrong" };
+const MARKS = { right: tr`✓ right`, wrong: tr`✗ wrong` };
 const rename = (row, place) => {
-  const field = make("input", { type: "text", maxlength: 120, "aria-label": "Label", placeholder: "Label" });
+  const field = make("input", { type: "text", maxlength: 120, "aria-label": tr`Label`, placeholder: tr`Label` });
   field.value = row.label;
   let left = false;
   const done = (save) => {
@@ -36,7 +36,7 @@ const rename = (row, place) => {
   field.focus();
 };
 const entry = (row) => {
-  const name = make("strong", {}, row.label || row.title);
+  const name = make("strong", { translate: "no" }, row.label || row.title);
   const head = make("div", { class: "run-name" }, name);
   const about = [
     row.label ? row.title : "",
@@ -55,23 +55,23 @@ const entry = (row) => {
       "div",
       { class: "run-text" },
       head,
-      make("p", { class: "run-prompt" }, row.prompt),
+      make("p", { class: "run-prompt", translate: "no" }, row.prompt),
       make("p", { class: "quiet" }, about),
       row.mark ? make("span", { "data-mark": row.mark }, MARKS[row.mark]) : "",
     ),
     make(
       "div",
       { class: "run-acts" },
-      button("Open", `Open ${row.title} alone`, () => ask("open", { id: row.id })),
-      button("Add", `Add ${row.title} beside what is shown`, () => ask("add", { id: row.id })),
+      button(tr`Open`, tr`Open ${row.title} alone`, () => ask("open", { id: row.id })),
+      button(tr`Add`, tr`Add ${row.title} beside what is shown`, () => ask("add", { id: row.id })),
       button(
-        row.pinned ? "★ Pinned" : "☆ Pin",
-        row.pinned ? "Unpin: it may be cleaned up again" : "Pin: it is never cleaned up",
+        row.pinned ? tr`★ Pinned` : tr`☆ Pin`,
+        row.pinned ? tr`Unpin: it may be cleaned up again` : tr`Pin: it is never cleaned up`,
         () => ask("pin", { id: row.id, on: !row.pinned }),
         String(row.pinned),
       ),
-      button("Rename", `Rename ${row.title}`, () => rename(row, head)),
-      button("Delete", `Delete ${row.title}`, () => ask("delete", { id: row.id })),
+      button(tr`Rename`, tr`Rename ${row.title}`, () => rename(row, head)),
+      button(tr`Delete`, tr`Delete ${row.title}`, () => ask("delete", { id: row.id })),
     ),
   );
 };
@@ -81,7 +81,7 @@ const draw = () => {
     "p",
     { class: "run-said", role: "status" },
     said,
-    undo ? button("Undo", "Bring the deleted run back", () => ask("restore", { id: undo })) : "",
+    undo ? button(tr`Undo`, tr`Bring the deleted run back`, () => ask("restore", { id: undo })) : "",
   );
   const turn = (text, to) => (to < 0 || to >= pages ? "" : button(text, text, () => ask("page", { page: to })));
   const pager =
@@ -89,9 +89,9 @@ const draw = () => {
       ? make(
           "p",
           { class: "run-pager" },
-          turn("Newer", page - 1),
-          `Page ${page + 1} of ${pages}`,
-          turn("Older", page + 1),
+          turn(tr`Newer`, page - 1),
+          tr`Page ${page + 1} of ${pages}`,
+          turn(tr`Older`, page + 1),
         )
       : "";
   root.replaceChildren(

@@ -23,10 +23,12 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
+from explorer.page.memory import keep_no_values
+from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
-SESSIONS = 200  # whose components Gradio remembers, 0.7 MB each
+SESSIONS = 200  # whose components Gradio remembers
 HEAVY = ("torch", "transformers")
 
 
@@ -60,6 +62,7 @@ def launch(
         prevent_thread_lock=True,
         theme=theme(),
         css=css(),
+        head=head(),
         app_kwargs={"middleware": [guard], "openapi_url": None},
         enable_monitoring=False,
         run_history=False,
@@ -72,6 +75,7 @@ def launch(
         footer_links=[],
         **options,
     )
+    keep_no_values(demo)
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()

@@ -19,7 +19,7 @@ let drawn = ""; // the state at the last drawing
 const opener = (text, receipt, facts) => {
   const button = make(
     "button",
-    { type: "button", class: "number", title: "How was this obtained?", "aria-haspopup": "dialog" },
+    { type: "button", class: "number", title: tr`How was this obtained?`, "aria-haspopup": "dialog" },
     text,
   );
   button.onclick = () =>
@@ -42,28 +42,33 @@ const cellOf = (cell, runs) => {
     parts = null,
   } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
   if (after !== null && !seen(after)) {
-    if (receipt) return [["…"], { "data-quiet": "", title: "Told when the run has been played, or after Show" }];
+    if (receipt) return [["…"], { "data-quiet": "", title: tr`Told when the run has been played, or after Show` }];
     const button = make(
       "button",
       {
         type: "button",
         class: "show",
         "data-after": after,
-        title: "Or play the run to its end",
-        "aria-label": `Show the result of player ${after + 1}`,
+        title: tr`Or play the run to its end`,
+        "aria-label": tr`Show the result of player ${after + 1}`,
       },
-      "Show",
+      tr`Show`,
     );
     button.onclick = () => document.dispatchEvent(new CustomEvent("dx-show", { detail: after }));
     return [[button], {}];
   }
-  if (fold) return [[make("details", {}, make("summary", {}, "Show"), text)], { "data-long": "" }];
+  if (fold) return [[make("details", {}, make("summary", {}, tr`Show`), text)], { "data-long": "" }];
   const shown = (MARKS[mark] ?? "") + text;
   const inner =
     href && /^https:\/\//.test(href)
       ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown)
       : document.createTextNode(shown);
-  const attributes = { "data-mark": mark, "data-quiet": quiet ? "" : null, "data-long": long ? "" : null };
+  const attributes = {
+    "data-mark": mark,
+    "data-quiet": quiet ? "" : null,
+    "data-long": long ? "" : null,
+    translate: long && !parts ? "no" : null, // what a model wrote
+  };
   if (receipt) return [[opener(shown, receipt, runs[run])], {}];
   if (parts) {
     const told = parts.map((part) => (part.receipt ? opener(part.text, part.receipt, runs[run]) : part.text));
@@ -74,13 +79,13 @@ const cellOf = (cell, runs) => {
 const keyOf = (cell) => (typeof cell === "object" && cell ? String(cell.key ?? cell.text) : String(cell ?? ""));
 /** A search field and one choice per named column over the rows of `body`; how many rows are left is announced. */
 const filterBar = (columns, rows, filters, body) => {
-  const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search the table" });
+  const search = make("input", { type: "search", placeholder: tr`Search`, "aria-label": tr`Search the table` });
   const choices = filters.map((i) => {
     const keys = [...new Set(rows.map((row) => keyOf(row[i])))];
     const box = make(
       "select",
       { "aria-label": columns[i] },
-      make("option", { value: "" }, `${columns[i]}: all`),
+      make("option", { value: "" }, tr`${columns[i]}: all`),
       ...keys.map((key) => make("option", { value: key }, key)),
     );
     return [i, box];
@@ -98,7 +103,7 @@ const filterBar = (columns, rows, filters, body) => {
       );
       shown += !line.hidden;
     });
-    left.textContent = `${shown} of ${rows.length}`;
+    left.textContent = tr`${shown} of ${rows.length}`;
   };
   for (const box of [search, ...choices.map(([, box]) => box)]) box.addEventListener("input", apply);
   apply();
@@ -146,7 +151,7 @@ const draw = () => {
 const reachable = () => {
   const root = element.querySelector(".facts"),
     wide = root.scrollWidth > root.clientWidth;
-  const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || "Table";
+  const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || tr`Table`;
   for (const [key, value] of [
     ["tabindex", "0"],
     ["role", "region"],

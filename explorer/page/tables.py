@@ -73,8 +73,9 @@ def verdict(trace: Trace) -> dict[str, Any]:
         return {"text": "right", "mark": "right"}
     expected = "right would be, for example" if mark.many else "expected"
     where = f" (written in step {mark.step + 1})" if mark.step is not None else ""
+    wrong = "wrong" if mark.word is None else f"wrong from word {mark.word + 1}{where}"
     return {
-        "text": f"wrong from word {(mark.word or 0) + 1}{where}; {expected}: {mark.expected}",
+        "text": f"{wrong}; {expected}: {mark.expected}",
         "mark": "wrong",
         "long": True,
     }

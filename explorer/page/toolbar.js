@@ -6,7 +6,7 @@ function foldable({ root }) {
     root.toggleAttribute("data-folded", folded);
     more.setAttribute("aria-expanded", String(!folded));
   };
-  Object.assign(more, { type: "button", className: "more", textContent: "More", title: "Clock, speed and race" });
+  Object.assign(more, { type: "button", className: "more", textContent: tr`More`, title: tr`Clock, speed and race` });
   more.addEventListener("click", () => fold(!root.hasAttribute("data-folded")));
   narrow.addEventListener("change", () => fold(narrow.matches));
   fold(narrow.matches);

@@ -139,7 +139,7 @@ def kinds() -> str:
 
 def index() -> str:
     """A link to every document, for the README."""
-    return "\n".join(f"- [{title}](assets/docs/{name}.md)" for name, title in documents().items())
+    return wrapped(" · ".join(f"[{title}](assets/docs/{name}.md)" for name, title in documents().items()))
 
 
 def wrapped(text: str) -> str:

@@ -245,8 +245,8 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
             "p",
             {"class": "watch"},
             h("b", {}, "Watch:"),
-            "one clock for all. On steps and forwards it counts work, on seconds it runs as measured; the shorter run "
-            "ends earlier and waits.",
+            "one clock for all. On steps and target calls it counts work, on seconds it runs as measured; the shorter "
+            "run ends earlier and waits.",
         ),
         stage(first),
         h("h2", {}, "Tokens over cost"),

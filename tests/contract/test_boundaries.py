@@ -268,7 +268,7 @@ def modules_after(code: str) -> set[str]:
     [
         ("import explorer", {"torch", "transformers", "plotly", "gradio"}),
         (
-            "import engines; engines.list_methods(); engines.list_models()",
+            "import engines; engines.list_methods(); engines.list_studies(); engines.list_models()",
             {"torch", "transformers", "plotly", "gradio"},
         ),
         ("import explorer.cli; explorer.cli.parser()", {"torch", "transformers", "plotly", "gradio", "pandas"}),

@@ -12,19 +12,44 @@ import engines
 from engines.core.kinds import KINDS
 from engines.core.method import arguments
 from engines.core.trace import check_consistency
+from engines.models.parts import folder_of
 from tests.engines.fakes import board
+
+CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4")
+
+
+def example(info):
+    """The model that a method is tried on: the example of its kind, or the smallest that has its trained parts."""
+    usual = KINDS[info.needs[info.role]].example
+    having = [m.name for m in engines.list_models() if all(folder_of(p, m.name).is_dir() for p in info.parts.values())]
+    return usual if usual in having else having[0]
+
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
-MODELS = {info.slug: KINDS[info.needs[info.role]].example for info in METHODS.values()}
+MODELS = {info.slug: example(info) for info in METHODS.values()}
+READS = {"tiny-reasoner": CHAINS}  # a model that reads something of its own
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
 
-def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_steps=4096, **params):
-    """A run on the kind's example, decoded once for all tests that ask for the same one; nothing may change it."""
+def prompts(slug):
+    """What the model of a method is asked."""
+    return READS.get(MODELS[slug], PROMPTS)
+
+
+def vocabulary(slug):
+    """How many tokens the model of a method has."""
+    return engines.load_model(MODELS[slug], dtype="float32").vocab_size
+
+
+def decode(slug, prompt=None, *, on=None, seed=0, detail="full", edits=(), max_steps=4096, **params):
+    """A run on the method's model, or on that of the method `on`, decoded once for all tests that ask for the same one;
+    nothing may change it."""
+    prompt = prompts(on or slug)[0] if prompt is None else prompt
     asked = (
+        MODELS[on or slug],
         prompt if isinstance(prompt, str) else tuple(prompt),
         seed,
         detail,
@@ -34,8 +59,8 @@ def decode(slug, prompt=PROMPTS[0], *, seed=0, detail="full", edits=(), max_step
     return decoded(slug, *asked, tuple(edits)) if not edits else _decode(slug, *asked, edits)
 
 
-def _decode(slug, prompt, seed, detail, max_steps, params, edits):
-    model, text = engines.load_model(MODELS[slug], dtype="float32"), prompt if isinstance(prompt, str) else list(prompt)
+def _decode(slug, name, prompt, seed, detail, max_steps, params, edits):
+    model, text = engines.load_model(name, dtype="float32"), prompt if isinstance(prompt, str) else list(prompt)
     given = {"seed": seed, "detail": detail, "max_steps": max_steps, "edits": edits}
     return engines.run(slug, model, text, params=dict(params), **given)
 
@@ -107,7 +132,7 @@ def test_detail_changes_the_record_and_not_the_run(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_closing_stops_at_once_and_keeps_what_is_there(slug):
-    one = engines.stream(slug, engines.load_model(MODELS[slug], dtype="float32"), PROMPTS[0])
+    one = engines.stream(slug, engines.load_model(MODELS[slug], dtype="float32"), prompts(slug)[0])
     first = next(one)
     one.close()
     assert list(one) == []
@@ -156,8 +181,10 @@ def test_every_parameter_has_an_effect(slug, name):
         ),
         *([{n: v for n, v in METHODS[slug].paths.items() if n != name}] if METHODS[slug].paths else []),
     ]
+    if any(q.name == "temperature" for q in METHODS[slug].params) and name != "temperature":  # some need chance
+        modes += [{**mode, "temperature": 1.5} for mode in modes]
     for mode, prompt, value in itertools.product(
-        modes, PROMPTS, values
+        modes, prompts(slug), values
     ):  # by itself first, then with another mode of the method
         try:
             if facts(decode(slug, prompt, **mode, **{name: value})) != facts(decode(slug, prompt, **mode)):
@@ -173,10 +200,10 @@ def test_every_parameter_has_an_effect(slug, name):
 def test_a_neutral_parameter_gives_the_baseline(slug, name):
     info = METHODS[slug]
     p = next(p for p in info.params if p.name == name)
-    for prompt in PROMPTS:
+    for prompt in prompts(slug):
         ours = decode(slug, prompt, **{name: p.neutral})
         shared = arguments(METHODS[info.baseline], **{k: v for k, v in ours.header.params.items() if k != name})
-        assert ours.text == decode(info.baseline, prompt, **shared).text
+        assert ours.text == decode(info.baseline, prompt, on=slug, **shared).text
 
 
 @pytest.mark.parametrize("slug", [s for s in SLUGS if METHODS[s].lossless and METHODS[s].baseline])
@@ -196,7 +223,8 @@ def test_a_run_can_be_forked_at_any_step(slug):
     changed state."""
     original = decode(slug)
     at = len(original.header.prompt_ids)
-    forced = next(iter(engines.load_model(MODELS[slug], dtype="float32").tokenizer.encode_prompt("copy: Zoe")[3:4]))
+    other = "copy: Zoe" if prompts(slug) is PROMPTS else CHAINS[1]
+    forced = next(iter(engines.load_model(MODELS[slug], dtype="float32").tokenizer.encode_prompt(other)[3:4]))
     step = next(s.index for s in original.steps if s.commits and at in s.commits.positions)
     fork = decode(slug, edits=[(step, engines.Edit(force={at: forced}))])
     assert fork.steps[step].commits == original.steps[step].commits
@@ -239,7 +267,7 @@ def test_a_fork_goes_on_from_the_recorded_state(slug):
     original, masked = decode(slug), METHODS[slug].kind != "causal"
     middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
     before = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
-    token = next(t for t in range(20, 60) if t not in original.output_ids)
+    token = next(t for t in (*range(20, 60), *range(2, 20)) if t not in original.output_ids and t < vocabulary(slug))
     place = (
         next((i for i, t in enumerate(before) if t == original.header.mask_id), len(before)) if masked else len(before)
     )
@@ -267,7 +295,7 @@ def test_a_method_takes_over_where_its_control_stopped(slug):
     """The board is kept, the prompt stays the prompt, and what follows is this method's."""
     info = METHODS[slug]
     control = next(s for s, i in METHODS.items() if i.kind == info.kind and i.baseline is None)
-    original = decode(control)
+    original = decode(control, on=slug)
     middle = len(original.steps) // 2
     fork = engines.fork(original, middle, method=slug)
     assert written(fork.steps[:middle]) == written(original.steps[:middle])

@@ -84,6 +84,17 @@ def test_the_space_installs_what_pyproject_asks_for():
     assert pins("requirements.txt") == {name: constraints[name] for name in requirements(PROJECT["dependencies"])}
 
 
+def test_the_hashed_constraints_hold_the_same_versions_and_a_hash_of_each():
+    """For hosts that install nothing else; `.ci/hashes` makes the file."""
+    entries = re.findall(
+        r"^([\w.-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+        (ROOT / "constraints-hashed.txt").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert {normal(name): version for name, version, _ in entries} == pins("constraints.txt")
+    assert subprocess.run([ROOT / ".ci" / "hashes", "--check"], check=False).returncode == 0
+
+
 def test_the_space_card_names_the_same_gradio():
     card = (ROOT / "README.md").read_text()
     version = re.search(r"^sdk_version:\s*\"?([0-9.]+)", card, re.MULTILINE)

@@ -8,7 +8,7 @@ import pytest
 
 import engines
 from engines.core.trace import check_consistency
-from tests.contract.test_every_method import METHODS, PROMPTS, decode, facts, written
+from tests.contract.test_every_method import METHODS, decode, facts, prompts, vocabulary, written
 from tests.engines.fakes import board
 
 SLUGS = [slug for slug, info in METHODS.items() if info.paths is not None]
@@ -90,7 +90,7 @@ def test_a_fork_forces_the_token_in_every_path(slug):
     original = original_of(slug)
     middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
     shown = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
-    token = next(t for t in range(20, 60) if t not in original.output_ids)
+    token = next(t for t in (*range(20, 60), *range(2, 20)) if t not in original.output_ids and t < vocabulary(slug))
     for place in (1, len(shown)):
         fork = engines.fork(original, middle, edit=engines.Edit(force={first + place: token}))
         assert written(fork.steps[:middle]) == written(original.steps[:middle]) and board(fork) == fork.output_ids
@@ -110,7 +110,7 @@ def test_a_forbidden_token_is_written_by_no_path(slug):
     banned = sorted({text[place] for text in texts(original.steps).values() if len(text) > place})
     fork = decode(
         slug,
-        PROMPTS[0],
+        prompts(slug)[0],
         edits=[(0, engines.Edit(forbid={first + place: banned}))],
         **{name: original.header.params[name] for name in original.header.params},
     )

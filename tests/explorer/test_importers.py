@@ -15,7 +15,7 @@ from explorer.export.events import events_csv
 from explorer.export.python import lines
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.metrics import measure
-from explorer.importers import IMPORTERS, import_trace
+from explorer.importers import IMPORTERS, build, import_trace
 from explorer.runs.gallery import read_pasted
 
 RECORDS = Path(__file__).parent / "records"
@@ -219,3 +219,11 @@ def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
     assert main(["import", str(RECORDS / "sglang.json"), "--format", "pickle", "--json", "-"]) == 2
     said = capsys.readouterr().err
     assert all(one in said for one in IMPORTERS)
+
+
+def test_a_record_of_too_many_different_tokens_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr(build, "MAX_PIECES", 500)
+    log = "1, *" + "&*".join(map(str, range(499))) + "&"
+    assert len(import_trace(log).pieces) == 500  # with the mask
+    with pytest.raises(TraceError, match="more than 500 different tokens"):
+        import_trace(log.replace("*0&", "*0&*a&"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,6 @@ from tests.page.conftest import HOSTILE, first_model, methods_of
 from tests.page.stops import Visitor
 
 TOLD = 16  # components whose status one event may change
-RULES = (ASSETS / "page" / "slot.js").read_text("utf-8")
 VALUES = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
 
 
@@ -122,13 +122,20 @@ def test_a_public_page_offers_what_may_run_there():
 # --- the rules
 
 
+def served(path: str) -> dict[str, str]:
+    """An empty page, and the scripts of the assets."""
+    if path == "/":
+        return {"content_type": "text/html", "body": "<!doctype html>"}
+    return {"content_type": "text/javascript", "body": (ASSETS / path[1:]).read_text("utf-8")}
+
+
 @pytest.fixture(scope="module")
 def rules(browser):
     """Calls a function of slot.js over JSON."""
     page = browser.new_page()
-    page.evaluate(
-        "async (text) => { window.M = await import('data:text/javascript,' + encodeURIComponent(text)); }", RULES
-    )
+    page.route("http://page.test/**", lambda route: route.fulfill(**served(urlsplit(route.request.url).path)))
+    page.goto("http://page.test/")
+    page.evaluate("async () => { window.M = await import('/page/slot.js'); }")
     yield lambda name, *arguments: page.evaluate("([name, given]) => M[name](...given)", [name, list(arguments)])
     page.close()
 

@@ -25,6 +25,9 @@ def test_a_normal_visitor_gets_the_page_under_a_policy(client):
     policy = answer.headers["content-security-policy"]
     assert "default-src 'self'" in policy and "connect-src 'self'" in policy and "object-src 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'self' https://huggingface.co" in policy, (
+        "a Space is shown in a frame there, and nowhere else"
+    )
     assert "http://" not in policy
 
 

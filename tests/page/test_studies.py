@@ -131,6 +131,8 @@ def test_the_section_in_a_browser(visit):
     screen.tab("Sweeps")
     screen.tab("Studies")
     view = screen.page
+    view.locator("#study input").click()
+    view.get_by_role("option", name=engines.get_study("parallelbench").info.title).click()
     view.locator("#study-parallelbench-prompts input").fill("1")
     view.locator("#study-run-parallelbench").click()
     expect(view.locator("#study-status")).to_contain_text("done in", timeout=180_000, ignore_case=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -34,6 +35,7 @@ GROUPS = {
     "media": "Media",
     "truncation": "Thermometer",
     "completions": "Completions",
+    "vote": "Vote",
     "facts": "Facts",
     "note": "Text",
 }
@@ -216,6 +218,21 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
     seek(page, 5)
     expect(page.page.locator("[data-view=DraftTree]")).to_contain_text("No draft tree in step 5.")
     expect(page.page.locator("[data-view=DraftTree] svg")).to_be_hidden()
+
+
+def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
+    trace = drafting()
+    tails = [3, 2, *[1] * 8]
+    trees = [step.tree and msgspec.structs.replace(step.tree, tails=tails) for step in trace.steps]
+    steps = [msgspec.structs.replace(step, tree=tree) for step, tree in zip(trace.steps, trees, strict=True)]
+    page = opened([msgspec.structs.replace(trace, steps=steps)])
+    seek(page, 3)
+    view = page.page.locator("[data-view=DraftTree]")
+    expect(view).to_contain_text("Rows of learned embeddings that went along: 13.")
+    expect(view).to_contain_text("small cells: learned embeddings")
+    nodes = view.locator("svg g > g[data-s]:visible")
+    hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
+    assert sorted(hang) == sorted([*tails, 0])  # none below the token that the target gave
 
 
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
@@ -537,7 +554,7 @@ def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_on
     tops = [float(rect.get_attribute("y")) for rect in tube.locator("rect", has=page.page.locator("title")).all()]
     assert tops[2] < line < min(tops[0], tops[1], tops[3])
     words = page.page.get_by_role("img", name="Tokens let through by several samplers").locator("text")
-    assert words.all_text_contents() == ["this run", "3", "top-k 50", "50", "top-p 0.9", "1001"]
+    assert words.all_text_contents() == ["this run", "3 · 70 %", "top-k 50", "50", "top-p 0.9", "1001"]
     said = page.page.locator(".dx-readout", has_text="let through")
     sentence = "3 tokens let through with 70 % of the mass; entropy of the kept tokens: 1.38 against the line of 1.40, "
     expect(said).to_have_text(sentence + "3.50 in all (bits).")

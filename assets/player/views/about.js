@@ -3,14 +3,15 @@
 import { seconds } from "../codec.js";
 import { el } from "../dom.js";
 import { ofModel } from "../receipt.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "About", title: "About this run", place: 220, needs: [] };
 
 function promise({ lossless, models }) {
   if (!lossless) return "";
   return models?.every(({ dtype }) => dtype === "float32")
-    ? "lossless"
-    : "lossless in float32; near-ties may flip here";
+    ? tr`lossless`
+    : tr`lossless in float32; near-ties may flip here`;
 }
 
 export class About {
@@ -18,15 +19,15 @@ export class About {
     const { header } = run,
       { missing = [] } = header;
     const rows = [
-      ["family", header.family],
-      ["promise", promise(header)],
-      ...(header.models ?? []).map((model) => [model.role, ofModel(model)]),
-      ["machine", header.machine],
-      ["warm-up", header.warmup_seconds ? `${seconds(header.warmup_seconds)}, not counted` : ""],
-      ["seed", run.missing.has("seed") ? "" : String(header.seed)],
-      ["imported", header.imported_from],
-      ["not recorded", missing.join(", ").replaceAll("_", " ")],
-      [header.imported_from ? "this record" : "differs from the paper", header.departures],
+      [tr`family`, translated(header.family)],
+      [tr`promise`, promise(header)],
+      ...(header.models ?? []).map((model) => [translated(model.role), ofModel(model)]),
+      [tr`machine`, header.machine],
+      [tr`warm-up`, header.warmup_seconds ? tr`${seconds(header.warmup_seconds)}, not counted` : ""],
+      [tr`seed`, run.missing.has("seed") ? "" : String(header.seed)],
+      [tr`imported`, header.imported_from],
+      [tr`not recorded`, missing.join(", ").replaceAll("_", " ")],
+      [header.imported_from ? tr`this record` : tr`differs from the paper`, header.departures],
     ];
     dom.append(
       el("dl", "dx-about", ...rows.flatMap(([name, text]) => (text ? [el("dt", {}, name), el("dd", {}, text)] : []))),

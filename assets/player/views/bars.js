@@ -4,6 +4,7 @@
 
 import { glyphs, number, unpack } from "../codec.js";
 import { along, el, legend, set, setText, svg } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Bars", title: "Scores against the line", place: 160, needs: ["scores+masked"] };
 
@@ -108,11 +109,11 @@ export class Bars {
   #tell(name, lane, { now, open, lift, base }) {
     const line = lane?.threshold;
     const said = lane
-      ? `${name} at ${open} open position${open === 1 ? "" : "s"}, ${now} of them written` +
-        (line == null ? "" : `; the line is at ${number(line)}`)
+      ? tr`${name} at ${open} open position${open === 1 ? "" : "s"}, ${now} of them written` +
+        (line == null ? "" : tr`; the line is at ${number(line)}`)
       : this.t
-        ? "No scores were recorded in this step."
-        : "Before the first step.";
+        ? tr`No scores were recorded in this step.`
+        : tr`Before the first step.`;
     this.words = said;
     setText(this.say, said);
     set(this.picture, { "aria-label": said });
@@ -122,10 +123,10 @@ export class Bars {
     const swatch = (kind, text) => el("span", {}, el("i", `dx-swatch dx-bar-${kind}`), text);
     this.key.replaceChildren(
       legend(this.context.theme, "new"),
-      ...(this.run.spanKinds.includes("block") ? [swatch("out", "outside the block")] : []),
-      swatch("rest", base ? `${BASE}, not written yet` : "not written yet"),
-      ...(base ? [swatch("lift", `added to it: ${name}`)] : []),
-      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), "the line")]),
+      ...(this.run.spanKinds.includes("block") ? [swatch("out", tr`outside the block`)] : []),
+      swatch("rest", base ? tr`${BASE}, not written yet` : tr`not written yet`),
+      ...(base ? [swatch("lift", tr`added to it: ${name}`)] : []),
+      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`the line`)]),
     );
   }
 
@@ -140,9 +141,9 @@ export class Bars {
     setText(
       this.say,
       found.length
-        ? `position ${position}${guess == null ? "" : `, ‘${glyphs(run.piece(guess).text, 20)}’`}: ` +
+        ? tr`position ${position}${guess == null ? "" : `, ‘${glyphs(run.piece(guess).text, 20)}’`}: ` +
             found.map(([name, v, unit]) => `${name} ${number(v, unit)}`).join(", ")
-        : `position ${position}: no score in this step`,
+        : tr`position ${position}: no score in this step`,
     );
   }
 

@@ -2,6 +2,7 @@
 
 import { el, legend, set, setText, svg } from "../dom.js";
 import { spanColour } from "../theme.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
 
@@ -23,7 +24,11 @@ export class Blocks {
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
     this.say = el("p", "dx-readout");
-    this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": "Blocks, steps by positions" });
+    this.picture = svg("svg", {
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": tr`Blocks, steps by positions`,
+    });
     this.hand = el("div", "dx-row");
     this.veil = el("div", "dx-veil");
     this.line = el(
@@ -65,7 +70,11 @@ export class Blocks {
               height: high,
               style: `fill:${spanColour(context.theme, mode, span.kind)}`,
             },
-            svg("title", {}, `step ${y + 1}, ${span.kind} ${span.start}–${span.end - 1} ${span.label ?? ""}`.trim()),
+            svg(
+              "title",
+              {},
+              tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`.trim(),
+            ),
           );
         }),
         ...(step.commits?.positions ?? [])
@@ -76,13 +85,13 @@ export class Blocks {
       ]),
     );
     this.key.replaceChildren(
-      legend(context.theme, "new", "written in the step"),
+      legend(context.theme, "new", tr`written in the step`),
       ...kinds.map((kind) =>
         el(
           "span",
           {},
           el("i", { class: "dx-swatch", style: `background:${spanColour(context.theme, mode, kind)}` }),
-          kind,
+          translated(kind),
         ),
       ),
     );
@@ -103,7 +112,7 @@ export class Blocks {
   describe(t) {
     const spans = joined(this.run.steps[t - 1]?.spans ?? []).filter(({ label }, _, all) => label || all.length < 4);
     const words = ({ kind, start, end, label }) =>
-      `${kind} ${start}–${end - 1} (${end - start} positions${label ? `, ${label}` : ""})`;
-    return spans.length ? `${spans.slice(0, 3).map(words).join("; ")}.` : "No block in this step.";
+      tr`${translated(kind)} ${start}–${end - 1} (${end - start} positions${label ? `, ${label}` : ""})`;
+    return spans.length ? `${spans.slice(0, 3).map(words).join("; ")}.` : tr`No block in this step.`;
   }
 }

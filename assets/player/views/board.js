@@ -4,6 +4,7 @@ import { number } from "../codec.js";
 import { el, pool, select, set, legend as stateOf } from "../dom.js";
 import { segments } from "../layout.js";
 import { spanColour } from "../theme.js";
+import { tr, translated } from "../words.js";
 
 export const AUTHOR = "@author"; // among the names of scores: colour by who wrote a token
 const LINES = ["solid", "dashed", "dotted", "double"];
@@ -52,7 +53,7 @@ export function controls(run, context) {
     masked = run.canvas !== null,
     colours = [
       ...(masked ? lanes.map((name) => [name, name]) : []),
-      ...(run.authors.size > 1 ? [[AUTHOR, "who wrote it"]] : []),
+      ...(run.authors.size > 1 ? [[AUTHOR, tr`who wrote it`]] : []),
     ],
     chosen = colours.some(([key]) => key === context.lane) ? context.lane : "",
     n = run.prompt.length;
@@ -61,7 +62,7 @@ export function controls(run, context) {
   return [
     n
       ? toggle(
-          `Prompt, ${n} token${n === 1 ? "" : "s"}`,
+          tr`Prompt, ${n} token${n === 1 ? "" : "s"}`,
           context.unfolded,
           () => context.setPrompt(!context.unfolded),
           {
@@ -70,8 +71,12 @@ export function controls(run, context) {
           },
         )
       : null,
-    colours.length ? select("Colour by", [...colours, ["", "nothing"]], chosen, (name) => context.setLane(name)) : null,
-    run.has("candidates") && masked ? toggle("Best guesses", context.peek, () => context.setPeek(!context.peek)) : null,
+    colours.length
+      ? select(tr`Colour by`, [...colours, ["", tr`nothing`]], chosen, (name) => context.setLane(name))
+      : null,
+    run.has("candidates") && masked
+      ? toggle(tr`Best guesses`, context.peek, () => context.setPeek(!context.peek))
+      : null,
   ].filter(Boolean);
 }
 
@@ -99,7 +104,7 @@ export function legend(run, context) {
           class: "dx-line",
           style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}`,
         }),
-        kind,
+        translated(kind),
       ),
     ),
   ];

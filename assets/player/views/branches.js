@@ -2,6 +2,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, svg } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Branches", title: "Branches", place: 190, needs: ["branches"] };
 
@@ -17,7 +18,7 @@ const link = (x1, y1, x2, y2) => `M${x1},${y1}C${x1 + 16},${y1} ${x2 - 16},${y2}
 export class Branches {
   load(run, dom) {
     this.run = run;
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Branches over steps" });
+    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Branches over steps` });
     this.scroll = el("div", "dx-scroll", this.picture);
     dom.append(this.scroll);
   }
@@ -49,7 +50,11 @@ export class Branches {
           svg(
             "g",
             { transform: `translate(${x},${y})`, "data-s": state },
-            svg("title", {}, `${[`branch ${branch.id}`, branch.fate ?? "alive", ...scores].join(", ")}: ${words}`),
+            svg(
+              "title",
+              {},
+              `${[tr`branch ${branch.id}`, translated(branch.fate ?? "alive"), ...scores].join(", ")}: ${words}`,
+            ),
             svg("rect", { width: W, height: H, rx: 6 }),
             svg("text", { x: 7, y: 14 }, cut(words, 12)),
             svg("text", { x: 7, y: 28, class: "dx-small" }, cut(`#${branch.id}  ${scores[0] ?? ""}`, 18)),
@@ -70,7 +75,7 @@ export class Branches {
   describe(t) {
     const branches = this.run.steps[t - 1]?.branches ?? [];
     return branches.length
-      ? `${branches.length} branches, ${branches.filter((b) => b.fate === "pruned").length} pruned.`
+      ? tr`${branches.length} branches, ${branches.filter((b) => b.fate === "pruned").length} pruned.`
       : "";
   }
 }

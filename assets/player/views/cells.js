@@ -4,6 +4,7 @@
 import { glyphs, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { levelOf } from "../theme.js";
+import { tr } from "../words.js";
 import { AUTHOR } from "./board.js";
 
 /** End marks that follow each other: position of the first one -> how many. */
@@ -61,7 +62,7 @@ export class Looks {
   /** {text, kind} of a look. */
   spell({ shown, state, end }) {
     if (shown === null) return { text: this.context.theme.states[state].glyph, kind: "mark" };
-    if (end !== null) return { text: end > 1 ? `end ×${end}` : end ? "end" : "·", kind: "end" };
+    if (end !== null) return { text: end > 1 ? tr`end ×${end}` : end ? tr`end` : "·", kind: "end" };
     const { text, kind } = this.run.piece(shown);
     return { text: glyphs(text, 24), kind: state === "masked" || state === "remasked" ? "peek" : kind };
   }

@@ -6,6 +6,7 @@ import { el, icon, set, setText } from "../dom.js";
 import { relay } from "../grid.js";
 import { cornerOf } from "../layout.js";
 import { growth } from "../race.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Compact", title: "", place: "toolbar", needs: [] };
 
@@ -14,12 +15,12 @@ const BAR = 76; // pixels that the controls and the gaps around them take
 const LINE = 52; // pixels around a board: its line, the frame, the gap
 const LEAST = 82; // pixels of a board, however many there are
 const WORDS = {
-  button: "Compact",
-  title: "All runs in one screen: a board and one line each",
+  button: tr`Compact`,
+  title: tr`All runs in one screen: a board and one line each`,
   tokens: "tokens",
-  calls: "target calls",
-  alone: "model calls",
-  beside: "draft calls",
+  calls: tr`target calls`,
+  alone: tr`model calls`,
+  beside: tr`draft calls`,
 };
 
 /** A run's numbers in one line; calls of the target first, those of other models beside them. */

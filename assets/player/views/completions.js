@@ -2,6 +2,7 @@
 
 import { glyphs, number, prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] };
 
@@ -29,9 +30,9 @@ const SHOWN = 8, // names in the list
     missing: "text-decoration:underline wavy var(--warn);text-underline-offset:4px;color:var(--warn)",
   },
   STATES = {
-    idle: "No question here.",
-    unknown: "The analyser was asked and does not know: nothing is held to a list.",
-    astray: "The name that is begun is none of those that exist.",
+    idle: tr`No question here.`,
+    unknown: tr`The analyser does not know: nothing is held to a list.`,
+    astray: tr`What is begun is none of what is possible.`,
   };
 
 const styled = (tag, look, ...children) => {
@@ -46,26 +47,27 @@ export class Completions {
     this.run = run;
     this.code = styled("pre", "code");
     this.code.tabIndex = 0;
-    this.code.setAttribute("aria-label", "Code so far");
+    this.code.setAttribute("aria-label", tr`Code so far`);
     this.head = el("p", "dx-readout");
     this.names = el("div");
-    this.listed = styled("div", "part", el("strong", {}, "May stand here"), this.names);
+    this.title = el("strong");
+    this.listed = styled("div", "part", this.title, this.names);
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
     this.wanted = styled(
       "div",
       "part",
-      el("strong", {}, "Legal share of the model's probability"),
+      el("strong", {}, tr`Legal share of the model's probability`),
       el("div", {}, this.share),
       styled("div", "bar", this.fill),
-      el("strong", {}, "Wanted, and not possible"),
+      el("strong", {}, tr`Wanted, and not possible`),
       this.ghosts,
     );
     dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
   }
 
-  /** The text at cursor t as parts {text, look}: what this step wrote, and the names that were judged so far. */
+  /** The text at cursor t as parts: what this step wrote, and the names judged so far. */
   #parts(t) {
     const { run } = this,
       plain = (id) => (id === null || run.piece(id).kind !== "text" ? "" : run.piece(id).text),
@@ -101,7 +103,7 @@ export class Completions {
     nodes.forEach((node, i) => {
       const { text = "", look = "", now = false } = parts[i] ?? {};
       node.style.cssText = i === parts.length ? LOOKS.caret : `${LOOKS[look] ?? ""};${now ? LOOKS.new : ""}`;
-      node.title = { exists: "exists", missing: "does not exist" }[look] ?? "";
+      node.title = { exists: tr`exists`, missing: tr`does not exist` }[look] ?? "";
       setText(node, look === "missing" ? `${text}✕` : text);
     });
     this.code.scrollTop = this.code.scrollHeight;
@@ -115,19 +117,20 @@ export class Completions {
   #list(now, step) {
     const names = now?.names ?? [],
       total = now?.total ?? 0,
+      call = now?.call,
       wrote = (step?.commits?.tokens ?? []).map((id) => this.run.piece(id).text).join(""),
       typed = `${now?.written ?? ""}${wrote}`,
       stays = (name) =>
-        name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+        call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+    setText(this.title, call ? tr`Free parameters` : tr`May stand here`);
     const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
     const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
     rows.forEach((row, i) => {
       const name = shown[i];
       if (name === undefined) {
-        row.style.cssText = LOOKS.row;
-        row.style.color = "var(--muted)";
+        row.style.cssText = `${LOOKS.row};color:var(--muted)`;
         row.title = "";
-        setText(row, shown.length ? `and ${total - shown.length} more` : "–");
+        setText(row, shown.length ? tr`and ${total - shown.length} more` : "–");
         return;
       }
       const detail = now.details?.[names.indexOf(name)] ?? "",
@@ -141,7 +144,7 @@ export class Completions {
   #wants(now) {
     const mass = now?.mass ?? null,
       refused = now?.refused ?? [];
-    setText(this.share, mass === null ? "–" : `${percent(mass)}, in ${now.allowed} tokens`);
+    setText(this.share, mass === null ? "–" : tr`${percent(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
     pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
       (row, i) => {
@@ -153,7 +156,7 @@ export class Completions {
     );
   }
 
-  /** How long the questions took up to t: milliseconds, in order of time. */
+  /** Milliseconds of each question up to t. */
   #times(t) {
     return this.run.steps
       .slice(0, t)
@@ -167,12 +170,14 @@ export class Completions {
       times = this.#times(t).sort((a, b) => a - b),
       many = times.length > 1 ? "s" : "",
       median = times.length
-        ? ` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
+        ? tr` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
         : "";
-    if (!now) return "Before the first step.";
-    const { state, total = 0, name = "", exists, held, line = 0 } = now;
-    const asked = `${state === "asked" ? `Asked at line ${line}` : "Inside a name"}: ${total} possible, `;
-    const said = STATES[state] ?? `${asked}${held ? "all else is masked out." : "nothing is masked."}`;
-    return `${said}${name ? ` ${glyphs(name)} ${exists ? "exists" : "does not exist"}.` : ""}${median}`;
+    if (!now) return tr`Before the first step.`;
+    const { state, call, total = 0, name = "", exists, held, line = 0 } = now,
+      inside = call ? tr`Inside a call` : tr`Inside a name`,
+      where = state === "asked" ? tr`Asked at line ${line}` : inside,
+      asked = call ? tr`${where}: ${total} free, ` : tr`${where}: ${total} possible, `,
+      said = STATES[state] ?? `${asked}${held ? tr`what cannot be is masked out.` : tr`nothing is masked.`}`;
+    return `${said}${name ? ` ${glyphs(name)} ${exists ? tr`exists` : tr`does not exist`}.` : ""}${median}`;
   }
 }

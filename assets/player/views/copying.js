@@ -2,7 +2,9 @@
 // mark where the model overruled the source.
 
 import { cut, glyphs } from "../codec.js";
+import { many } from "../counted.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] };
 
@@ -50,12 +52,14 @@ export class Copying {
     this.cells = svg("g");
     this.picture = svg(
       "svg",
-      { class: "dx-tree", role: "img", "aria-label": "Copied from the source" },
+      { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
       this.ribbons,
       this.cells,
-      ...["source", "text"].map((name, i) => svg("text", { x: MARGIN, y: i ? LOW - 6 : 12, class: "dx-small" }, name)),
+      ...[tr`source`, tr`text`].map((name, i) =>
+        svg("text", { x: MARGIN, y: i ? LOW - 6 : 12, class: "dx-small" }, name),
+      ),
     );
-    this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": "Source and text" }, this.picture);
+    this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
     const { theme } = context;
     dom.append(
       this.say,
@@ -63,10 +67,10 @@ export class Copying {
       el(
         "div",
         "dx-legend",
-        legend(theme, "accepted", "copied"),
-        legend(theme, "rejected", "the model overruled the source"),
-        legend(theme, "unreached", "pasted behind that, in vain"),
-        legend(theme, "bonus", "from the model"),
+        legend(theme, "accepted", tr`copied`),
+        legend(theme, "rejected", tr`the model overruled the source`),
+        legend(theme, "unreached", tr`pasted behind that, in vain`),
+        legend(theme, "bonus", tr`from the model`),
       ),
     );
     this.grow();
@@ -167,17 +171,17 @@ export class Copying {
         [title, box, word] = group.childNodes;
       set(group, { transform: `translate(${x},${y})`, "data-s": state });
       set(box, { width: w });
-      setText(title, `${whole}: position ${position}, ${this.context.theme.states[state].label}`);
+      setText(title, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`);
       setText(word, text);
     });
   }
 
   describe(t, made = copies(this.run, t)) {
-    if (!t) return "Before the first step.";
+    if (!t) return tr`Before the first step.`;
     const copied = made.reduce((sum, { kept }) => sum + kept, 0),
       written = made.reduce((sum, { wrote }) => sum + wrote, 0),
       calls = this.run.sums[t].forwards;
-    return `${calls} target call${calls === 1 ? "" : "s"} for ${written} tokens, ${copied} of them copied.`;
+    return tr`${many(calls, "target")} for ${many(written, "token")}, ${copied} of them copied.`;
   }
 }
 

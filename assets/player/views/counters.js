@@ -6,6 +6,7 @@ import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
 import { lost, numbers, receipt } from "../receipt.js";
+import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
 
 export const view = { name: "Counters", title: "All numbers of this run", place: 100, needs: [] };
@@ -13,16 +14,16 @@ export const view = { name: "Counters", title: "All numbers of this run", place:
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 
 const FIGURES = [
-  ["steps", "Steps", (c) => `${c.t} / ${c.steps}`],
-  ["tokens", "Tokens", (c) => number(c.tokens)],
-  ["target_calls", "Target calls", (c) => number(c.forwards)],
-  ["draft_calls", "Draft calls", (c) => number(c.others)],
-  ["tokens_per_call", "Tokens / target call", (c) => rate(c.tokens, c.forwards)],
-  ["tokens_per_second", "Tokens / s", (c) => rate(c.tokens, c.model + c.method)],
-  ["model_seconds", "Model time", (c) => seconds(c.model)],
-  ["method_seconds", "Method time", (c) => seconds(c.method)],
-  ["tokens_fed", "Tokens fed", (c) => number(c.fed)],
-  ["work", "Work, layer-rows", (c) => number(c.work)],
+  ["steps", tr`Steps`, (c) => `${c.t} / ${c.steps}`],
+  ["tokens", tr`Tokens`, (c) => number(c.tokens)],
+  ["target_calls", tr`Target calls`, (c) => number(c.forwards)],
+  ["draft_calls", tr`Draft calls`, (c) => number(c.others)],
+  ["tokens_per_call", tr`Tokens / target call`, (c) => rate(c.tokens, c.forwards)],
+  ["tokens_per_second", tr`Tokens / s`, (c) => rate(c.tokens, c.model + c.method)],
+  ["model_seconds", tr`Model time`, (c) => seconds(c.model)],
+  ["method_seconds", tr`Method time`, (c) => seconds(c.method)],
+  ["tokens_fed", tr`Tokens fed`, (c) => number(c.fed)],
+  ["work", tr`Work, layer-rows`, (c) => number(c.work)],
 ];
 
 export class Counters {
@@ -32,9 +33,9 @@ export class Counters {
       const value = el("strong", {}, "–"),
         { kind = "measured" } = DEFINITIONS[name],
         made = () =>
-          receipt(name, tell(this.values), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
+          receipt(name, tell(this.values), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`);
       const button = figure(el("span", "dx-name", label), made, { class: "dx-figure" });
-      button.append(value, el("small", { "data-origin": kind }, kind));
+      button.append(value, el("small", { "data-origin": kind }, translated(kind)));
       return { name, button, value };
     });
     dom.append(el("div", "dx-figures", ...this.items.map((item) => item.button)));
@@ -48,7 +49,7 @@ export class Counters {
     this.#fit();
     if (!hurry)
       FIGURES.forEach(([name, , tell], i) =>
-        setText(this.items[i].value, lost(name, run).length ? "not recorded" : tell(this.values)),
+        setText(this.items[i].value, lost(name, run).length ? tr`not recorded` : tell(this.values)),
       );
   }
 
@@ -58,8 +59,8 @@ export class Counters {
     for (const { name, button } of this.items) {
       if (name === "draft_calls") button.hidden = alone;
       if (name === "work") button.hidden = this.run.missing.has("work");
-      if (name === "target_calls") setText(button.firstChild, alone ? "Model calls" : "Target calls");
-      if (name === "tokens_per_call") setText(button.firstChild, alone ? "Tokens / call" : "Tokens / target call");
+      if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Target calls`);
+      if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / target call`);
     }
   }
 }

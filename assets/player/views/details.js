@@ -3,6 +3,7 @@
 
 import { glyphs, number } from "../codec.js";
 import { el } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 const WHOLE = 20000; // characters of a token that are shown in full
 
@@ -10,7 +11,7 @@ const WHOLE = 20000; // characters of a token that are shown in full
 export const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : number(p));
 
 function bars(run, candidates, chosen) {
-  const list = el("ol", { class: "dx-bars", "aria-label": "Most likely tokens" });
+  const list = el("ol", { class: "dx-bars", "aria-label": tr`Most likely tokens` });
   for (const { token, probability } of candidates) {
     const bar = el("span", "dx-bar");
     bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
@@ -39,7 +40,7 @@ function scores(run, index, position) {
             {},
             el("th", { scope: "row" }, name),
             el("td", {}, number(value, unit)),
-            el("td", {}, line == null ? "" : `line ${number(line)}`),
+            el("td", {}, line == null ? "" : tr`line ${number(line)}`),
           ),
         ];
   });
@@ -51,23 +52,23 @@ export function details(run, { position, token, state, entry }, t, theme) {
   const piece = token === null ? null : run.piece(token);
   const index = token !== null && entry ? entry.step : t - 1;
   const candidates = index >= 0 ? run.candidates(index, position) : null;
-  const facts = [`position ${position}`, theme.states[state].label];
-  if (token !== null) facts.push(`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
-  if (entry) facts.push(`step ${entry.step + 1}`, `cause: ${entry.cause}`);
-  if (entry?.probability != null) facts.push(`probability ${number(entry.probability)}`);
+  const facts = [tr`position ${position}`, translated(theme.states[state].label)];
+  if (token !== null) facts.push(tr`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
+  if (entry) facts.push(tr`step ${entry.step + 1}`, tr`cause: ${translated(entry.cause)}`);
+  if (entry?.probability != null) facts.push(tr`probability ${number(entry.probability)}`);
   const out = [
     el("code", "dx-whole", piece ? glyphs(piece.text, WHOLE) : theme.states.masked.glyph),
     el("p", {}, facts.join(" · ")),
   ];
-  if (token !== null && !entry) out.push(el("p", "dx-none", "Part of the prompt."));
-  else if (index < 0) out.push(el("p", "dx-none", "The run has not begun."));
+  if (token !== null && !entry) out.push(el("p", "dx-none", tr`Part of the prompt.`));
+  else if (index < 0) out.push(el("p", "dx-none", tr`The run has not begun.`));
   else {
     const table = scores(run, index, position);
     out.push(
-      el("h4", {}, `Candidates in step ${index + 1}`),
-      candidates ? bars(run, candidates, token) : el("p", "dx-none", "No candidates recorded at this step."),
+      el("h4", {}, tr`Candidates in step ${index + 1}`),
+      candidates ? bars(run, candidates, token) : el("p", "dx-none", tr`No candidates recorded at this step.`),
     );
-    if (table) out.push(el("h4", {}, `Scores in step ${index + 1}`), table);
+    if (table) out.push(el("h4", {}, tr`Scores in step ${index + 1}`), table);
   }
   return out;
 }

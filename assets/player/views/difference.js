@@ -2,8 +2,10 @@
 // is marked in text and board.
 
 import { glyphs } from "../codec.js";
+import { COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
 import { difference } from "../race.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Difference", title: "", place: 45, needs: [] };
 
@@ -11,19 +13,17 @@ const quoted = (text) => `‘${glyphs(text, 24)}’`;
 
 /** The line in words. `other`: the number of the player compared with. */
 export function tell({ unit, at, count, ours, theirs, limited, respelled }, other) {
-  const far = limited ? " as far as both runs go" : "";
-  if (at === null) return `Same text as player ${other}${far} (${count} ${unit}s).`;
+  const far = limited ? tr` as far as both runs go` : "";
+  if (at === null) return tr`Same text as player ${other}${far} (${many(count, unit)}).`;
   const start =
     at === 0
-      ? `Differs from player ${other} from the first ${unit}`
-      : `Same text as player ${other} up to ${unit} ${at}`;
+      ? tr`Differs from player ${other} from the first ${COUNTED[unit][0]}`
+      : tr`Same text as player ${other} up to ${COUNTED[unit][0]} ${at}`;
   if (respelled)
-    return (
-      `Same text as player ${other}, in other tokens from token ${at + 1}: ` +
-      `${quoted(ours)} instead of ${quoted(theirs)}.`
-    );
-  if (!ours) return `${start}; then it ends where the other has ${quoted(theirs)}.`;
-  return `${start}; then ${quoted(ours)} ${theirs ? `instead of ${quoted(theirs)}` : "where the other ends"}.`;
+    return tr`Same text as player ${other}, in other tokens from token ${at + 1}: \
+${quoted(ours)} instead of ${quoted(theirs)}.`;
+  if (!ours) return tr`${start}; then it ends where the other has ${quoted(theirs)}.`;
+  return tr`${start}; then ${quoted(ours)} ${theirs ? tr`instead of ${quoted(theirs)}` : tr`where the other ends`}.`;
 }
 
 export class Difference {
@@ -48,11 +48,16 @@ export class Difference {
     const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [],
       shown = found && both.every((peer) => peer.seen);
     const certified =
-      found && !same && run.header.lossless ? " On the page, the certificate under Results has both logits." : "";
+      found && !same && run.header.lossless ? tr` On the page, the certificate under Results has both logits.` : "";
     const said = shown
       ? tell(found, first.slot + 1) + certified
       : on.length > 1 && first.run !== run
-        ? `Held against player ${first.slot + 1} when both ${found ? "were shown to their end" : "runs are over"}. `
+        ? tr`Held against player ${first.slot + 1} when both ${
+            found
+              ? tr`were shown to their end`
+              : tr`runs are \
+over`
+          }. `
         : "";
     this.line.hidden = !said;
     this.line.dataset.same = shown ? String(same) : "";
@@ -63,10 +68,10 @@ export class Difference {
           "button",
           {
             class: "dx-reveal",
-            title: "Or play both to the end",
+            title: tr`Or play both to the end`,
             onclick: () => both.forEach((peer) => peer.reveal()),
           },
-          "Show now",
+          tr`Show now`,
         ),
       );
     context.mark(

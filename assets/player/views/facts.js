@@ -2,6 +2,7 @@
 
 import { number } from "../codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Facts", title: "Numbers of the method, as recorded", place: 180, needs: ["facts"] };
 
@@ -38,7 +39,7 @@ export class Facts {
       set(this.lines[i].picture, { viewBox: `0 0 ${run.length} ${H}` });
       set(this.lines[i].path, { d: curve(values, y) });
       setText(this.lines[i].name, name.replaceAll("_", " "));
-      setText(this.lines[i].range, `${number(lo)} to ${number(hi)}`);
+      setText(this.lines[i].range, tr`${number(lo)} to ${number(hi)}`);
     });
   }
 

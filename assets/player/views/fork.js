@@ -5,6 +5,7 @@ import { glyphs } from "../codec.js";
 import { dock, SHEET, WIDE } from "../dock.js";
 import { el, select } from "../dom.js";
 import { host } from "../fork.js";
+import { tr } from "../words.js";
 import { paramField, settings } from "./forkparams.js";
 import { actionsOf, FREE, likelyAt, placesOf, rowLine, stepOf } from "./forkrows.js";
 
@@ -20,7 +21,7 @@ export class ForkForm {
       class: "dx-fork",
       hidden: true,
       novalidate: true,
-      "aria-label": "Fork from here",
+      "aria-label": tr`Fork from here`,
       onkeydown: (event) => this.#key(event),
       onsubmit: (event) => this.#send(event),
     });
@@ -99,26 +100,26 @@ export class ForkForm {
     this.rows = this.rows.filter((row) => places.some((place) => place.position === row.position));
     const look = (token) => glyphs(run.piece(token).text, 24);
     const label = ({ position, token, later }) =>
-      `${position}: ${token !== null ? look(token) : later ? `open, later ${look(later.token)}` : "open"}`;
+      `${position}: ${token !== null ? look(token) : later ? tr`open, later ${look(later.token)}` : tr`open`}`;
     const choose = el(
       "select",
-      { "aria-label": "Position", class: "dx-place-list" },
+      { "aria-label": tr`Position`, class: "dx-place-list" },
       ...places.map((place) => el("option", { value: place.position }, label(place))),
     );
     const open = places.find(({ token }) => token === null);
     if (open) choose.value = open.position;
-    const add = el("button", { onclick: () => this.#choose(Number(choose.value)) }, "Change it");
+    const add = el("button", { onclick: () => this.#choose(Number(choose.value)) }, tr`Change it`);
     const method = this.#methods(now);
     const into = this.#into(slot);
     const params = host.methods.find(({ slug }) => slug === (this.method || now.method))?.params ?? [];
     const opened = this.root.querySelector("details")?.open ?? false;
     this.root.replaceChildren(
-      el("h3", {}, `Fork from here: after step ${t} of ${run.length}`),
+      el("h3", {}, tr`Fork from here: after step ${t} of ${run.length}`),
       el(
         "p",
         {},
-        "The method runs again up to this step and goes on with what you change. " +
-          "Click tokens on the board, or choose a position.",
+        tr`The method runs again up to this step and goes on with what you change. \
+Click tokens on the board, or choose a position.`,
       ),
       el("div", "dx-fork-line", choose, add),
       ...this.rows.map((row) => this.#line(row, places, look)),
@@ -127,15 +128,15 @@ export class ForkForm {
         ? el(
             "details",
             { open: opened },
-            el("summary", {}, this.method ? "Parameters of this method" : "Change parameters"),
+            el("summary", {}, this.method ? tr`Parameters of this method` : tr`Change parameters`),
             el("div", "dx-fork-params", ...params.map((param) => this.#param(param, now.params))),
           )
         : "",
       el(
         "div",
         "dx-fork-line",
-        el("button", { type: "submit", class: "dx-go" }, "Continue from here"),
-        el("button", { onclick: () => this.#open(false) }, "Close"),
+        el("button", { type: "submit", class: "dx-go" }, tr`Continue from here`),
+        el("button", { onclick: () => this.#open(false) }, tr`Close`),
       ),
     );
   }
@@ -160,10 +161,10 @@ export class ForkForm {
     const kind = host.methods.find(({ slug }) => slug === now.method)?.kind;
     const methods = host.methods.filter((method) => method.kind === kind);
     return select(
-      "Method",
+      tr`Method`,
       [
-        ["", "goes on"],
-        [now.method, "begins anew from this board"],
+        ["", tr`goes on`],
+        [now.method, tr`begins anew from this board`],
         ...methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title]),
       ],
       this.method,
@@ -179,8 +180,8 @@ export class ForkForm {
       taken = new Set(this.player.context.peers().map((peer) => peer.slot));
     this.target ??= free.find((other) => !taken.has(other)) ?? free.at(-1);
     return select(
-      "Into",
-      free.map((other) => [other, `player ${other + 1}${taken.has(other) ? ", replaced" : ""}`]),
+      tr`Into`,
+      free.map((other) => [other, tr`player ${other + 1}${taken.has(other) ? tr`, replaced` : ""}`]),
       this.target,
       (value) => (this.target = Number(value)),
     );

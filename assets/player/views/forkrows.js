@@ -2,9 +2,10 @@
 // the panel for forks.
 
 import { el, select } from "../dom.js";
+import { tr } from "../words.js";
 import { share } from "./details.js";
 
-export const FREE = "type a text …";
+export const FREE = tr`type a text …`;
 
 /** The positions of the answer that can be changed after t steps: {position, token (null: open), later}. */
 export function placesOf(run, t) {
@@ -29,8 +30,8 @@ export function actionsOf(run, t, rows, { position, token }) {
   const forced = masked || position <= run.board(t).length || before ? [["force", "force"]] : [];
   if (token === null) return [...forced, ["forbid", "forbid"]];
   const again = [
-    ["remask", "mask again"],
-    ["retry", "mask again, and forbid"],
+    ["remask", tr`mask again`],
+    ["retry", tr`mask again, and forbid`],
   ];
   return masked ? [...forced, ...again] : forced;
 }
@@ -65,21 +66,21 @@ export function rowLine(row, { place, actions, likely, step }, look, draw, drop)
   const tokens = likely.map(({ token, probability }) => [token, look(token) + chance(probability)]);
   tokens.push([FREE, FREE]);
   if (!tokens.some(([key]) => String(key) === String(row.token))) row.token = tokens[0][0];
-  const action = select(`Position ${row.position}`, actions, row.action, (value) => {
+  const action = select(tr`Position ${row.position}`, actions, row.action, (value) => {
     row.action = value;
     // What is there, or would be.
     if (value !== "force" && row.token !== FREE) row.token = place.token ?? place.later?.token ?? row.token;
     draw();
   });
-  const token = select(step ? `token, as likely in step ${step}` : "token", tokens, row.token, (value) => {
+  const token = select(step ? tr`token, as likely in step ${step}` : tr`token`, tokens, row.token, (value) => {
     row.token = value === FREE ? FREE : Number(value);
     draw();
   });
   const typed = el("input", {
     type: "text",
     maxlength: 400,
-    "aria-label": `Text for position ${row.position}`,
-    placeholder: "text, spaces count",
+    "aria-label": tr`Text for position ${row.position}`,
+    placeholder: tr`text, spaces count`,
     oninput: () => (row.text = typed.value),
   });
   typed.value = row.text;
@@ -89,6 +90,6 @@ export function rowLine(row, { place, actions, likely, step }, look, draw, drop)
     action,
     row.action === "remask" ? null : token,
     row.action !== "remask" && row.token === FREE ? typed : null,
-    el("button", { "aria-label": `Leave position ${row.position} as it is`, onclick: drop }, "✕"),
+    el("button", { "aria-label": tr`Leave position ${row.position} as it is`, onclick: drop }, "✕"),
   );
 }

@@ -3,6 +3,7 @@
 
 import { bytes, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] };
 
@@ -19,7 +20,7 @@ export class Gantt {
     this.bars = svg("g");
     this.picture = svg(
       "svg",
-      { class: "dx-gantt", role: "img", "aria-label": "Work over time" },
+      { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` },
       this.names,
       this.bars,
     );
@@ -45,7 +46,7 @@ export class Gantt {
     });
     pool(this.names, this.lanes.length, () => svg("text", { x: 0 })).forEach((text, i) => {
       set(text, { y: i * ROW + 17 });
-      setText(text, this.lanes[i].slice(0, 14));
+      setText(text, translated(this.lanes[i]).slice(0, 14));
     });
   }
 
@@ -68,19 +69,19 @@ export class Gantt {
       bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
       setText(
         bar.firstChild,
-        `${w.lane}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+        tr`${w.lane}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
       );
     });
     setText(
       this.foot,
       work.length
-        ? `${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
-        : "No work at these steps.",
+        ? tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
+        : tr`No work at these steps.`,
     );
   }
 
   describe(t) {
     const work = this.#of(this.run.steps[t - 1]);
-    return work.length ? `Work on ${[...new Set(work.map((w) => w.lane))].join(", ")}.` : "";
+    return work.length ? tr`Work on ${[...new Set(work.map((w) => w.lane))].join(", ")}.` : "";
   }
 }

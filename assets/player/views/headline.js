@@ -1,21 +1,20 @@
 // What a run has come to, in one line: its tokens, its model calls, its time. Each number opens its receipt.
 
 import { number, seconds } from "../codec.js";
+import { COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
 import { lost, numbers, receipt } from "../receipt.js";
+import { tr } from "../words.js";
 import { figure } from "./receipt.js";
 
 export const view = { name: "Headline", title: "", place: 10, needs: [] };
-
-const WORDS = { tokens: "tokens", target: "target calls", alone: "model calls", draft: "draft calls" };
-const many = (n, words) => `${number(n)} ${n === 1 ? words.slice(0, -1) : words}`;
 
 export class Headline {
   load(run, dom) {
     this.run = run;
     const made = (name, tell) => () =>
-      receipt(name, tell(), run, numbers(run, this.t), `after step ${this.t} of ${run.length}`);
+      receipt(name, tell(), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`);
     const line = (name, tell) => figure("", made(name, tell), { "data-figure": name });
     this.tokens = line("tokens", () => number(this.count));
     this.target = line("target_calls", () => number(run.sums[this.t].forwards));
@@ -36,13 +35,13 @@ export class Headline {
     if (hurry) return;
     const { forwards, others } = run.sums[t],
       alone = !run.sums.at(-1).others,
-      held = (name, words, text) => (lost(name, run).length ? `${words} not recorded` : text);
-    setText(this.tokens, held("tokens", WORDS.tokens, many(this.count, WORDS.tokens)));
-    const calls = alone ? WORDS.alone : WORDS.target;
-    setText(this.target, held("target_calls", calls, many(forwards, calls)));
+      held = (name, words, text) => (lost(name, run).length ? tr`${words} not recorded` : text);
+    setText(this.tokens, held("tokens", COUNTED.token[1], many(this.count, "token")));
+    const calls = alone ? "alone" : "target";
+    setText(this.target, held("target_calls", COUNTED[calls][1], many(forwards, calls)));
     this.draft.hidden = alone;
-    setText(this.draft, many(others, WORDS.draft));
-    setText(this.time, held("busy_seconds", "time", seconds(this.#seconds())));
+    setText(this.draft, many(others, "draft"));
+    setText(this.time, held("busy_seconds", tr`time`, seconds(this.#seconds())));
   }
 
   describe() {

@@ -4,6 +4,7 @@ import { glyphs, number } from "../codec.js";
 import { el, legend, set, setText, svg, timeline } from "../dom.js";
 import { hindsight } from "../hindsight.js";
 import { levelOf, ramp } from "../theme.js";
+import { tr } from "../words.js";
 
 export const view = {
   name: "Hindsight",
@@ -12,8 +13,8 @@ export const view = {
   needs: ["candidates+masked+end"],
 };
 
-const NOTHING = "Nothing to show: no candidates were recorded for a position before the step that wrote it.";
-const START = { other: "not the top guess", unknown: "decodable since: unknown" };
+const NOTHING = tr`Nothing to show: no candidates were recorded for a position before the step that wrote it.`;
+const START = { other: tr`not the top guess`, unknown: tr`decodable since: unknown` };
 
 export class Hindsight {
   load(run, dom, context) {
@@ -22,8 +23,8 @@ export class Hindsight {
     if (enough === null) return dom.append(el("p", "dx-none", NOTHING));
     this.cells = positions.map((row) => {
       const text = glyphs(run.piece(row.token).text, 24);
-      const start = START[row.known] ?? `decodable since step ${row.since + 1}${row.earlier ? " or earlier" : ""}`;
-      row.label = `position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
+      const start = START[row.known] ?? tr`decodable since step ${row.since + 1}${row.earlier ? tr` or earlier` : ""}`;
+      row.label = tr`position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
       return el(
         "span",
         {
@@ -41,45 +42,45 @@ export class Hindsight {
       viewBox: `0 0 ${run.length} ${positions.length}`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": "From decodable to committed, over steps",
+      "aria-label": tr`From decodable to committed, over steps`,
     });
     this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
     this.line = timeline(run, context, this.picture);
     const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
     const left = Object.entries({
-      earlier: "of them perhaps earlier",
-      other: "not the top guess when committed (×)",
-      unknown: "without candidates when committed (?)",
+      earlier: tr`of them perhaps earlier`,
+      other: tr`not the top guess when committed (×)`,
+      unknown: tr`without candidates when committed (?)`,
     }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
     dom.append(
       el(
         "p",
         {},
-        `After ${enough} of ${forwards} target calls (${Math.round((100 * enough) / forwards)} %) every final token` +
-          " was written, or was the top guess and stayed it." +
-          (mean === null ? "" : ` Committed ${number(mean)} target calls later on average, ${max} at most.`),
+        tr`After ${enough} of ${forwards} target calls (${Math.round((100 * enough) / forwards)} %) every final token\
+ was written, or was the top guess and stayed it.` +
+          (mean === null ? "" : tr` Committed ${number(mean)} target calls later on average, ${max} at most.`),
       ),
       el(
         "p",
         "dx-none",
-        "In hindsight of this run, not a promise: writing earlier would have changed the later guesses. " +
-          "Start known for " +
+        tr`In hindsight of this run, not a promise: writing earlier would have changed the later guesses. \
+Start known for ` +
           [
-            `${count("since")} of ${positions.length} committed positions`,
+            tr`${count("since")} of ${positions.length} committed positions`,
             ...left,
-            ...(never ? [`${never} never committed`] : []),
+            ...(never ? [tr`${never} never committed`] : []),
           ].join("; ") +
           ".",
       ),
       this.#list(),
       this.line.node,
-      el("div", "dx-ticks", el("span", {}, "step 1"), this.say, el("span", {}, `step ${run.length}`)),
+      el("div", "dx-ticks", el("span", {}, tr`step 1`), this.say, el("span", {}, tr`step ${run.length}`)),
       el(
         "div",
         "dx-legend",
-        legend(context.theme, "drafted", "decodable"),
-        legend(context.theme, "new", "committed"),
-        el("span", {}, "delay 0", el("i", "dx-ramp"), `${max ?? 0} calls`),
+        legend(context.theme, "drafted", tr`decodable`),
+        legend(context.theme, "new", tr`committed`),
+        el("span", {}, tr`delay 0`, el("i", "dx-ramp"), tr`${max ?? 0} calls`),
       ),
     );
     this.relook();
@@ -95,7 +96,7 @@ export class Hindsight {
         class: "dx-scroll dx-late",
         role: "list",
         tabindex: 0,
-        "aria-label": "Delay of each position: up and down choose one, Enter goes to its commit",
+        "aria-label": tr`Delay of each position: up and down choose one, Enter goes to its commit`,
       },
       ...this.cells,
     );
@@ -148,6 +149,6 @@ export class Hindsight {
 
   describe(t) {
     const open = this.positions.filter(({ since, committed }) => since !== null && since < t && committed >= t);
-    return this.cells ? `${open.length} decodable and not committed yet.` : "";
+    return this.cells ? tr`${open.length} decodable and not committed yet.` : "";
   }
 }

@@ -3,6 +3,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] };
 
@@ -15,11 +16,11 @@ const W = 84,
   FLOOR = -12; // natural logarithm; less likely tokens stand at the edge
 const STATES = { both: "accepted", standard: "old", judge: "bonus", none: "rejected", behind: "unreached" };
 const SAID = {
-  both: "both tests",
-  standard: "the target's choice alone",
-  judge: "the judge alone",
-  none: "refused",
-  behind: "behind a refusal",
+  both: tr`both tests`,
+  standard: tr`the target's choice alone`,
+  judge: tr`the judge alone`,
+  none: tr`refused`,
+  behind: tr`behind a refusal`,
 };
 
 /** The drafted tokens of a tree whose rows were all judged: {token, value, logp, standard}; none of another tree. */
@@ -56,25 +57,25 @@ export class Judged {
       min: 0,
       max: 1,
       step: 0.01,
-      "aria-label": "The judge's line",
+      "aria-label": tr`The judge's line`,
       oninput: () => this.#move(Number(this.slider.value)),
     });
-    this.back = el("button", { onclick: () => this.#move(null) }, "as recorded");
+    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
     this.bars = svg("g");
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": "Judged drafts" }, this.bars, this.line);
+    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Judged drafts` }, this.bars, this.line);
     this.dots = svg("g");
     const { w, h, left, low } = PLOT,
       words = [
-        [left, h + low - 3, "unlikely"],
-        [left + w - 40, h + low - 3, "likely"],
-        [2, 12, "good"],
-        [2, h - 2, "bad"],
+        [left, h + low - 3, tr`unlikely`],
+        [left + w - 40, h + low - 3, tr`likely`],
+        [2, 12, tr`good`],
+        [2, h - 2, tr`bad`],
       ].map(([x, y, text]) => svg("text", { x, y, class: "dx-small" }, text));
     this.across = svg("path", { "data-s": "rejected", style: "stroke-width:1.5;stroke-dasharray:6 4" });
     this.plot = svg(
       "svg",
-      { class: "dx-tree", role: "img", "aria-label": "Judge's score against the target's probability" },
+      { class: "dx-tree", role: "img", "aria-label": tr`Judge's score against the target's probability` },
       svg("path", { d: `M${left},4V${h}H${left + w}` }),
       ...words,
       this.dots,
@@ -84,11 +85,11 @@ export class Judged {
     const { theme } = context;
     dom.append(
       this.say,
-      el("label", {}, "Line δ ", this.slider),
+      el("label", {}, tr`Line δ`, " ", this.slider),
       this.back,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": "Drafted tokens of this step" }, this.picture),
+      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Drafted tokens of this step` }, this.picture),
       el("div", "dx-legend", ...Object.entries(STATES).map(([fate, state]) => legend(theme, state, SAID[fate]))),
-      el("p", "dx-readout", "All tokens looked at so far: the judge's score over the target's own probability."),
+      el("p", "dx-readout", tr`All tokens looked at so far: the judge's score over the target's own probability.`),
       this.plot,
     );
     this.grow();
@@ -143,7 +144,7 @@ export class Judged {
       set(mark, { y: y(value) > TOP + 14 ? y(value) - 4 : y(value) + 12 });
       setText(
         title,
-        `${whole}: judge ${number(value)}, target probability ${number(Math.exp(logp))}, ${SAID[fates[i]]}`,
+        tr`${whole}: judge ${number(value)}, target probability ${number(Math.exp(logp))}, ${SAID[fates[i]]}`,
       );
       setText(word, `${this.context.theme.states[state].glyph} ${cut(whole, 8)}`);
       setText(mark, number(value));
@@ -167,7 +168,7 @@ export class Judged {
           transform: `translate(${x.toFixed(1)},${((1 - value) * (h - 8)).toFixed(1)})`,
         });
         set(group.lastChild, { rx: fate === "none" ? 0 : 4 });
-        setText(group.firstChild, `${glyphs(this.run.piece(token).text)}: judge ${number(value)}, ${SAID[fate]}`);
+        setText(group.firstChild, tr`${glyphs(this.run.piece(token).text)}: judge ${number(value)}, ${SAID[fate]}`);
       },
     );
   }
@@ -175,11 +176,11 @@ export class Judged {
   describe(t) {
     const step = this.run.steps[t - 1],
       rows = judged(step?.tree ?? undefined);
-    if (!rows.length) return t ? "Nothing was drafted in this step." : "Before the first step.";
+    if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const line = step.choice?.threshold ?? 0.5,
       count = (at) => kept(decide(rows, at)),
-      moved = this.moved === null ? "" : ` With the line at ${number(this.moved)}: ${count(this.moved)}.`;
-    const here = `${count(line)} of ${rows.length} tokens stand with the line at ${number(line)}`;
-    return `${here}; ${count(1)} without the judge.${moved} Not lossless.`;
+      moved = this.moved === null ? "" : tr` With the line at ${number(this.moved)}: ${count(this.moved)}.`;
+    return tr`Tokens that stand with the line at ${number(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
+without the judge.${moved} Not lossless.`;
   }
 }

@@ -4,6 +4,7 @@
 import { number, unpack } from "../codec.js";
 import { along, el, select, set, setText, timeline } from "../dom.js";
 import { levelOf, ramp, rgbOf } from "../theme.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores"] };
 
@@ -11,14 +12,14 @@ export class Lanes {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.controls = el("div", "dx-controls");
-    this.canvas = el("canvas", { class: "dx-strip", role: "img", "aria-label": "Scores, steps by positions" });
+    this.canvas = el("canvas", { class: "dx-strip", role: "img", "aria-label": tr`Scores, steps by positions` });
     this.line = timeline(run, context, this.canvas);
     set(this.line.node, {
       onpointermove: (event) => this.#read(event),
       onpointerleave: () => setText(this.readout, this.hint),
     });
     this.readout = el("p", "dx-readout");
-    this.ticks = el("div", "dx-ticks", el("span", {}, "step 1"), el("span", {}, ""));
+    this.ticks = el("div", "dx-ticks", el("span", {}, tr`step 1`), el("span", {}, ""));
     dom.append(this.controls, this.line.node, this.ticks, this.readout);
     this.grow();
   }
@@ -32,16 +33,16 @@ export class Lanes {
       const { lo, hi, unit, threshold } = run.lanes.get(this.name);
       this.controls.replaceChildren(
         select(
-          "Score",
+          tr`Score`,
           names.map((name) => [name, name]),
           this.name,
           (name) => context.setLane(name),
         ),
         el("span", "dx-scale", number(lo), el("i", "dx-ramp"), `${number(hi)} ${unit}`),
-        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), "written"),
-        ...(threshold === null ? [] : [el("span", "dx-scale", `threshold ${number(threshold)}`)]),
+        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
+        ...(threshold === null ? [] : [el("span", "dx-scale", tr`threshold ${number(threshold)}`)]),
       );
-      this.hint = "Point at the strip to read a value; click to go to that step.";
+      this.hint = tr`Point at the strip to read a value; click to go to that step.`;
       setText(this.readout, this.hint);
     }
     this.#draw();
@@ -72,7 +73,7 @@ export class Lanes {
         if (position < height) pixels[position * steps + step] = written;
     }
     pen.putImageData(image, 0, 0);
-    setText(this.ticks.lastChild, `step ${steps}`);
+    setText(this.ticks.lastChild, tr`step ${steps}`);
   }
 
   #read(event) {
@@ -80,8 +81,9 @@ export class Lanes {
       box = this.canvas.getBoundingClientRect();
     const step = Math.min(Math.floor(along(this.line.node, event) * run.length), run.length - 1);
     const position = Math.min(Math.floor(((event.clientY - box.top) / box.height) * run.widest), run.widest - 1);
-    const value = step < this.t ? number(run.score(step, name, position), run.lanes.get(name).unit) : "not played yet";
-    setText(this.readout, `step ${step + 1}, position ${position}: ${value}`);
+    const value =
+      step < this.t ? number(run.score(step, name, position), run.lanes.get(name).unit) : tr`not played yet`;
+    setText(this.readout, tr`step ${step + 1}, position ${position}: ${value}`);
   }
 
   relook() {

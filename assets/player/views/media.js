@@ -4,13 +4,14 @@
 import { number, unpack } from "../codec.js";
 import { el, setText, sizeCanvas } from "../dom.js";
 import { ramp } from "../theme.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Media", title: "Picture tokens", place: 25, needs: ["media"] };
 
 export class Media {
   load(run, dom, context) {
     Object.assign(this, { run, context });
-    this.canvas = el("canvas", { role: "img", "aria-label": "Grid of picture tokens" });
+    this.canvas = el("canvas", { role: "img", "aria-label": tr`Grid of picture tokens` });
     this.say = el("p", "dx-readout");
     dom.append(this.say, this.canvas);
     this.grow();
@@ -67,9 +68,9 @@ export class Media {
 
   describe(t) {
     const media = this.#latest(t);
-    if (!media) return "No picture yet.";
+    if (!media) return tr`No picture yet.`;
     const { values } = unpack(media.codes),
       known = values.filter((code) => code >= 0).length;
-    return `${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
+    return tr`${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
   }
 }

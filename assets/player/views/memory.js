@@ -3,6 +3,7 @@
 
 import { glyphs, number } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Memory", title: "Memory", place: 140, needs: ["memory"] };
 
@@ -40,11 +41,13 @@ export class Memory {
         [mark, name, behind] = row.childNodes;
       setText(mark, !now ? "" : `${read ? "→" : ""}${written ? "+" : ""}`);
       setText(name, key.map(piece).join(" "));
-      row.title = [source, read && "drafted from", written && "changed", `in step ${step}`].filter(Boolean).join(", ");
+      row.title = [source, read && tr`drafted from`, written && tr`changed`, tr`in step ${step}`]
+        .filter(Boolean)
+        .join(", ");
       row.classList.toggle("dx-now", now);
       pool(behind, tokens.length, () => el("span")).forEach((chip, j) => {
         setText(chip, piece(tokens[j]));
-        chip.title = weights.length ? number(weights[j]) : `rank ${j + 1}`;
+        chip.title = weights.length ? number(weights[j]) : tr`rank ${j + 1}`;
         chip.style.setProperty("--part", weights.length ? weights[j] / top : 1 / (j + 1));
       });
     });
@@ -54,8 +57,8 @@ export class Memory {
     const now = this.run.steps[t - 1]?.memory ?? [],
       count = (what) => now.filter((entry) => entry[what]).length;
     return t
-      ? `${total} entries touched so far; this step drafted from ${count("read")} (→) ` +
-          `and changed ${count("written")} (+).`
-      : "Before the first step.";
+      ? tr`${total} entries touched so far; this step drafted from ${count("read")} (→) \
+and changed ${count("written")} (+).`
+      : tr`Before the first step.`;
   }
 }

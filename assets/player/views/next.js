@@ -2,6 +2,7 @@
 
 import { glyphs } from "../codec.js";
 import { el, setText } from "../dom.js";
+import { tr } from "../words.js";
 import { share } from "./details.js";
 
 export const view = {
@@ -15,7 +16,7 @@ export class Next {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.say = el("p", "dx-readout");
-    this.list = el("ol", { class: "dx-bars dx-next", "aria-label": "Most likely tokens" });
+    this.list = el("ol", { class: "dx-bars dx-next", "aria-label": tr`Most likely tokens` });
     dom.append(this.say, this.list);
   }
 
@@ -27,10 +28,10 @@ export class Next {
       found = at === undefined ? null : run.candidates(t - 1, at),
       chosen = step?.commits?.tokens.at(-1);
     this.words = found
-      ? `Position ${at}: ‘${glyphs(run.piece(chosen ?? found[0].token).text, 24)}’ out of these.`
+      ? tr`Position ${at}: ‘${glyphs(run.piece(chosen ?? found[0].token).text, 24)}’ out of these.`
       : t
-        ? "No candidates were recorded in this step."
-        : "Before the first step.";
+        ? tr`No candidates were recorded in this step.`
+        : tr`Before the first step.`;
     setText(this.say, this.words);
     this.list.replaceChildren(
       ...(found ?? []).map(({ token, probability }) => {

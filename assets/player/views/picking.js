@@ -3,13 +3,19 @@
 import { dock } from "../dock.js";
 import { el, set } from "../dom.js";
 import { cellAt } from "../layout.js";
+import { tr } from "../words.js";
 import { details } from "./details.js";
 
 export class Picking {
   /** view: the token board, whose root and board element are there. */
   constructor(view) {
     Object.assign(this, { view, picked: -1, pinned: false });
-    this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": "Details of a position", hidden: true });
+    this.popover = el("div", {
+      class: "dx-pop",
+      role: "region",
+      "aria-label": tr`Details of a position`,
+      hidden: true,
+    });
     view.dom.closest(".dx-panel").append(this.popover); // outside of what scrolls or is cut off
     this.#listen();
   }

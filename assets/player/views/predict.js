@@ -4,16 +4,17 @@
 import { number } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../predict.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 
-const ASK =
-  "Click the positions of the board that you think are written next (up, down and Enter on the keyboard), then Reveal.";
+const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
+keyboard), then Reveal.`;
 const RULES = {
-  positions: "picking the positions that the model was surest of one step before",
-  drafts: "saying “as many as last time”",
+  positions: tr`picking the positions that the model was surest of one step before`,
+  drafts: tr`saying “as many as last time”`,
 };
-const places = (n) => `${n} position${n === 1 ? "" : "s"}`;
+const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;
 
 export class Predict {
   load(run, dom, context) {
@@ -21,13 +22,13 @@ export class Predict {
     this.toggle = el(
       "button",
       { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
-      "Predict",
+      tr`Predict`,
     );
-    this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, "Reveal");
+    this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, tr`Reveal`);
     this.guesses = el("div", {
       class: "dx-guesses",
       role: "group",
-      "aria-label": "How many drafted tokens will be accepted",
+      "aria-label": tr`How many drafted tokens will be accepted`,
     });
     this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
@@ -101,15 +102,15 @@ export class Predict {
     setText(
       this.ask,
       !this.on
-        ? "Guess before each step and be scored; nothing leaves this page."
+        ? tr`Guess before each step and be scored; nothing leaves this page.`
         : t >= run.length
-          ? "The run is over."
+          ? tr`The run is over.`
           : !asked
-            ? "Nothing can be asked before this step; Reveal goes on."
+            ? tr`Nothing can be asked before this step; Reveal goes on.`
             : drafts
-              ? `A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
-                "How many will be accepted?"
-              : `${ASK} ${places(asked.open.length)} open.`,
+              ? tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
+                tr`How many will be accepted?`
+              : tr`${ASK} ${places(asked.open.length)} open.`,
     );
     this.#mark();
   }
@@ -117,26 +118,31 @@ export class Predict {
   #mark() {
     const { context, picks, scores, t, run } = this,
       before = this.on ? scores.get(t - 1) : null,
-      marks = picks.map((position) => ({ position, glyph: "?", title: "predicted to be written next", kind: "guess" }));
+      marks = picks.map((position) => ({
+        position,
+        glyph: "?",
+        title: tr`predicted to be written next`,
+        kind: "guess",
+      }));
     if (before?.picks && !picks.length) {
       const written = (position) =>
         before.picks.includes(position) && run.steps[t - 1].commits?.positions.includes(position);
       marks.push(
         ...before.picks.map((position) =>
           written(position)
-            ? { position, glyph: "✓", title: "predicted and written", kind: "hit" }
-            : { position, glyph: "✗", title: "predicted, not written", kind: "miss" },
+            ? { position, glyph: "✓", title: tr`predicted and written`, kind: "hit" }
+            : { position, glyph: "✗", title: tr`predicted, not written`, kind: "miss" },
         ),
         ...before.overlooked.map((position) => ({
           position,
           glyph: "+",
-          title: "written, not predicted",
+          title: tr`written, not predicted`,
           kind: "overlooked",
         })),
       );
     }
     context.mark("predict", marks);
-    setText(this.reveal, picks.length ? `Reveal (${places(picks.length)})` : "Reveal");
+    setText(this.reveal, picks.length ? tr`Reveal (${places(picks.length)})` : tr`Reveal`);
     setText(this.say, this.on ? this.#told(before) : "");
   }
 
@@ -148,15 +154,16 @@ export class Predict {
     const last = !before
       ? ""
       : before.off !== undefined
-        ? `Step ${t}: ${before.hits ? "right" : `off by ${before.off}`} (you said ${before.guess}). `
-        : `Step ${t}: ${before.hits} of ${before.tried} right, ${before.misses} not written, ` +
-          `${places(before.overlooked.length)} overlooked. `;
+        ? tr`Step ${t}: ${before.hits ? tr`right` : tr`off by ${before.off}`} (you said ${before.guess}). `
+        : tr`Step ${t}: ${before.hits} of ${before.tried} right, ${before.misses} not written, \
+${places(before.overlooked.length)} overlooked. `;
     if (!sum.tried) return last.trim();
     const held = sum.held
-      ? ` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.`
+      ? tr` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.`
       : "";
     const share = Math.round((100 * sum.hits) / sum.tried);
-    return `${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: ${number(sum.chance)}.${held}`;
+    return tr`${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: \
+${number(sum.chance)}.${held}`;
   }
 
   describe() {

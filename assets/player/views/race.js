@@ -5,6 +5,7 @@ import { number } from "../codec.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
 import { growth, SLACK } from "../race.js";
 import { remember, remembered } from "../remember.js";
+import { tr, translated } from "../words.js";
 import { amount, below, NOT, standings, untimed, WORDS } from "./standings.js";
 
 export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
@@ -19,30 +20,30 @@ export class Race {
       type: "number",
       min: 0,
       step: "any",
-      "aria-label": "Freeze at",
+      "aria-label": tr`Freeze at`,
       oninput: () => group.pause(),
       onchange: () => this.frozen && this.#freeze(),
       onkeydown: (event) => event.key === "Enter" && this.#freeze(),
     });
     this.unit = el(
       "select",
-      { "aria-label": "Clock of the budget", onchange: () => group.setUnit(this.unit.value) },
+      { "aria-label": tr`Clock of the budget`, onchange: () => group.setUnit(this.unit.value) },
       ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])),
     );
     this.button = el(
       "button",
       { class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) },
-      "Freeze",
+      tr`Freeze`,
     );
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
-    this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, "Race");
+    this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, tr`Race`);
     this.open = remembered("race") ?? !group.slim;
     this.root = el(
       "div",
-      { class: "dx-race dx-below", role: "region", "aria-label": "Race", hidden: true },
+      { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true },
       this.lanes,
-      el("div", "dx-controls", el("span", {}, "Freeze at"), this.budget, this.unit, this.button, this.say),
+      el("div", "dx-controls", el("span", {}, tr`Freeze at`), this.budget, this.unit, this.button, this.say),
       el("div", "dx-scroll", this.table),
     );
     this.#listen();
@@ -70,7 +71,7 @@ export class Race {
         over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
       if (!hurry)
-        setText(count, untimed(run, unit) ? NOT : `${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+        setText(count, untimed(run, unit) ? NOT : tr`${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
     });
     if (hurry) return;
     if (document.activeElement !== this.budget)
@@ -114,10 +115,10 @@ export class Race {
       const title = run.header.title || run.header.method,
         last = axis.at(-1),
         over = untimed(run, unit)
-          ? "no place on this clock was recorded:"
+          ? tr`no place on this clock was recorded:`
           : run.end
-            ? `${run.end.reason === "complete" ? "ends" : run.end.reason} after ${amount(unit, last)}`
-            : "still running";
+            ? tr`${run.end.reason === "complete" ? tr`ends` : translated(run.end.reason)} after ${amount(unit, last)}`
+            : tr`still running`;
       const strips = untimed(run, unit) ? [] : below(run, unit),
         y = (i) => most * (1.1 + 0.6 * i);
       setText(name.firstChild, `${slot + 1} ${title}`);
@@ -141,7 +142,7 @@ export class Race {
       set(track, {
         role: "img",
         "aria-label":
-          `${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() +
+          tr`${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() +
           strips.map(({ said }) => `; ${said}`).join(""),
       });
       setText(stop, run.end ? "■" : "▸");
@@ -173,7 +174,7 @@ export class Race {
     const { group, budget } = this,
       { unit, end } = group,
       wanted = budget.valueAsNumber;
-    if (!(wanted >= 0)) return setText(this.say, `Type a number of ${WORDS[unit]} from 0 to ${amount(unit, end)}.`);
+    if (!(wanted >= 0)) return setText(this.say, tr`Type a number of ${WORDS[unit]} from 0 to ${amount(unit, end)}.`);
     this.frozen = true;
     this.button.setAttribute("aria-pressed", "true");
     this.table.hidden = false;
@@ -194,7 +195,7 @@ export class Race {
     this.said = performance.now();
     setText(
       this.say,
-      `Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`,
+      tr`Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`,
     );
     this.table.replaceChildren(...standings(this.group));
   }

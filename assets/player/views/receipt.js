@@ -3,16 +3,17 @@
 import { dock } from "../dock.js";
 import { el, set } from "../dom.js";
 import { compose } from "../receipt.js";
+import { tr, translated } from "../words.js";
 
 /** Opens the receipt of a number; the focus goes back to the element that shows it. */
 export function openReceipt(anchor, { title, kind, about, sections }) {
   const list = (rows) => el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
-  const shut = el("button", { "aria-label": "Close", onclick: () => box.close() }, "✕");
+  const shut = el("button", { "aria-label": tr`Close`, onclick: () => box.close() }, "✕");
   const box = el(
     "dialog",
-    { class: "dx dx-receipt", "aria-label": `Receipt. ${title}` },
+    { class: "dx dx-receipt", "aria-label": tr`Receipt. ${title}` },
     el("header", {}, el("h2", {}, title), shut),
-    el("p", {}, el("strong", {}, kind), `: ${about}.`),
+    el("p", {}, el("strong", {}, translated(kind)), `: ${about}.`),
     ...sections.flatMap(([heading, rows]) => [el("h4", {}, heading), list(rows)]),
   );
   set(box, {
@@ -38,7 +39,7 @@ export const figure = (text, make, more = {}) =>
     "button",
     {
       class: "dx-number",
-      title: "How was this obtained?",
+      title: tr`How was this obtained?`,
       "aria-haspopup": "dialog",
       ...more,
       onclick: (event) => openReceipt(event.currentTarget, make()),

@@ -2,11 +2,13 @@
 
 import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] };
 
 const H = 110,
-  BAND = 18; // units of the drawing; x runs over steps
+  BAND = 18, // units of the drawing; x runs over steps
+  STEPS = 44; // where there are more options than colours
 
 export class Ribbon {
   load(run, dom, context) {
@@ -15,7 +17,7 @@ export class Ribbon {
       class: "dx-ribbon",
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": "Choices over steps",
+      "aria-label": tr`Choices over steps`,
     });
     this.line = timeline(run, context, this.picture);
     this.say = el("p", "dx-readout");
@@ -29,10 +31,11 @@ export class Ribbon {
       choices = run.steps.map((step) => step.choice ?? null),
       known = choices.filter(Boolean);
     this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
+    this.band = this.options.length > 4 ? STEPS : BAND;
     const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
     const lo = Math.min(...numbers),
       hi = Math.max(...numbers),
-      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - BAND - 20);
+      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - this.band - 20);
     const stretches = [];
     choices.forEach((choice, i) => {
       if (!choice) return;
@@ -53,8 +56,14 @@ export class Ribbon {
       ...stretches.map(({ chosen, start, end }) =>
         svg(
           "rect",
-          { x: start, y: H - BAND, width: end - start, height: BAND, style: `fill:${this.#colour(chosen)}` },
-          svg("title", {}, `${chosen}: steps ${start + 1} to ${end}`),
+          {
+            x: start,
+            y: H - this.#height(chosen),
+            width: end - start,
+            height: this.#height(chosen),
+            style: `fill:${this.#colour(chosen)}`,
+          },
+          svg("title", {}, tr`${chosen}: steps ${start + 1} to ${end}`),
         ),
       ),
       ...choices.flatMap((c, i) =>
@@ -63,7 +72,7 @@ export class Ribbon {
               svg(
                 "path",
                 { class: "dx-switch", d: `M${i + 1},0V${H}` },
-                svg("title", {}, `after step ${i + 1}: away from ${c.chosen}`),
+                svg("title", {}, tr`after step ${i + 1}: away from ${c.chosen}`),
               ),
             ]
           : [],
@@ -74,13 +83,18 @@ export class Ribbon {
     );
     this.legend.replaceChildren(
       ...this.options.map((option) =>
-        el("span", {}, el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }), option),
+        el(
+          "span",
+          {},
+          el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }),
+          translated(option),
+        ),
       ),
       ...[
         ["dx-smooth", known[0]?.quantity ?? "value"],
-        ["dx-raw", "raw reading"],
-        ["dx-threshold", "threshold"],
-        ["dx-switch", "switch"],
+        ["dx-raw", tr`raw reading`],
+        ["dx-threshold", tr`threshold`],
+        ["dx-switch", tr`switch`],
       ].map(([kind, name]) =>
         el(
           "span",
@@ -92,21 +106,31 @@ export class Ribbon {
     );
   }
 
+  /** There are four colours; more options than that are shades between two of them, in their order. */
   #colour(option) {
-    return `var(--option${this.options.indexOf(option) % 4}-fill)`;
+    const i = this.options.indexOf(option),
+      last = this.options.length - 1;
+    if (last < 4) return `var(--option${i}-fill)`;
+    return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
+  }
+
+  /** How high its stretches stand: more options than colours are steps, too. */
+  #height(option) {
+    const n = this.options.length;
+    return n > 4 ? (this.band * (this.options.indexOf(option) + 1)) / n : this.band;
   }
 
   show(t) {
     this.line.show(t);
-    setText(this.say, this.describe(t) || "No choice at this step.");
+    setText(this.say, this.describe(t) || tr`No choice at this step.`);
   }
 
   describe(t) {
     const c = this.run.steps[t - 1]?.choice;
     if (!c) return "";
-    const raw = c.raw == null ? "" : ` (raw ${number(c.raw)})`,
-      after = c.switched ? "; switches after this step" : "";
-    const sides = `${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
-    return `${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
+    const raw = c.raw == null ? "" : tr` (raw ${number(c.raw)})`,
+      after = c.switched ? tr`; switches after this step` : "";
+    const sides = tr`${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+    return tr`${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
   }
 }

@@ -4,6 +4,7 @@
 import { number, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
 import { ramp } from "../theme.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Routing", title: "Routing", place: 200, needs: ["routing"] };
 
@@ -38,12 +39,12 @@ export class Routing {
   }
 
   show(t) {
-    setText(this.say, this.describe(t) || "No routing at this step.");
+    setText(this.say, this.describe(t) || tr`No routing at this step.`);
     const { layers, units, cells } = tally(this.run.steps[t - 1]?.routing ?? []);
     const top = Math.max(1e-9, ...cells.flat().map((c) => c.weight)),
       colours = ramp(this.context.theme, this.context.mode());
     this.table.replaceChildren(
-      el("tr", {}, el("th", {}, "layer"), ...units.map((unit) => el("th", {}, String(unit)))),
+      el("tr", {}, el("th", {}, tr`layer`), ...units.map((unit) => el("th", {}, String(unit)))),
       ...layers.map((layer, i) =>
         el(
           "tr",
@@ -53,7 +54,7 @@ export class Routing {
             const shade = colours[Math.round((weight / top) * (colours.length - 1))],
               cell = el(
                 "td",
-                { title: positions.length ? `positions ${positions.join(", ")}` : "not used" },
+                { title: positions.length ? tr`positions ${positions.join(", ")}` : tr`not used` },
                 weight ? number(weight) : "",
               );
             cell.style.background = shade.fill;
@@ -69,7 +70,7 @@ export class Routing {
     const entries = this.run.steps[t - 1]?.routing ?? [],
       served = new Set(entries.flatMap((e) => e.positions)).size;
     return entries.length
-      ? `${entries[0].kind} routing of ${served} positions in this step; shade: summed weight.`
+      ? tr`${entries[0].kind} routing of ${served} positions in this step; shade: summed weight.`
       : "";
   }
 }

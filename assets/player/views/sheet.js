@@ -1,5 +1,6 @@
 // The cells of a large board on canvases of a few rows. A step paints what changed near the window; the rest follows
-// when it comes near, when the clock rests, or before the page is printed.
+// when it comes near, when the clock rests, or before the page is printed. A canvas has pixels once it is painted; on a
+// board of very many cells only near the window, because all of them together would be gigabytes.
 
 import { cut } from "../codec.js";
 import { el, pool, sizeCanvas } from "../dom.js";
@@ -8,6 +9,8 @@ import { cornerOf } from "../layout.js";
 const ROWS = 4; // rows of cells on a canvas
 const NEAR = "80px"; // around the window
 const REST = 120; // milliseconds
+const FIRST = 16; // canvases that are painted before the browser tells which are near
+const MANY = 20_000; // cells that are painted far from the window
 const SOFTWARE = { willReadFrequently: true }; // pixels are copied
 
 const LOOK = ["shown", "state", "level", "end", "author"];
@@ -22,9 +25,10 @@ export class Sheet {
     this.sight = new IntersectionObserver(
       (entries) =>
         entries.forEach(({ target, isIntersecting }) => {
-          const tile = this.tiles.find(({ canvas }) => canvas === target);
+          const tile = this.byCanvas.get(target);
           if (tile) tile.near = isIntersecting;
           if (tile?.near && tile.late) this.#paint(tile);
+          else if (tile && !tile.near && this.many) this.#forget(tile);
         }),
       { rootMargin: NEAR },
     );
@@ -42,15 +46,15 @@ export class Sheet {
       stamps: new Map(),
       pen: sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE),
     });
+    this.many = rows * columns > MANY;
+    this.byCanvas = new Map();
     this.tiles = pool(box, Math.ceil(rows / ROWS), () => el("canvas")).map((canvas, i) => {
-      const pen = sizeCanvas(
-        canvas,
-        gutter + columns * (w + gap),
-        Math.min(ROWS, rows - i * ROWS) * rowHeight,
-        SOFTWARE,
-      );
+      const size = [gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight];
+      const tile = { canvas, size, row: i * ROWS, near: tiles[i]?.near ?? i < FIRST };
+      this.byCanvas.set(canvas, tile);
+      this.#forget(tile);
       this.sight.observe(canvas);
-      return { canvas, pen, row: i * ROWS, near: tiles[i]?.near ?? true };
+      return tile;
     });
     this.pen.font = `10px ${getComputedStyle(box).fontFamily}`;
     this.pen.textBaseline = "middle";
@@ -65,7 +69,7 @@ export class Sheet {
       if (tile.near) this.#paint(tile);
     }
     clearTimeout(this.rest);
-    this.rest = setTimeout(() => this.finish(), REST);
+    if (!this.many) this.rest = setTimeout(() => this.finish(), REST);
   }
 
   /** Paints what is late. */
@@ -73,7 +77,18 @@ export class Sheet {
     for (const tile of this.tiles) if (tile.late) this.#paint(tile);
   }
 
+  /** Its pixels go; its place stays. */
+  #forget(tile) {
+    const [width, height] = tile.size,
+      { columns } = this.grid;
+    Object.assign(tile, { pen: null, late: true });
+    Object.assign(tile.canvas, { width: 1, height: 1 });
+    tile.canvas.style.cssText = `width:${width}px;height:${height}px`;
+    this.drawn.fill(null, tile.row * columns, (tile.row + ROWS) * columns);
+  }
+
   #paint(tile) {
+    tile.pen ??= sizeCanvas(tile.canvas, ...tile.size, SOFTWARE);
     const { grid } = this,
       { columns, w, rows, rowHeight } = grid,
       ratio = this.brush.width / (w + 2),

@@ -4,11 +4,17 @@ import { number, seconds } from "../codec.js";
 import { el } from "../dom.js";
 import { SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
+import { tr } from "../words.js";
 import { figure } from "./receipt.js";
 
-export const WORDS = { steps: "steps", forwards: "target calls", seconds: "seconds", work: "layer-rows" };
-export const NOT = "not recorded";
-const HEAD = ["Run", "Tokens", "of these revised later", "Still missing", "Target calls", "Seconds"];
+export const WORDS = {
+  steps: tr`steps`,
+  forwards: tr`target calls`,
+  seconds: tr`seconds`,
+  work: tr`layer-rows`,
+};
+export const NOT = tr`not recorded`;
+const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Target calls`, tr`Seconds`];
 
 // The run does not say where its steps lie on this clock.
 export const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2;
@@ -16,10 +22,14 @@ export const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Mat
 
 /** How many of the tokens were taken away later, and how. */
 function revisions({ remasked, changed, cut, behind }) {
-  const ways = Object.entries({ "re-masked": remasked, changed, "cut off": cut }).filter(([, n]) => n),
+  const ways = [
+      [tr`re-masked`, remasked],
+      [tr`changed`, changed],
+      [tr`cut off`, cut],
+    ].filter(([, n]) => n),
     n = remasked + changed + cut;
   const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
-  return `${n}${n ? ` (${how})` : ""}${behind ? `; ${behind} behind a later end mark` : ""}`;
+  return `${n}${n ? ` (${how})` : ""}${behind ? tr`; ${behind} behind a later end mark` : ""}`;
 }
 
 /** Head and body of the table, for the players of a group at its place of the clock. */
@@ -32,9 +42,9 @@ export function standings({ unit, x, runners }) {
       {},
       ...runners.map(({ run, slot, t }) => {
         const here = standing(run, t),
-          stopped = run.end && run.end.reason !== "complete" ? ` of a run that is ${run.end.reason}` : "";
-        const place = `${amount(unit, x)} ${unit === "seconds" ? "of the clock" : WORDS[unit]}`;
-        const at = `at ${place}: after step ${t} of ${run.length}`;
+          stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
+        const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
+        const at = tr`at ${place}: after step ${t} of ${run.length}`;
         const cell = (name, text, value = text) =>
           el(
             "td",
@@ -73,7 +83,7 @@ export function below(run, unit) {
   return [
     {
       spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
-      said: `+ ${number(run.sums.at(-1).others)} draft calls`,
+      said: tr`+ ${number(run.sums.at(-1).others)} draft calls`,
     },
   ];
 }

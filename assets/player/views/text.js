@@ -3,6 +3,7 @@
 
 import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
 
@@ -41,7 +42,11 @@ export class Text {
   }
 
   #said(text, kind) {
-    return kind === "end" ? "end of text" : kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text);
+    return kind === "end"
+      ? tr`end of text`
+      : kind === "hole" && text.length > LONG
+        ? `▢ × ${text.length}`
+        : prose(text);
   }
 
   show(t, hurry) {
@@ -72,17 +77,18 @@ export class Text {
 
   /** What the task's exact check says, once the wrong word stands or the run is over. */
   verdict(t) {
-    const { right, word = 0, step = null, expected = "", many } = this.run.verdict ?? {};
+    const { right, word = null, step = null, expected = "", many } = this.run.verdict ?? {};
     if (!this.run.verdict || (t < this.run.length && (right || step === null || t <= step))) return "";
-    if (right) return "✓ right, by the task's exact check";
-    const when = step === null ? "" : `, written in step ${step + 1}`;
-    const wanted = many ? "right would be, for example" : "expected";
-    return `✗ wrong from word ${word + 1}${when}; ${wanted}: ${prose(expected)}`;
+    if (right) return tr`✓ right, by the task's exact check`;
+    const when = step === null ? "" : tr`, written in step ${step + 1}`;
+    const wanted = many ? tr`right would be, for example` : tr`expected`;
+    const from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
+    return `${from}; ${wanted}: ${prose(expected)}`;
   }
 
   describe(t) {
     return this.run.end && t === this.run.length
-      ? `The text is: ${prose(this.run.end.text).slice(0, 300)} ${this.verdict(t)}`.trim()
+      ? tr`The text is: ${prose(this.run.end.text).slice(0, 300)} ${this.verdict(t)}`.trim()
       : "";
   }
 }

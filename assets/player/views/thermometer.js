@@ -1,8 +1,9 @@
 // What a sampler lets through at this step: its tokens stacked under the line, the first refused one hollow above it.
-// Beside it how many tokens other samplers would let through, and the same for all steps.
+// Beside it how many other samplers would, with their mass, and the same for all steps.
 
 import { cut, glyphs, number } from "../codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
+import { tr } from "../words.js";
 
 export const view = {
   name: "Thermometer",
@@ -28,7 +29,7 @@ export class Thermometer {
     Object.assign(this, { run, context });
     const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:420px;min-width:0";
     this.tube = svg("svg", { viewBox: `0 0 340 ${H}`, role: "img", style });
-    this.bars = svg("svg", { role: "img", style, "aria-label": "Tokens let through by several samplers" });
+    this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens let through by several samplers` });
     this.curves = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true", style: "height:64px" });
     this.line = timeline(run, context, this.curves);
     this.say = el("p", "dx-readout");
@@ -55,8 +56,8 @@ export class Thermometer {
         style: `fill:none;stroke:var(--option${i % 4}-fill);stroke-width:${i ? 1.5 : 3}`,
       }),
     );
-    setText(this.ticks.firstChild, `step 1; height: log of the number, up to ${number(this.most)}`);
-    setText(this.ticks.lastChild, `step ${this.run.length}`);
+    setText(this.ticks.firstChild, tr`step 1; height: log of the number, up to ${number(this.most)}`);
+    setText(this.ticks.lastChild, tr`step ${this.run.length}`);
   }
 
   show(t, hurry) {
@@ -64,7 +65,7 @@ export class Thermometer {
     if (hurry) return;
     const cut = this.run.steps[t - 1]?.truncation,
       words = this.describe(t);
-    setText(this.say, words || "Nothing is cut off at this step.");
+    setText(this.say, words || tr`Nothing is cut off at this step.`);
     set(this.tube, { "aria-label": words });
     this.tube.replaceChildren(...(cut ? this.#tube(cut, this.run.steps[t - 1].commits?.tokens ?? []) : []));
     this.#bars(cut);
@@ -91,7 +92,7 @@ export class Thermometer {
         refused = i >= listed,
         before = i === listed && more > 0 ? c.line : i ? c.counted[i - 1] : 0,
         name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${number(c.probabilities[i])}`,
-        words = refused ? `${name} refused` : drawn ? `${name} drawn` : name;
+        words = refused ? tr`${name} refused` : drawn ? tr`${name} drawn` : name;
       const fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
         thick = y(before) - y(c.counted[i]) > 4,
         line = refused ? "var(--text);stroke-dasharray:3 2" : thick ? "var(--panel)" : "none";
@@ -99,11 +100,11 @@ export class Thermometer {
       labels.push({ y: (y(before) + y(c.counted[i])) / 2 + 4, words, must: drawn || refused || !i });
     });
     if (more > 0) {
-      block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", "others that stay");
-      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : " (drawn)";
+      block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", tr`others that stay`);
+      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : tr` (drawn)`;
       labels.unshift({
         y: (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4,
-        words: `and ${number(more)} more${among}`,
+        words: tr`and ${number(more)} more${among}`,
         must: true,
       });
     }
@@ -128,20 +129,22 @@ export class Thermometer {
   }
 
   #bars(c) {
-    const all = c ? [["this run", c.kept], ...this.names.map((name) => [name, c.others?.[name] ?? null])] : [];
+    const all = c
+      ? [[tr`this run`, c.kept, c.mass], ...this.names.map((n) => [n, c.others?.[n] ?? null, c.others_mass?.[n]])]
+      : [];
     set(this.bars, { viewBox: `0 0 340 ${Math.max(1, all.length) * ROW + 6}` });
     this.bars.replaceChildren(
-      ...all.flatMap(([name, n], i) => [
+      ...all.flatMap(([name, n, mass], i) => [
         text(0, i * ROW + 20, cut(name, 11)),
         svg("rect", {
           x: 88,
           y: i * ROW + 7,
-          width: Math.max(2, width(n ?? 0, this.most) * 180),
+          width: Math.max(2, width(n ?? 0, this.most) * 120),
           height: 17,
           rx: 3,
           style: `fill:var(--option${i % 4}-fill)`,
         }),
-        text(96 + width(n ?? 0, this.most) * 180, i * ROW + 20, number(n)),
+        text(96 + width(n ?? 0, this.most) * 120, i * ROW + 20, number(n) + (mass ? ` · ${number(100 * mass)} %` : "")),
       ]),
     );
   }
@@ -153,9 +156,9 @@ export class Thermometer {
     const last = c.tokens.length - (c.refused ?? 0) - 1,
       used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
     return (
-      `${number(c.kept)} ${c.kept === 1 ? "token" : "tokens"} let through with ${number(c.mass * 100)} % ` +
-      `of the mass; ${c.quantity}: ${used}against the line of ${number(c.line)}` +
-      `${c.whole ? `, ${number(c.whole)} in all` : ""}${unit}.`
+      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} let through with ${number(c.mass * 100)} % \
+of the mass; ${c.quantity}: ${used}against the line of ${number(c.line)}` +
+      `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
     );
   }
 }

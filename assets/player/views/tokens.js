@@ -5,6 +5,7 @@ import { glyphs } from "../codec.js";
 import { el, pool, set, setText } from "../dom.js";
 import { cornerOf, density, grid } from "../layout.js";
 import { ramp } from "../theme.js";
+import { tr } from "../words.js";
 import { Brackets, controls, legend } from "./board.js";
 import { Looks } from "./cells.js";
 import { Picking } from "./picking.js";
@@ -19,7 +20,7 @@ export class Tokens {
       class: "dx-board",
       tabindex: 0,
       role: "group",
-      "aria-label": "Token board: up and down choose a position, Enter keeps its details open",
+      "aria-label": tr`Token board: up and down choose a position, Enter keeps its details open`,
     });
     this.brackets = new Brackets(run, context);
     this.looks = new Looks(run, context);
@@ -103,7 +104,7 @@ export class Tokens {
     this.nodes = null;
     this.cells.style.cssText = "";
     this.cells.replaceChildren();
-    set(this.cells, { role: "img", "aria-label": "Token board" });
+    set(this.cells, { role: "img", "aria-label": tr`Token board` });
     return (this.sheet = new Sheet(this.cells, this.context.theme, (look) => this.looks.spell(look)));
   }
 
@@ -172,15 +173,17 @@ export class Tokens {
     const { run } = this,
       commits = run.steps[t - 1]?.commits;
     const open =
-      run.canvas === null ? "" : ` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
+      run.canvas === null
+        ? ""
+        : tr` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
     const say = commits?.positions
       .slice(0, 6)
       .map((p, i) =>
-        commits.tokens[i] < 0 ? `position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20),
+        commits.tokens[i] < 0 ? tr`position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20),
       )
       .join(", ");
     return say
-      ? `${commits.positions.length} written: ${say}${commits.positions.length > 6 ? " and more" : ""}.${open}`
-      : `Nothing written.${open}`;
+      ? tr`${commits.positions.length} written: ${say}${commits.positions.length > 6 ? tr` and more` : ""}.${open}`
+      : tr`Nothing written.${open}`;
   }
 }

@@ -4,10 +4,12 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
+import { tr } from "../words.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
+const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a learned embedding, hanging below its node
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
 
 /** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
@@ -24,6 +26,7 @@ export function rowsOf(tree) {
     drawn: tree.uniforms?.[i] ?? null,
     value: tree.values?.[i] ?? null,
     name: tree.value_name,
+    tail: tree.tails?.[i] ?? 0,
     state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
   }));
   const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
@@ -49,18 +52,19 @@ function edgeWidth({ draft, target, rank }) {
 }
 
 function tell(row) {
-  const probability = (name, logprob) => (logprob === null ? "" : `${name} probability ${number(Math.exp(logprob))}`);
+  const probability = (name, logprob) => (logprob === null ? "" : tr`${name} probability ${number(Math.exp(logprob))}`);
   return [
     row.why,
-    row.source && `source: ${row.source}`,
-    row.rank !== undefined && `rank ${row.rank}`,
-    probability("draft", row.draft),
-    probability("target", row.target),
+    row.source && tr`source: ${row.source}`,
+    row.rank !== undefined && tr`rank ${row.rank}`,
+    probability(tr`draft`, row.draft),
+    probability(tr`target`, row.target),
     row.name && row.value !== null && `${row.name} ${number(row.value)}`,
     row.chance !== undefined &&
       row.chance !== null &&
-      `chance to be kept ${number(row.chance)}${row.drawn === null ? "" : `, drawn ${number(row.drawn)}`}`,
-    row.folded && `${row.folded} nodes below are folded`,
+      tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
+    row.tail && tr`learned embeddings behind it: ${row.tail}`,
+    row.folded && tr`${row.folded} nodes below are folded`,
   ]
     .filter(Boolean)
     .join(", ");
@@ -86,7 +90,7 @@ export class DraftTree {
     );
     this.picture = svg(
       "svg",
-      { class: "dx-tree", role: "img", "aria-label": "Draft tree" },
+      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` },
       svg("defs", {}, hatch),
       this.edges,
       this.nodes,
@@ -100,7 +104,10 @@ export class DraftTree {
         "div",
         "dx-legend",
         ...states.map((s) => legend(context.theme, s)),
-        el("span", {}, "edge width: draft probability or rank"),
+        el("span", {}, tr`edge width: draft probability or rank`),
+        ...(run.steps.some((step) => step.tree?.tails?.length)
+          ? [el("span", {}, tr`small cells: learned embeddings that guess further on from there`)]
+          : []),
       ),
     );
   }
@@ -128,9 +135,10 @@ export class DraftTree {
       rows: height,
       columns,
     } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
-    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * NODE.y }));
+    const below = tree.tails?.length ? TAIL.y : 0;
+    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * (NODE.y + below) }));
     const w = (columns - 1) * NODE.x + NODE.w + 8,
-      h = (height - 1) * NODE.y + NODE.h + 8;
+      h = (height - 1) * (NODE.y + below) + NODE.h + below + 8;
     frame(this.picture, w, h);
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
@@ -156,27 +164,33 @@ export class DraftTree {
         svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }),
         svg("text", { x: 8, y: 16.5 }),
         svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" }),
+        svg("g"),
       ),
     ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
   }
 
   #node(group, row, { x, y }) {
-    const [title, box, , text, mark] = group.childNodes,
+    const [title, box, , text, mark, tail] = group.childNodes,
       whole = glyphs(this.run.piece(row.token).text);
     set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
     box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
     setText(title, `${whole}: ${tell(row)}`);
+    pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
+      (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
+    );
     setText(text, cut(whole, row.folded ? 7 : 9));
     setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
   }
 
   describe(t) {
     const tree = this.run.steps[t - 1]?.tree;
-    if (!tree) return t ? `No draft tree in step ${t}.` : "Before the first step.";
+    if (!tree) return t ? tr`No draft tree in step ${t}.` : tr`Before the first step.`;
     const { rows, accepted } = rowsOf(tree),
       bonus = rows.length - tree.tokens.length,
       drafted = tree.why.filter((why) => why !== "root").length;
-    const gained = bonus ? `, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
-    return `${drafted} drafted, ${accepted} accepted${gained}.`;
+    const gained = bonus ? tr`, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
+    const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
+      along = tails ? ` ${tr`Rows of learned embeddings that went along: ${tails}.`}` : "";
+    return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;
   }
 }

@@ -3,6 +3,7 @@
 
 import { el, pool, setText } from "../dom.js";
 import { field, nameOf, verdict, WORDS } from "../verdict.js";
+import { tr } from "../words.js";
 import { figure } from "./receipt.js";
 
 export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
@@ -10,7 +11,7 @@ export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
 export class Verdict {
   constructor(group) {
     Object.assign(this, { group, known: [] });
-    this.root = el("div", { class: "dx-verdict dx-below", role: "region", "aria-label": "Verdict", hidden: true });
+    this.root = el("div", { class: "dx-verdict dx-below", role: "region", "aria-label": tr`Verdict`, hidden: true });
     this.told = () => this.update();
     document.addEventListener("dx-seen", this.told);
   }

@@ -12,10 +12,13 @@ from engines.core.trace.groups import (
     Lane,
     Media,
     Memory,
+    Mode,
     Routing,
     Span,
+    Tally,
     Tree,
     Truncation,
+    Vote,
 )
 from engines.core.trace.header import SCHEMA_VERSION, Absent, Edit, End, Header, ModelRecord, Origin, Piece, TimedEdit
 from engines.core.trace.packed import MISSING, Packed, pack, pack_exact
@@ -43,6 +46,7 @@ __all__ = [
     "MISSING",
     "Media",
     "Memory",
+    "Mode",
     "ModelRecord",
     "Origin",
     "Packed",
@@ -52,6 +56,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Seconds",
     "Span",
+    "Tally",
     "Step",
     "TimedEdit",
     "Totals",
@@ -59,6 +64,7 @@ __all__ = [
     "TraceError",
     "Tree",
     "Truncation",
+    "Vote",
     "Unit",
     "pack",
     "pack_exact",

@@ -31,10 +31,9 @@ class Packed(Record):
         except ValueError as error:
             raise TraceError(f"a packed array holds text that is not base64: {error}") from None
         size = {"u1": 1, "u2": 2, "i4": 4, "f4": 4}[self.dtype]
-        if len(raw) != size * math.prod(self.shape):
+        if len(raw) != size * math.prod(self.shape):  # a product that may be too long to be written
             raise TraceError(
-                f"a packed {self.dtype} array of shape {self.shape} needs {size * math.prod(self.shape)} bytes, got "
-                f"{len(raw)}"
+                f"a packed {self.dtype} array of shape {str(self.shape)[:80]} does not have {len(raw)} bytes"
             )
         try:
             values = np.frombuffer(raw, dtype="<" + self.dtype).reshape(self.shape)
@@ -42,7 +41,8 @@ class Packed(Record):
             raise TraceError(f"a packed array cannot have the shape {str(self.shape)[:80]}") from None
         if self.dtype != "u1":
             return values
-        return np.where(values == MISSING, np.nan, self.lo + (self.hi - self.lo) * values.astype(np.float32) / 254)
+        with np.errstate(over="ignore", invalid="ignore"):  # ends beyond float32 give infinities, which views leave out
+            return np.where(values == MISSING, np.nan, self.lo + (self.hi - self.lo) * values.astype(np.float32) / 254)
 
 
 def pack(values: np.ndarray, lo: float | None = None, hi: float | None = None) -> Packed:

@@ -18,6 +18,7 @@ MAX_TRACE_BYTES = 64 * 2**20
 SAID = 300  # characters of a complaint: it quotes what was found, which may be long
 MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken trace
 MAX_CELLS = 2**25  # steps times positions of a masked board, such as 4,096 steps of 8,192 positions
+MAX_STEPS = 2**14  # four times as many as a run makes where nobody asks for more
 MAX_WITHDRAWN = 2**21  # positions taken away again, over all steps: what looks back visits each of them
 
 
@@ -67,6 +68,8 @@ class _Probe(msgspec.Struct):
 def check_consistency(trace: Whole) -> None:
     """What types cannot say: step numbers in order, every array readable, every position on the board, every token in
     the table."""
+    if len(trace.steps) > MAX_STEPS:
+        raise TraceError(f"the trace has {len(trace.steps):,} steps; at most {MAX_STEPS:,} are read")
     known = {piece.id for piece in trace.pieces}
     limit = (
         trace.header.canvas

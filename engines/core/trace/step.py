@@ -17,6 +17,7 @@ from engines.core.trace.groups import (
     Span,
     Tree,
     Truncation,
+    Vote,
 )
 
 
@@ -42,6 +43,7 @@ class Step(Record):
     media: Media | None = None
     truncation: Truncation | None = None
     completions: Completions | None = None
+    vote: Vote | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

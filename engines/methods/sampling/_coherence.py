@@ -1,60 +1,131 @@
-"""How likely the model itself finds, at temperature 1, what samplers wrote at higher ones: the coherence proxy of the
+"""How likely the model itself finds, at temperature 1, what samplers wrote at other ones: the coherence proxy of the
 Top-H paper (figure 3), on a fixed list of prompts with a given seed.
 
-    python -m engines.methods.sampling._coherence [--model smollm2] [--seed 0] [--tokens 40]
-
-It says nothing about how creative a text is: there is no judge here."""
+All samplers and temperatures of one prompt are paths of one cache, each with the run's seed, so that they differ by
+their rule alone. It says nothing about how creative a text is: there is no judge here."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
-from statistics import mean
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as File
+from statistics import mean, stdev
 
-import engines
+from engines.kit import (
+    CausalLM,
+    Path,
+    Paths,
+    Progress,
+    draw,
+    kept_by_mass,
+    kept_by_rank,
+    kept_by_ratio,
+    ranked,
+    torch,
+)
+from engines.methods.sampling.top_h import spend
 
-PROMPTS = Path(__file__).resolve().parents[3] / "assets" / "tasks" / "beginnings.json"
-SAMPLERS: dict[str, tuple[str, dict[str, str]]] = {
-    "plain": ("temperature", {}),
-    "top-k 50": ("top-k", {}),
-    "top-p 0.9": ("top-p", {}),
-    "min-p 0.1": ("min-p", {}),
-    "top-H paper": ("top-h", {"variant": "paper"}),
-    "top-H official": ("top-h", {"variant": "official"}),
-    "top-H hf": ("top-h", {"variant": "hf"}),
+PROMPTS = File(__file__).resolve().parents[3] / "assets" / "tasks" / "beginnings.json"
+Rule = Callable[["torch.Tensor"], int]  # probabilities [n], falling -> how many are kept
+SAMPLERS: dict[str, Rule] = {
+    "plain": len,
+    "top-k 50": lambda P: kept_by_rank(P, 50),
+    "top-p 0.9": lambda P: kept_by_mass(P, 0.9),
+    "min-p 0.1": lambda P: kept_by_ratio(P, 0.1),
+    "top-H paper": lambda P: spend(P, 0.4, "paper").kept,
+    "top-H official": lambda P: spend(P, 0.4, "official").kept,
+    "top-H hf": lambda P: spend(P, 0.4, "hf").kept,
 }
-TEMPERATURES = (0.7, 1.0, 1.5, 2.0)
+TEMPERATURES = (0.7, 1.2, 1.6, 2.0, 2.5)
+Lane = tuple[str, float]  # sampler, temperature
 
 
-def log_likelihood(trace: engines.Trace) -> float:
-    """Mean log-probability of the written tokens at temperature 1, in nats, from the surprise that every step
-    records."""
-    bits = [float(lane.values.array()[0]) for step in trace.steps for lane in step.scores if lane.name == "surprise"]
-    return -mean(bits) * 0.6931471805599453
+@dataclass
+class Written:
+    """What one lane wrote to one prompt: token ids, their log-probabilities at temperature 1 in nats, how many tokens
+    its rule let through at each, and the probability of those together at the lane's temperature."""
+
+    ids: list[int]
+    nats: list[float]
+    kept: list[int]
+    mass: list[float]
 
 
-def main() -> None:
-    """Print a table: a row for each sampler, a column for each temperature; means over the prompts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tokens", type=int, default=40)
-    given = parser.parse_args()
-    model, prompts = engines.load_model(given.model), json.loads(PROMPTS.read_text())["prompts"]
-    print(
-        f"{given.model}, {len(prompts)} prompts, {given.tokens} tokens, seed {given.seed}: nats per token, kept tokens"
-    )
-    print(f"{'':16s}" + "".join(f"T = {T:<12g}" for T in TEMPERATURES))
-    for name, (slug, options) in SAMPLERS.items():
-        row = f"{name:16s}"
-        for T in TEMPERATURES:
-            params = {"max_new_tokens": given.tokens, "temperature": T, **options}
-            traces = [engines.run(slug, model, prompt, params=params, seed=given.seed) for prompt in prompts]
-            kept = mean(step.facts["kept"] for trace in traces for step in trace.steps)
-            row += f"{mean(map(log_likelihood, traces)):6.2f} {kept:7,.0f}   "
-        print(row, flush=True)
+def prompts(n: int) -> list[str]:
+    """The first n of the list."""
+    return json.loads(PROMPTS.read_text("utf-8"))["prompts"][:n]
 
 
-if __name__ == "__main__":
-    main()
+def write(model: CausalLM, text: list[int], tokens: int, seed: int, lanes: list[Lane]) -> dict[Lane, Written]:
+    """Up to `tokens` tokens by each lane, until its end mark."""
+    paths = Paths(model, text, rows=len(lanes) * tokens, rng=torch.Generator().manual_seed(seed))
+    found = {lane: Written([], [], [], []) for lane in lanes}
+    of = {paths.add().id: lane for lane in lanes}
+    for path in paths.living:
+        path.rng = torch.Generator().manual_seed(seed)
+    for _ in range(tokens):
+        if not paths.living:
+            break
+        paths.feed()
+        for path in paths.living:
+            token = _next(path, of[path.id], found[of[path.id]])
+            paths.write(path, [token])
+            if token in model.eos_ids:
+                paths.drop(path, "finished")
+    return found
+
+
+def _next(path: Path, lane: Lane, written: Written) -> int:
+    sampler, T = lane
+    P, order = ranked(path.logits, T)  # [n], [n]
+    kept = SAMPLERS[sampler](P)
+    token = int(order[draw(P[:kept], path.rng)])
+    written.ids.append(token)
+    written.nats.append(float(path.logits.double().log_softmax(-1)[token]))
+    written.kept.append(kept)
+    written.mass.append(float(P[:kept].sum()))
+    return token
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """The 95 % interval of a mean over prompts, by Student's t (Cornish-Fisher for its quantile; 2.09 at 20)."""
+    n = len(values)
+    if n < 2:
+        return math.nan, math.nan
+    z, v = 1.959964, n - 1
+    t = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
+    half = t * stdev(values) / n**0.5
+    return mean(values) - half, mean(values) + half
+
+
+@dataclass(frozen=True)
+class Coherence:
+    """One lane over all prompts. nats: mean log-probability per token, mean over the prompts, with low and high of its
+    95 % interval; kept: median of the tokens let through; mass: mean of their probability; tokens: written in all."""
+
+    lane: Lane
+    nats: float
+    low: float
+    high: float
+    kept: int
+    mass: float
+    tokens: int
+
+
+def measure(model: CausalLM, n: int, tokens: int, seed: int, progress: Progress) -> list[Coherence]:
+    """Every sampler at every temperature on the first n prompts."""
+    lanes = [(name, T) for name in SAMPLERS for T in TEMPERATURES]
+    texts, rows = prompts(n), dict[Lane, list[Written]]()
+    for done, prompt in enumerate(texts):
+        progress(done, len(texts))
+        for lane, one in write(model, model.tokenizer.encode_prompt(prompt), tokens, seed, lanes).items():
+            rows.setdefault(lane, []).append(one)
+    found = list[Coherence]()
+    for lane, written in rows.items():
+        means = [mean(one.nats) for one in written]
+        kept = sorted(n for one in written for n in one.kept)
+        mass = mean(x for one in written for x in one.mass)
+        found.append(Coherence(lane, mean(means), *interval(means), kept[len(kept) // 2], mass, len(kept)))
+    return found

@@ -1,53 +1,61 @@
-"""A monitor of members: at a dot an analyser is asked which names exist there, and until the name is complete the state
-says which tokens can go on with one of them."""
+"""Monitors of members, imports and arguments: at a dot, behind `import` or in a call an analyser is asked what may
+stand there, and until that is complete the state says which tokens can go on. Together they are the intersection."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from engines.kit import CausalLM, Completions, Interval, Recorder, Tokenizer, top_ids, torch
-from engines.methods.sampling._names import Trie, begun, rests, trie_of
+from engines.kit import CausalLM, Completions, Interval, Params, Recorder, Tokenizer, top_ids, torch
+from engines.methods.sampling._calls import Brackets, Signatures, open_names
+from engines.methods.sampling._names import Importing, Trie, begun, importing, rests, trie_of
 from engines.tools import completion
-from engines.tools.completion import Analyser, Answer
+from engines.tools.completion import Analyser, Answer, Signed
 from engines.tools.projects import files_of
 
 SHOWN = 24  # names kept in a step
 WANTED = 5  # of the refused tokens
 LANE = "analyser"
+PLACES = {"dot": "A dot", "import": "An import", "call": "A call"}
 NAME = re.compile(r"\w*")
+WATCHES = ("members", "imports", "arguments", "all")
 
 
 @dataclass(frozen=True)
 class State:
     """Where a text stands. kind: idle, asked (in this step), open (a name is begun), astray (it is none of the
     analyser's) or unknown (asked, and it does not know). C: name -> what is left of it. written: what stands of the
-    name. allowed: the tokens that can go on with one. answer: the analyser's."""
+    name. allowed: the tokens that can go on with one; in a call, those that keep to its signature, and C are the
+    parameters that are free. answer: the analyser's. place: what it is about, a dot, an import or a call; asked: the
+    answers of this step."""
 
     kind: str
     C: Mapping[str, str]
     written: str
     allowed: list[int]
     answer: Answer | None = None
+    place: str = "dot"
+    asked: tuple[Answer, ...] = ()
 
     def mass(self, chances: torch.Tensor) -> float:
         """Probability of the allowed tokens, of chances [V] before any mask."""
-        return float(chances[self.allowed].sum())
+        return min(1.0, float(chances[self.allowed].sum()))
 
     def completed(self, text: str | None) -> tuple[str, bool | None]:
         """The name that a token of this text (None: of no text) ends, and whether the analyser has it; ("", None) where
         it ends none."""
         more = NAME.match(text or "")
         name = self.written + (more[0] if more else "")
-        if self.answer is None or not self.answer.names or not name or (more and more[0] == text):
+        judged = self.place != "call" and self.answer and self.answer.names
+        if not judged or not name or (more and more[0] == text):
             return "", None
         return name, name in self.answer.names
 
     def facts(self, token: int, chances: torch.Tensor, text: str | None) -> dict[str, float]:
         """The counts of a step: questions asked, names possible, tokens that go on with one, their probability, whether
         the model's first choice is none of them, whether a name that ended exists."""
-        found = {"questions": float(self.kind in ("asked", "unknown"))}
+        found = {"questions": float(len(self.asked))}
         if self.allowed:
             found |= {"names": len(self.C), "allowed_tokens": len(self.allowed), "allowed_mass": self.mass(chances)}
             found["overruled"] = float(int(chances.argmax()) not in set(self.allowed) and token in set(self.allowed))
@@ -78,43 +86,55 @@ class State:
             held=held,
             name=name,
             exists=exists,
+            call=self.place == "call",
             **place,
         )
 
     def note(self, chances: torch.Tensor, held: bool) -> str:
         """One sentence on the step."""
+        call = self.allowed and "; only the call around it is held"
         if self.kind == "unknown" and self.answer:
-            return f"A dot: {self.answer.why or 'the model has no tokens for the names'}; decoding stays plain here."
+            why = self.answer.why or "the model has no tokens for the names"
+            return f"{PLACES[self.place]}: {why}{call or '; decoding stays plain here'}."
+        if self.kind == "astray":
+            what = "The name that is begun does not exist"
+            return f"{'The call does not fit its signature' if self.place == 'call' else what}{call or ''}."
         if not self.allowed:
-            return {"astray": "The name that is begun does not exist."}.get(self.kind, "No dot, no question.")
-        count = f"{len(self.C)} name{'s are' if len(self.C) != 1 else ' is'} possible"
-        asked = f"The analyser was asked: {count}" if self.kind == "asked" else f"Inside a name: {count}"
-        said = f"{asked}, with {self.mass(chances):.1%} of the model's probability."
+            return "No dot, no question." if self.place == "dot" else "Nothing is asked here."
+        n, share = len(self.C), f"{self.mass(chances):.1%} of the model's probability"
+        if self.place == "call":
+            begins = "The analyser was asked about this call" if self.kind == "asked" else "Inside a call"
+            said = f"{begins}: {n} parameter{'s are' if n != 1 else ' is'} free, {share} keeps to it."
+        else:
+            begins = "The analyser was asked" if self.kind == "asked" else "Inside a name"
+            said = f"{begins}: {n} name{'s are' if n != 1 else ' is'} possible, with {share}."
         if int(chances.argmax()) in set(self.allowed):
             return said
-        return f"{said} Its first choice is none of them{' and was masked out' if held else ''}."
+        verb = "does not" if self.place == "call" else "is none of them"
+        return f"{said} Its first choice {verb}{' and was masked out' if held else ''}."
 
 
 class Monitor:
-    """The analyser with the vocabulary: one question at each dot, the state behind it. Used as a context; its copy of
+    """The analyser with the vocabulary: one question at each place, the state behind it. Used as a context; its copy of
     the project is gone afterwards. It is off, and always idle, until it reads a project."""
 
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
-        self.vocabulary = (tokenizer, vocab_size)
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, p: Params) -> None:
+        """p: watches and dunder of the method."""
+        self.vocabulary, self.p = (tokenizer, vocab_size), p
         self.project: str | None = None
         self.analyser: Analyser | None = None
         self.trie = Trie({})
-        self.answers: dict[str, Answer | None] = {}  # by the text up to the dot; None in strings and comments
+        self.answers: dict[tuple[str, str], Answer | None] = {}  # by place and text; None in strings and comments
+        self.new: list[Answer] = []  # of this step
 
     def reads(self, project: str | None) -> None:
         """From now on this project, by name or as text (None: off); what was asked of another one is forgotten. Raises
-        UserError for a project that cannot be read, and where the analyser is not installed."""
-        if project == self.project:
-            return
-        self.__exit__()
-        self.project, self.answers = project, {}
-        self.analyser = None if project is None else Analyser(files_of(project))
-        self.trie = Trie({}) if project is None else trie_of(*self.vocabulary)
+        UserError for a project that cannot be read."""
+        if project != self.project:
+            self.__exit__()
+            self.project, self.answers = project, {}
+            self.analyser = None if project is None else Analyser(files_of(project))
+            self.trie = Trie({}) if project is None else trie_of(*self.vocabulary)
 
     def __enter__(self) -> Monitor:
         return self
@@ -124,22 +144,86 @@ class Monitor:
             self.analyser.close()
 
     def pre(self, x: str) -> State:
-        """The state of a text; asks at most once at a dot, and not in strings and comments."""
-        found = begun(x) if self.analyser else None
-        if found is None or self.analyser is None:
+        """The state of a text; asks at most once at a place, and not in strings and comments."""
+        if self.analyser is None:
             return State("idle", {}, "", [])
-        before, written = found
-        asked = before not in self.answers
-        if asked:
-            quoted = completion.in_string_or_comment(before)
-            self.answers[before] = None if quoted else self.analyser.members(before)
-        answer = self.answers[before]
-        if answer is None or not (asked or answer.names):
+        self.new = []
+        state = self._name(x)
+        if self.p.watches in ("arguments", "all"):
+            state = self._call(x, state)
+        return replace(state, asked=tuple(self.new))
+
+    def _name(self, x: str) -> State:
+        """Of a member or an imported name."""
+        watches = self.p.watches
+        dotted = begun(x) if watches in ("members", "all") else None
+        imported = importing(x) if watches in ("imports", "all") else None
+        found, place = (Importing(*dotted), "dot") if dotted else (imported, "import")
+        if found is None:
+            return State("idle", {}, "", [], place="dot" if watches == "members" else "")
+        asked = (place, found.before) not in self.answers
+        answer = self._ask(place, found.before)
+        names = [] if answer is None else self._open_to(answer.names, found.written)
+        if answer is None or not (asked or names):
             return State("idle", {}, "", [])
-        C = rests(answer.names, written)
-        if allowed := self.trie.allowed(C.values()):
-            return State("asked" if asked else "open", C, written, allowed, answer)
-        return State("astray" if answer.names and not C else "unknown", {}, written, [], answer)
+        if answer.names and not names:
+            answer = replace(answer, why="all that exists there begins with two underscores")
+        C = rests(names, found.written)
+        allowed = self.trie.allowed(space + rest for space in found.spaces for rest in C.values())
+        if allowed:
+            allowed = sorted({*allowed, *self.trie.unspaced}) if found.soft else allowed
+            return State("asked" if asked else "open", C, found.written, allowed, answer, place)
+        return State("astray" if names and not C else "unknown", {}, found.written, [], answer, place)
+
+    def _open_to(self, names: Iterable[str], written: str) -> list[str]:
+        """Names with two leading underscores only on request, or where one underscore is written."""
+        every = self.p.dunder or written.startswith("_")
+        return [name for name in names if every or not name.startswith("__")]
+
+    def _call(self, x: str, state: State) -> State:
+        """The state with the calls held too: the intersection of both."""
+        before = len(self.new)
+        brackets = Brackets(x, self._signatures(x))
+        unknown = [one for one in self.new[before:] if isinstance(one, Signed) and not one.signatures]
+        known = [one for one in brackets.frames if one.signatures]
+        held = [one for one in known if not one.broken]
+        keeps = self._keeping(brackets, state.allowed) if held else []
+        if state.kind != "idle":  # a name; a call that allows nothing of it is not held
+            return replace(state, allowed=keeps) if keeps else state
+        if unknown:
+            return State("unknown", {}, "", keeps, unknown[-1], "call")
+        if known and known[-1].broken:
+            return State("astray", {}, "", keeps, self.answers["call", x[: known[-1].start]], "call")
+        if not keeps:
+            return state
+        answer = self.answers["call", x[: held[-1].start]]
+        names = dict.fromkeys((name for one in held[-1].signatures or () for name in open_names(one, held[-1])), "")
+        return State("asked" if answer in self.new else "open", names, "", keeps, answer, "call")
+
+    def _keeping(self, brackets: Brackets, candidates: list[int]) -> list[int]:
+        """Those of the candidates (none: of all tokens) that keep to the rules of the open calls."""
+        trie = self.trie
+        ruled = trie.texts if brackets.every_token else trie.ruled
+        free = [] if brackets.every_token or candidates else trie.fragments  # of a character
+        return [one for one in candidates or trie.texts if one not in ruled or brackets.follows(trie.texts[one])] + free
+
+    def _signatures(self, x: str) -> Callable[[int], Signatures | None]:
+        def of(start: int) -> Signatures | None:
+            answer = self._ask("call", x[:start])
+            return answer.signatures if isinstance(answer, Signed) else None
+
+        return of
+
+    def _ask(self, place: str, before: str) -> Answer | None:
+        """The answer about the end of a text, asked once."""
+        if (place, before) not in self.answers and self.analyser:
+            found: Answer | None = None
+            if not completion.in_string_or_comment(before):
+                ask, members = self.analyser.signatures, self.analyser.members
+                found = ask(before) if place == "call" else members(before, dunder=True)
+                self.new.append(found)
+            self.answers[place, before] = found
+        return self.answers[place, before]
 
 
 def mask(L: torch.Tensor, allowed: list[int]) -> torch.Tensor:
@@ -152,10 +236,12 @@ def mask(L: torch.Tensor, allowed: list[int]) -> torch.Tensor:
 
 
 def question(run: Recorder, state: State) -> list[Interval]:
-    """The question of a step as it was measured; none where none was asked."""
-    if state.answer is None or state.kind in ("open", "astray"):
-        return []
-    return run.interval(LANE, state.answer.began, state.answer.ended, f"asked at line {state.answer.line}")
+    """The questions of a step as they were measured; none where none was asked."""
+    return [
+        one
+        for answer in state.asked
+        for one in run.interval(LANE, answer.began, answer.ended, f"asked at line {answer.line}")
+    ]
 
 
 def told(model: CausalLM, token: int) -> str | None:

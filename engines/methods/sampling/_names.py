@@ -9,25 +9,58 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from engines.kit import Tokenizer
 
+RULED = re.compile(r"[)\]},=]")
 DOTTED = re.compile(r"\.(\w*)\Z")
+IMPORT = re.compile(
+    r"(?:^|[\n;])[ \t]*(?:from[ \t]+[\w.]+[ \t]+import(?:[ \t]*\()?|import|from)"
+    r"(?:(?<!from)[^()\n#;]*,)?([ \t]*)(\w*)\Z"
+)
+
+
+@dataclass(frozen=True)
+class Importing:
+    """A name that is imported, where a text ends. before: the text up to it, as it is asked about; written: what stands
+    of it; spaces: what may stand before it; soft: the keyword itself may still become another word."""
+
+    before: str
+    written: str
+    spaces: tuple[str, ...] = ("",)
+    soft: bool = False
 
 
 class Trie:
     """The strings of a vocabulary, each with all ids that have it."""
 
-    def __init__(self, strings: Mapping[int, str]) -> None:
-        """strings: id -> text, for the ids that stand for a text of their own."""
+    def __init__(self, strings: Mapping[int, str], fragments: Sequence[int] = ()) -> None:
+        """strings: id -> text, for the ids that stand for a text of their own; fragments: of parts of characters."""
+        self.fragments = list(fragments)
         self.ids: dict[str, list[int]] = {}
         for token, text in strings.items():
             if text:
                 self.ids.setdefault(text, []).append(token)
         self.order = sorted(self.ids)
         self.breaks = [token for text in self.order if ends_name(text[0]) for token in self.ids[text]]
+
+    @cached_property
+    def unspaced(self) -> list[int]:
+        """The ids whose text does not begin with whitespace."""
+        return [token for text, ids in self.ids.items() if not text[0].isspace() for token in ids]
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """id -> text."""
+        return {token: text for text, ids in self.ids.items() for token in ids}
+
+    @cached_property
+    def ruled(self) -> frozenset[int]:
+        """The ids whose text has a character that ends an argument, or may."""
+        return frozenset(token for token, text in self.texts.items() if RULED.search(text))
 
     def allowed(self, rests: Iterable[str]) -> list[int]:
         """The ids that can follow, in rising order."""
@@ -59,6 +92,20 @@ def begun(text: str) -> tuple[str, str] | None:
     return (text[: found.start(1)], found[1]) if found else None
 
 
+def importing(text: str) -> Importing | None:
+    """The name behind `import`, `from` or a comma there that the text ends in, or None."""
+    found = IMPORT.search(text)
+    if found is None:
+        return None
+    spaces, written = found.groups()
+    before, bare = text[: found.start(1)], text[: found.start(1)][-1:].isalpha()
+    if spaces:
+        return Importing(before + spaces, written)
+    if not bare:
+        return Importing(before + ("" if written else " "), written, ("",) if written else ("", " "))
+    return None if written else Importing(before + " ", "", (" ",), soft=True)
+
+
 def rests(names: Iterable[str], written: str) -> dict[str, str]:
     """Name -> what is left of it, for the names that begin with what stands."""
     return {name: name[len(written) :] for name in names if name.startswith(written)}
@@ -72,5 +119,6 @@ def trie_of(tokenizer: Tokenizer, vocab_size: int) -> Trie:
 
 @lru_cache(maxsize=4)
 def _trie(tokenizer: Tokenizer, vocab_size: int) -> Trie:
-    pieces = (tokenizer.piece(token) for token in range(vocab_size))
-    return Trie({piece.id: piece.text for piece in pieces if piece.kind == "text"})
+    pieces = [tokenizer.piece(token) for token in range(vocab_size)]
+    strings = {piece.id: piece.text for piece in pieces if piece.kind == "text"}
+    return Trie(strings, [piece.id for piece in pieces if piece.kind == "byte"])

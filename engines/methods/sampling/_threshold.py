@@ -24,13 +24,15 @@ LONGEST = 160  # tokens of a body that are read
 
 @dataclass(frozen=True)
 class Learned:
-    """P(rank 1 | H) = 1 / (1 + exp(-(coef H + intercept))), and where it crosses p_star. Entropies in nats."""
+    """P(rank 1 | H) = 1 / (1 + exp(-(coef H + intercept))), and where it crosses p_star. Entropies in nats. tried: the
+    accuracy at each p of GRID."""
 
     coef: float
     intercept: float
     p_star: float
     accuracy: float
     threshold: float
+    tried: tuple[float, ...] = ()
 
 
 def fit(H: Sequence[float], rank1: Sequence[int], C: float = 1.0) -> tuple[float, float]:
@@ -59,7 +61,7 @@ def learn(H: Sequence[float], rank1: Sequence[int], test_H: Sequence[float], tes
     right = [float(((p >= at) == torch.tensor(test_rank1).bool()).double().mean()) for at in GRID]
     best = max(range(len(GRID)), key=lambda i: right[i])
     crossing = (torch.tensor(GRID[best], dtype=torch.float64).logit().item() - intercept) / coef
-    return Learned(coef, intercept, GRID[best], right[best], round(crossing, 6))
+    return Learned(coef, intercept, GRID[best], right[best], round(crossing, 6), tuple(right))
 
 
 def split(

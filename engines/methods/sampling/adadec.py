@@ -135,10 +135,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             candidates=lambda: (at, z),
             branches=[
                 Branch(0, -1, [token], main.length - start, {"log p": round(float(logp[token]), 4)}),
-                *(
-                    branch(one, s, i == rank, main.length - start)
-                    for i, (one, s) in enumerate(zip(futures, scores, strict=True))
-                ),
+                *(branch(one, futures, p, i == rank, main.length - start) for i, one in enumerate(futures)),
             ],
             choice=Decision(
                 ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
@@ -187,12 +184,18 @@ def look_ahead(
     return futures
 
 
-def score(one: Future, futures: Sequence[Future], scoring: str) -> float:
-    """[log p(c) + log-probabilities of the lookahead] / (1 + its tokens). Clean stops both at the future's end;
-    official adds what the rounds of the others wrote behind it, and does not count it."""
+def counted(one: Future, futures: Sequence[Future], scoring: str) -> tuple[float, int]:
+    """(log-probabilities of the lookahead, its tokens). Clean stops both at the future's end; official adds what the
+    rounds of the others wrote behind it, and does not count it."""
     rounds = max(len(other.lookahead) for other in futures)
     length = rounds if one.ended is None else one.ended
-    return (one.logp + sum(one.lookahead[: rounds if scoring == "official" else length])) / (length + 1)
+    return sum(one.lookahead[: rounds if scoring == "official" else length]), length
+
+
+def score(one: Future, futures: Sequence[Future], scoring: str) -> float:
+    """[log p(c) + log-probabilities of the lookahead] / (1 + its tokens)."""
+    ahead, length = counted(one, futures, scoring)
+    return (one.logp + ahead) / (length + 1)
 
 
 def left_function(text: str) -> bool:
@@ -203,12 +206,16 @@ def left_function(text: str) -> bool:
     return not inside or (len(lines) >= 4 and not any(line.strip() for line in lines[-4:]))
 
 
-def branch(one: Future, value: float, won: bool, length: int) -> Branch:
-    """A future as the record tells it; it is thrown away behind its first token, won or not. length: of the text with
-    its candidate."""
-    scores = {"score": round(value, 4), "log p": round(one.logp, 4)}
+def branch(one: Future, futures: Sequence[Future], p: Params, won: bool, length: int) -> Branch:
+    """A future as the record tells it, with what its score is made of; it is thrown away behind its first token, won or
+    not. length: of the text with its candidate."""
+    (ahead, tokens), value = counted(one, futures, p.scoring), score(one, futures, p.scoring)
+    scores = {"score": value, "log p": one.logp, "ahead": ahead, "tokens ahead": float(tokens)}
     id = one.path.id if one.path else 0
-    return Branch(id, 0, [one.token, *one.tokens], length + len(one.tokens), scores, "chosen" if won else "pruned")
+    fate = "chosen" if won else "pruned"
+    return Branch(
+        id, 0, [one.token, *one.tokens], length + len(one.tokens), {k: round(v, 4) for k, v in scores.items()}, fate
+    )
 
 
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:

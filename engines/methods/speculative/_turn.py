@@ -7,8 +7,8 @@ the next call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
@@ -87,25 +87,36 @@ class Target:
         """How deep a draft may go: tokens that may still be accepted, with one more behind them."""
         return self.end - len(ids) - 1
 
-    def verify(self, ids: list[int], draft: Draft, rng: Generator) -> Turn:
+    def verify(
+        self,
+        ids: list[int],
+        draft: Draft,
+        rng: Generator,
+        *,
+        hidden: Sequence[int] = (),
+        walk: Callable[..., Verdict] = verify,
+    ) -> Turn:
         """Feed what the cache lacks of the text and the tree in one forward, and walk it. The cache then holds the text
-        but its last token."""
+        but its last token. hidden: layers whose states at the tree's rows are wanted. walk: another rule than the exact
+        one."""
         base = self.cache.length
         chain = ids[base:-1]
         c = len(chain)
         parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
-        z = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents).logits  # [c + n, V]
-        verdict = verify(z[c:], draft, self.p.temperature, rng, self.model.eos_ids)
+        out = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents, hidden=hidden)
+        z = out.logits  # [c + n, V]
+        verdict = walk(z[c:], draft, self.p.temperature, rng, self.model.eos_ids)
         self.cache.keep(base, [*range(c), *(c + r for r in verdict.path)])
         gained = written(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
-        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+        states = {layer: h[c:] for layer, h in out.hidden.items()}
+        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain, states)
 
 
 @dataclass(frozen=True)
 class Turn:
     """What one verifying forward found. z [n, V]: rows of the tree; z_chain [c, V]: rows of `chain`, text that was fed
-    with it."""
+    with it. hidden: layer -> states [n, d] of the tree's rows, of the layers asked for."""
 
     before: list[int]
     draft: Draft
@@ -114,6 +125,7 @@ class Turn:
     z_chain: Tensor
     gained: list[int]
     chain: list[int]
+    hidden: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[int]:

@@ -46,7 +46,7 @@ class Draft:
     out because of its token breaks the distribution. replacement: siblings were drawn from the same q again and again
     (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no distribution is known. source:
     what `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per
-    row, under the name value_name."""
+    row, under the name value_name; tails: the learned embeddings behind each row."""
 
     root: int
     source: str = "draft"
@@ -58,6 +58,7 @@ class Draft:
     distributions: dict[int, Tensor] = field(default_factory=dict)
     values: list[float | None] = field(default_factory=list)
     value_name: str = ""
+    tails: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tokens, self.parents, self.sources, self.chances = [self.root], [-1], ["root"], [None]
@@ -215,6 +216,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         uniforms=[tested[r].u if r in tested else None for r in range(len(draft))],
         values=list(draft.values),
         value_name=draft.value_name,
+        tails=list(draft.tails),
     )
 
 

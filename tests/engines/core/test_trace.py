@@ -94,6 +94,8 @@ def test_contradictions_are_refused():
         Tree(0, [-1, 2, 1], [1, 2, 3], [True] * 3, ["root"] * 3, [])
     with pytest.raises(ValueError, match="parent"):
         Tree(0, [0], [1], [True], ["root"], [])
+    with pytest.raises(ValueError, match="tails has 2 entries for 1 rows"):
+        Tree(0, [-1], [1], [True], ["root"], [], tails=[1, 1])
 
 
 # --- whole traces ----------------------------------------------------------------------------------------------------
@@ -277,6 +279,19 @@ def test_a_board_with_more_cells_than_anything_can_look_at_is_refused(masked_tra
     read_trace(json.dumps(widened(masked_trace, 2**20, 32)))
     with pytest.raises(TraceError, match="34,603,008 cells; at most 33,554,432"):
         read_trace(json.dumps(widened(masked_trace, 2**20, 33)))
+
+
+def test_a_shape_whose_size_is_too_long_to_be_written_is_refused():
+    with pytest.raises(TraceError, match="does not have 4 bytes"):
+        Packed("f4", (2**53,) * 20_000, base64.b64encode(bytes(4)).decode(), 0.0, 1.0).array()
+
+
+def test_a_trace_of_too_many_steps_is_refused(monkeypatch, masked_trace):
+    monkeypatch.setattr(reading, "MAX_STEPS", len(masked_trace.steps))
+    assert read_trace(masked_trace.to_json()) == masked_trace
+    monkeypatch.setattr(reading, "MAX_STEPS", len(masked_trace.steps) - 1)
+    with pytest.raises(TraceError, match=r"steps; at most"):
+        read_trace(masked_trace.to_json())
 
 
 def test_positions_taken_away_again_and_again_are_counted(masked_trace):

@@ -25,7 +25,12 @@ COVERED = {
         *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),
         *("rsd.json", "dyspec.json", "rasd.json", "specdecpp.json", "pearl.json", "aded.json", "stand.json"),
     },
-    "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json"},
+    "heads": {
+        *("kangaroo_stop.json", "del_update.json", "del_choice.json", "del_stop.json"),
+        *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
+        *("tree_buffers.json", "typical_accept.json"),
+    },
+    "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json", "a_star.json"},
 }
 
 

@@ -30,6 +30,12 @@ def test_the_histograms_hold_every_step(found):
     assert all(0 < value < 1 for value in chance.y) and len(set(line.x)) == 1
 
 
+def test_the_chosen_p_is_the_first_of_the_best(found):
+    tried, chosen = found.figure("accuracies").series
+    assert len(tried.x) == 99 and tried.x[0] == 0.01 and chosen.x[0] == found.receipts[0].inputs["p"]
+    assert tried.x[tried.y.index(max(tried.y))] == chosen.x[0] and chosen.y[1] == max(tried.y)
+
+
 def test_a_model_that_is_not_there_is_a_sentence():
     with pytest.raises(engines.UserError, match="nothing"):
         engines.study("threshold-from-code", model="nothing", functions=4)

@@ -7,21 +7,20 @@ from statistics import median
 import pytest
 
 from engines.tasks.dereferences import LONGEST, SHORTEST, Dereference, dereferences, library
+from engines.tools.completion import Analyser
+from engines.tools.projects import files_of
 from explorer.bench import names
 from explorer.cli import main
 from tests.engines.methods.sampling.test_mgd import PROMPT, Letters, decode
 
-PLACE = Dereference(
-    "a.py", 3, PROMPT, "tally_cents", ("dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows")
-)
-
 
 def test_names_are_counted_from_what_was_written():
+    with Analyser(files_of("ledger")) as analyser:
+        place = Dereference("a.py", 3, PROMPT, "tally_cents", analyser.members(PROMPT, dunder=True).names)
     guided, plain = ([decode(seed, monitor=how) for seed in range(6)] for how in ("guide", "watch"))
-    held = names.lane("x", {}, guided, [PLACE] * 6)
-    free = names.lane("x", {}, plain, [PLACE] * 6)
+    held = names.lane("x", {}, guided, [place] * 6)
+    free = names.lane("x", {}, plain, [place] * 6)
     texts = [Letters().decode(run.output_ids) for run in guided]
-    print([s.note for r in guided for s in r.steps[:1]])
     assert held.exist == 6, [run.steps[0].note for run in guided]
     assert held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
     assert free.exist < 6 and len(held.seconds) >= 6 and 0 < held.mass < 1

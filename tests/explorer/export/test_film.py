@@ -16,6 +16,7 @@ from PIL import Image, ImageChops
 from engines import Trace, UserError
 from explorer import ASSETS
 from explorer.cli import main
+from explorer.export import film
 from explorer.export.film import PAUSE, RATES, Caps, Stage, animation, plan
 from explorer.export.playback import Playback
 from tests.player.handmade import drafting, hostile, masked
@@ -134,6 +135,30 @@ def test_an_mp4_lasts_as_long_too(tmp_path):
     path.write_bytes(data)
     pictures, seconds = ffmpeg.count_frames_and_secs(str(path))
     assert seconds == pytest.approx(1.2 + PAUSE, abs=0.05) and pictures == pytest.approx(25 * (1.2 + PAUSE), abs=1)
+
+
+@pytest.mark.parametrize(
+    "script", ["echo no such codec >&2; exit 1", "cat >/dev/null; exit 0", None], ids=["fails", "empty", "gone"]
+)
+def test_an_ffmpeg_that_fails_is_a_sentence(tmp_path, monkeypatch, script):
+    pytest.importorskip("imageio_ffmpeg")
+    program = tmp_path / "ffmpeg"
+    if script:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(program))
+    with pytest.raises(UserError, match=r"ffmpeg failed and wrote no film .* Make a GIF"):
+        animation(timed(masked(), 0.2), format="mp4", **SMALL)
+
+
+@pytest.mark.parametrize("format", ["gif", "mp4"])
+def test_a_film_that_takes_too_long_is_given_up(monkeypatch, format):
+    if format == "mp4":
+        pytest.importorskip("imageio_ffmpeg")
+    clock = iter(range(1000))
+    monkeypatch.setattr(film, "monotonic", lambda: float(next(clock)))
+    with pytest.raises(UserError, match=r"3 of its \d+ pictures were drawn in 3 seconds"):
+        animation(timed(masked(), 1.2), format=format, caps=Caps(seconds=3), **SMALL)
 
 
 def test_without_the_extra_an_mp4_is_refused_in_a_sentence(monkeypatch):

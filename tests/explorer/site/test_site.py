@@ -23,7 +23,7 @@ from explorer.site.markup import h
 from explorer.site.runs import safe_name
 from tests.player.handmade import HOSTILE, hostile, masked
 
-MOST_BYTES = 9_000_000
+MOST_BYTES = 16_000_000  # of 56 papers at most, some 150 kB each
 PICTURES = """() => Promise.all([...document.images].map((picture) => {
   picture.loading = "eager";
   return picture.decode().then(() => picture.naturalWidth > 0, () => false);

@@ -13,6 +13,7 @@ from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import Tree
 from engines.core.trace.groups.truncation import Truncation
+from engines.core.trace.groups.vote import Mode, Tally, Vote
 
 __all__ = [
     "Box",
@@ -25,8 +26,11 @@ __all__ = [
     "Lane",
     "Media",
     "Memory",
+    "Mode",
     "Routing",
     "Span",
+    "Tally",
     "Tree",
     "Truncation",
+    "Vote",
 ]

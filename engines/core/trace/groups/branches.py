@@ -13,7 +13,7 @@ class Branch(Record):
     """A continuation: what it added in this step, how long its text is now, its scores by name and its fate.
 
     `parent`: the branch that it grew from, -1 for the prompt. `scores`: such as log-probability, reward, or the f, g
-    and h of a search. `fate`: alive, pruned, finished, chosen.
+    and h of a search. `fate`: alive, pruned, finished, chosen; in a search also expanded.
     """
 
     id: Index

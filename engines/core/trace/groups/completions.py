@@ -17,7 +17,8 @@ class Completions(Record):
     `allowed`: tokens that can go on with one of the names; `mass`: their probability together, before any mask.
     `refused`, `refused_probabilities`: the likeliest tokens that cannot. `held`: whether they were masked out. `name`:
     the name that this step completed, `exists`: whether it is listed. `line` and `column` of the place that was asked
-    about, from 1 and 0. `source`: who answered; the interval of its work has this lane."""
+    about, from 1 and 0. `source`: who answered; the interval of its work has this lane. `call`: the names are the
+    parameters of a call that are free, and not all that may stand there."""
 
     position: Index
     state: Literal["idle", "asked", "open", "astray", "unknown"]
@@ -35,6 +36,7 @@ class Completions(Record):
     line: Count = 0
     column: Count = 0
     source: str = ""
+    call: bool = False
 
     def __post_init__(self) -> None:
         if len(self.details) not in (0, len(self.names)) or len(self.names) > self.total:

@@ -17,7 +17,8 @@ class Tree(Record):
     `sources`: root, draft, retrieval, both, ngram, matrix. `ranks`: order among the siblings. `emitted`: the tokens the
     step gained. `chances`: the chance of each row that was looked at to be kept, given the refusals before it;
     `uniforms`: the number drawn for that test. `values`: what the drafter chose the rows by, where that is not their
-    probability; `value_name` says what it is."""
+    probability; `value_name` says what it is. `tails`: rows of learned embeddings, no tokens, that were fed behind
+    each row, a chain that sees the row's path."""
 
     start: Index  # position of the root
     parents: list[Annotated[int, Meta(ge=-1)]]
@@ -34,13 +35,14 @@ class Tree(Record):
     uniforms: list[float | None] = []
     values: list[float | None] = []
     value_name: str = ""
+    tails: list[Index] = []
 
     def __post_init__(self) -> None:
         n = len(self.parents)
         for name in ("tokens", "accepted", "why"):
             if len(getattr(self, name)) != n:
                 raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
-        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs", "chances", "uniforms", "values"):
+        for name in ("sources", "ranks", "draft_logprobs", "target_logprobs", "chances", "uniforms", "values", "tails"):
             if len(getattr(self, name)) not in (0, n):
                 raise ValueError(f"tree: {name} has {len(getattr(self, name))} entries for {n} rows")
         if any(parent >= row for row, parent in enumerate(self.parents)):

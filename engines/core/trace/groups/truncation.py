@@ -12,7 +12,7 @@ class Truncation(Record):
     `tokens`, `probabilities`, `counted` (each [m]): the first of those let through, then `refused` that were not;
     `counted` is the quantity with all tokens up to this one. `kept`: how many are let through, which may be more than
     are listed; `mass`: their probability together. `whole`: the quantity of the whole distribution, where it has one.
-    `others`: how many tokens other samplers would let through here, by name."""
+    `others`: how many tokens other samplers would let through here, by name; `others_mass`: their probability."""
 
     position: Index
     tokens: list[Index]
@@ -26,6 +26,7 @@ class Truncation(Record):
     line: float
     whole: float | None = None
     others: dict[str, Count] = {}
+    others_mass: dict[str, float] = {}
 
     def __post_init__(self) -> None:
         m = len(self.tokens)

@@ -87,6 +87,22 @@ def test_the_token_is_the_best_of_the_scores_and_those_are_the_formula(scoring):
     assert overruled > 0
 
 
+@pytest.mark.parametrize("scoring", ["clean", "official"])
+def test_the_score_follows_from_the_record_alone(scoring):
+    ended = 0
+    for seed in range(3):
+        for step in decode(model(seed=seed, eos_ids=(9,)), scoring=scoring, threshold=0.5).steps:
+            futures = [branch.scores for branch in step.branches[1:]]
+            for one in futures:
+                assert one["score"] == pytest.approx(
+                    (one["log p"] + one["ahead"]) / (1 + one["tokens ahead"]), abs=2e-4
+                )
+                ended += one["tokens ahead"] < step.facts["lookahead_forwards"]
+            best = max(futures, key=lambda one: one["score"], default=None)
+            assert best is None or futures.index(best) + 1 == step.facts["rank_chosen"]
+    assert ended, "futures that end before the others are among these"
+
+
 def test_the_futures_of_a_pause_are_asked_together():
     for step in decode(model(), lookahead=5, candidates=4).steps[:20]:
         assert step.forwards == {"target": 1 + 5 * int(step.facts["paused"])}

@@ -71,7 +71,9 @@ def known_names(trace):
     with completion.Analyser(files_of(trace.header.params["project"])) as analyser:
         for match in re.finditer(r"\.(\w*)", text):
             before = text[: match.start(1)]
-            if not completion.in_string_or_comment(before) and (names := analyser.members(before).names):
+            if not completion.in_string_or_comment(before) and (
+                names := analyser.members(before, dunder=match[1].startswith("_")).names
+            ):
                 found.append((match[1], names, match.end() == len(text)))
     return found
 

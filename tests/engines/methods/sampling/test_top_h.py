@@ -126,7 +126,9 @@ def test_the_record_tells_the_cut(variant):
         assert all(value <= cut.line + 1e-4 for value in cut.counted[: cut.kept])
         assert all(value > cut.line - 1e-4 for value in cut.counted[cut.kept :]) and cut.refused == 3
         assert cut.mass == pytest.approx(sum(cut.probabilities[: cut.kept]), abs=1e-4)
-        assert set(cut.others) == {"top-k 50", "top-p 0.9", "min-p 0.1"}
+        assert set(cut.others) == set(cut.others_mass) == {"top-k 50", "top-p 0.9", "min-p 0.1"}
+        assert 0.9 <= cut.others_mass["top-p 0.9"] <= 1 and cut.others_mass["top-k 50"] <= 1
+        assert all((cut.others[name] <= cut.kept) == (cut.others_mass[name] <= cut.mass + 1e-5) for name in cut.others)
     assert engines.Trace.from_json(trace.to_json()) == trace
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import engines
+from engines.models.parts import folder_of
 
 PROMPTS = json.loads((Path(__file__).resolve().parents[4] / "assets" / "tasks" / "chat_prompts.json").read_text())[
     "prompts"
@@ -14,8 +15,9 @@ LOSSLESS = [info for info in engines.list_methods() if info.lossless and info.ba
 
 
 def pairs(info):
-    """Whether SmolLM2 has a companion for every other role of the method."""
-    return all(engines.companion("smollm2", role) for role in list(info.needs)[1:])
+    """Whether SmolLM2 has a companion, or a trained part, for every other role of the method."""
+    parts = all((folder_of(part, "smollm2") / "card.json").is_file() for part in info.parts.values())
+    return parts and all(engines.companion("smollm2", role) for role in list(info.needs)[1:] if role not in info.parts)
 
 
 @pytest.mark.smollm2

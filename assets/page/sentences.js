@@ -1,0 +1,68 @@
+// Whole sentences of the server and of Gradio in the page's language: found in the catalogue by what they say, since
+// they come with their places filled.
+
+import { filled, messages, PLACE } from "../player/words.js";
+
+const lower = (text) => text.charAt(0).toLowerCase() + text.slice(1);
+let whole = null, // messages without places, by their text with a small first letter
+  patterns = null; // those with places, the longest first
+const known = new Map(); // what was looked up, until there is too much of it
+const MOST = 2000,
+  FEW = 9; // letters: a pattern of so few fits anything, unless its places are numbers
+
+function prepare() {
+  const entries = Object.entries(messages);
+  whole = new Map(entries.filter(([key]) => !/\{\d/.test(key)).map(([key, text]) => [lower(key), text]));
+  patterns = entries
+    .filter(([key]) => /\{\d/.test(key) && /[a-z]{2}/i.test(key.replace(PLACE, "")))
+    .sort(([a], [b]) => b.replace(PLACE, "").length - a.replace(PLACE, "").length)
+    .map(([key, text]) => {
+      const places = [...key.matchAll(PLACE)].map(([, place]) => Number(place));
+      const parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+      parts[0] = parts[0].replace(/^[a-z]/i, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
+      const some = parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)";
+      return [new RegExp(`^${parts.join(some)}$`, "s"), places, text];
+    });
+}
+
+/** A message without places; the server begins its sentences with a capital letter. */
+const exact = (text) => messages[text] ?? whole.get(lower(text)) ?? null;
+
+function find(text) {
+  const [, label, kind] = /^(.+) \((\w+)\)$/.exec(text) ?? [],
+    [, number, unit] = /^([\d.,]+) (\D+)$/.exec(text) ?? [];
+  const one = exact(text);
+  if (one !== null) return one;
+  if (kind && exact(label) && exact(kind)) return `${exact(label)} (${exact(kind)})`;
+  if (unit && exact(unit)) return `${number} ${exact(unit)}`;
+  for (const [pattern, places, said] of patterns) {
+    const found = pattern.exec(text);
+    if (!found) continue;
+    const values = [];
+    places.forEach((place, i) => (values[place] = /\s/.test(found[i + 1]) ? sentence(found[i + 1]) : found[i + 1]));
+    return filled(said, values);
+  }
+  return null;
+}
+
+/** Several messages one after the other: those that are known, and the rest as it is. */
+const parts = (text) => text.split(/(?<=[.;:]) /).map((part) => find(part) ?? part);
+
+/** A list, if all that it names is known. */
+function list(text) {
+  const found = text.split(", ").map(find);
+  return found.includes(null) ? null : found.join("，");
+}
+
+/** What the server or Gradio says, in the page's language: a message, one whose places are filled, or several of them
+ * one after the other. */
+export function sentence(text) {
+  if (!globalThis.dxMessages || !text) return text;
+  if (!whole) prepare();
+  if (!known.has(text)) {
+    if (known.size >= MOST) known.clear();
+    const said = find(text) ?? list(text) ?? parts(text).join(" ");
+    known.set(text, said).set(said, said); // what is said already is not looked up again
+  }
+  return known.get(text);
+}

@@ -1,0 +1,172 @@
+"""Kangaroo: lossless self-speculative decoding by leaving early twice (Liu et al., arXiv:2404.18911; code
+Equationliu/Kangaroo, evaluation/inference_kangaroo.py).
+
+The first l layers of the model and a small adapter with attention draft; the other layers verify all drafts at once, on
+the streams that the first ones left behind, so no row goes through a layer twice. That is the first early exit. The
+second: drafting stops once a drafted token's probability falls below eta. That token is still verified; what would
+stand behind it would mostly be refused.
+
+We depart from the code in: the adapter has a linear path R where theirs has a residual and a last norm, so that a ridge
+regression can begin it; all drafts of a turn come from one exit that is fixed for a run; where a model's vocabulary is
+large the adapter drafts from its 8,192 most frequent tokens; the prompt is read in the first turn; above temperature 0,
+which the code lacks, drafts are drawn and tested by speculative sampling.
+
+Letters: l layers of n in front of the exit, gamma drafts at most, eta the line; c rows of text that the cache lacked, d
+hidden size, V vocabulary, v draft vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Decision,
+    Float,
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    part,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+from engines.models.exits import Past
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST = 10
+
+
+@method(
+    "kangaroo",
+    title="Kangaroo",
+    family="heads",
+    paper="arXiv:2404.18911",
+    code="https://github.com/Equationliu/Kangaroo",
+    summary="The model's first layers and a small adapter draft until they are unsure; its other layers verify.",
+    needs={"target": "layered", "adapter": part("exit-adapters")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "exit_layer",
+            2,
+            1,
+            80,
+            symbol="l",
+            sees="Layers that draft: more draft better and dearer. The adapter says for which exits it was trained.",
+            source="2 of 32 layers",
+        ),
+        Float(
+            "eta",
+            0.6,
+            0.0,
+            1.05,
+            step=0.05,
+            symbol="η",
+            sees="Drafting stops behind a token less likely than this; 0 always drafts γ, above 1 always one.",
+            source="0.6 in the README's run",
+        ),
+        Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, sees="Tokens drafted at most.", source="6 in the code"),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS | {"choice"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="The adapter has a linear path in place of residual and last norm, trained here on little text; a draft "
+    "vocabulary for SmolLM2; sampling by speculative sampling. The adapter's own work is method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step. Before each round every layer and the adapter hold all ids but the last."""
+    from engines.models.networks.exit_adapter import adapter_of  # it needs torch, which listing methods does not load
+
+    target, l, n = models.target, p.exit_layer, models.target.num_layers  # noqa: E741 - the paper's letter
+    adapter, draft = adapter_of(models.adapter, l, n).to(target.record.device), target.playing("draft")
+    vocabulary = models.adapter.tensors.get("vocabulary")
+    ids, end, past = prompt, len(prompt) + p.max_new_tokens, Past()
+    cache = target.new_cache(end + MOST)
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
+        base, chain, d = cache.length, ids[cache.length :], Draft(ids[-1])
+        h = [target.layers(target.embed(chain), cache, 0, l)]  # [c, d], then a row for each draft
+        sure: list[float] = []
+        gamma = min(p.gamma, end - len(ids) - 1)
+        while not (stop := stopped(sure, p.eta, gamma)):
+            z = draft.unembed(adapter(h[-1], past)[-1:], vocabulary, normed=True, predicts=len(ids) + len(sure))[0]
+            x, chance = guess(z, vocabulary, target.vocab_size, d, p.temperature, run.rng)
+            sure.append(chance)
+            h.append(draft.layers(draft.embed([x]), cache, 0, l))
+        lengths = cache.lengths
+        rows = torch.cat(h)  # [c + drafts, d]
+        z = target.unembed(target.layers(rows, cache, l, n), predicts=base + 1)
+        c = len(chain) - 1
+        verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
+        turn = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
+        held = min(len(turn.ids) - 1, cache.length)
+        cache.crop(held)
+        past.crop(held)
+        if past.length < held:  # all were accepted, and the adapter has not read the last one
+            adapter(rows[past.length - base : held - base], past)
+        facts = turn.facts(
+            layer_evals=len(rows) * n,
+            shallow_rows=len(rows),
+            deep_rows=len(rows),
+            rows_first_layer=lengths[0],
+            rows_last_layer=lengths[-1],
+            adapter_rows=past.length,
+        )
+        choice = Decision(
+            ["threshold", "length"],
+            stop,
+            "probability of the last draft",
+            sure[-1] if sure else None,
+            min(p.eta, 1.0),
+            unit="probability",
+        )
+        edit = yield run.step(
+            **turn.groups(), choice=choice, lanes=run.calls(VERBS), facts=facts, note=note(turn, stop, sure, l)
+        )
+        ids = run.apply_edit(edit, turn.ids, cache)
+        past.crop(cache.length)
+
+
+def stopped(sure: Sequence[float], eta: float, gamma: int) -> str:
+    """Why drafting ends behind tokens of these probabilities: length, threshold, or not yet ("")."""
+    if len(sure) >= gamma:
+        return "length"
+    return "threshold" if sure and sure[-1] < eta else ""
+
+
+def guess(
+    z: Tensor, vocabulary: Tensor | None, V: int, d: Draft, temperature: float, rng: Generator
+) -> tuple[int, float]:
+    """Add the next draft to the chain d, from logits z [v]: the most likely token, or above temperature 0 one drawn
+    from q. Returns it with its probability, which the second exit looks at."""
+    q = distribution(z.double(), temperature) if temperature else z.double().softmax(-1)
+    at = draw(q, rng) if temperature else int(q.argmax())
+    x, row = (at if vocabulary is None else int(vocabulary[at])), len(d) - 1
+    if temperature:
+        d.distributions[row] = q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
+    d.add(row, x, float(q[at]))
+    return x, float(q[at])
+
+
+def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
+    """One sentence on the round."""
+    if not sure:
+        return turn.note()
+    why = f"the last one unsure ({sure[-1]:.0%})" if stop == "threshold" else "the most"
+    return f"The first {exit_layer} layers drafted {len(sure)}, {why}: {turn.note()}"
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("kangaroo", "tiny-ar-l", "add: 457 + 86")

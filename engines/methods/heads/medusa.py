@@ -1,0 +1,113 @@
+"""Medusa-1: heads that guess the tokens after the next (Cai et al., arXiv:2401.10774; code FasterDecoding/Medusa).
+
+K small heads read the last hidden state h of the frozen model; head i guesses the token i + 1 places behind the one
+that the model itself says next. Their best guesses fill a tree of fixed shape, one forward of the model verifies all of
+it, and the hidden state of the last accepted node makes the next guesses: no second model, no pass of its own.
+
+We depart from the released code in: each head has a linear path, h' = R h + SiLU(W h + b), which ridge regression fills
+before training (released: h + SiLU(W h + b)); the model's own output head reads h', for a draft vocabulary where the
+model's is large; the tree is built from accuracies measured on held-out text (the released ones fit Vicuna); above
+temperature 0 the default is exact verification, and typical acceptance, the paper's, is a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engines.kit import Choice, Float, Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
+from engines.methods.heads._template import filled, likeliest, parents_of
+from engines.methods.heads._typical import typical
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft, verify
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RANKS = 10  # guesses of each head, as released
+
+
+@method(
+    "medusa",
+    title="Medusa",
+    family="heads",
+    paper="arXiv:2401.10774",
+    code="https://github.com/FasterDecoding/Medusa",
+    summary="Small heads on the model's last hidden state guess the tokens after the next; one forward checks a tree.",
+    needs={"target": "layered", "heads": part("medusa-heads")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "nodes",
+            12,
+            0,
+            63,
+            neutral=0,
+            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            source="63 in the code",
+        ),
+        Int("K", 3, 1, 3, symbol="K", sees="How many heads guess, so how deep the tree may go.", source="3 to 5"),
+        temperature(),
+        Choice(
+            "acceptance",
+            "exact",
+            ["exact", "typical"],
+            sees="Above temperature 0: typical keeps what is likely enough, and the text is not the model's own.",
+            source="typical in the paper",
+        ),
+        Float("epsilon", 0.09, 0.01, 0.5, step=0.01, symbol="ε", sees="Typical: a chance above this is always kept."),
+        Float("delta", 0.3, 0.05, 1.0, step=0.05, symbol="δ", sees="Typical: how much an unsure model lets through."),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="A linear path in each head, filled by ridge regression; a draft vocabulary on SmolLM2; the tree comes "
+    "from measured accuracies; exact verification above temperature 0 unless typical acceptance is chosen.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Card steps 3-6. h is the hidden state that spoke the newest token, so a turn without one (the first, and after a
+    person's change) reads the text and drafts nothing."""
+    model = models.target
+    heads = {name: one.float().to(model.record.device) for name, one in models.heads.tensors.items()}
+    a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]
+    paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
+    vocabulary = heads["vocabulary"].long() if "vocabulary" in heads else None  # float32 holds ids up to 2^24
+    walk = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
+    target = Target(model, prompt, p, rows=len(paths))
+    ids, h = prompt, None
+    while target.unfinished(ids):
+        draft, known = Draft(ids[-1], "draft"), [()]
+        if h is not None and len(paths) > 1:
+            features = hidden(heads, h, p.K)  # [K, d]
+            z = model.playing("draft").unembed(features, vocabulary, normed=True, predicts=len(ids))  # [K, v]
+            guesses, q = top_ids(z, RANKS), z.softmax(-1)
+            chances = q.gather(-1, guesses).tolist()
+            tokens = (guesses if vocabulary is None else vocabulary[guesses]).tolist()
+            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            known = [path for path in paths if len(path) <= deepest]
+            draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
+            draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
+        turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
+        ranks = [path[-1] if path else -1 for path in known]
+        size = "" if h is not None else f" {models.heads.parameters:,} trained numbers guess from here on."
+        edit = yield run.step(
+            **turn.groups(ranks), facts=turn.facts(heads=p.K if len(draft) > 1 else 0), note=turn.note() + size
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        h = turn.hidden[model.num_layers][turn.verdict.path[-1]] if ids == turn.ids else None
+
+
+def hidden(heads: Mapping[str, Tensor], h: Tensor, K: int) -> Tensor:
+    """What K heads make of a hidden state h [d] or of several [n, d], behind the final norm: R h + SiLU(W h + b),
+    [K, d] or [K, n, d], on the same scale."""
+    R, W, b = (heads[name][:K] for name in ("R", "W", "b"))
+    x = h.float() if h.ndim > 1 else h.float()[None]
+    out = x @ R.mT + torch.nn.functional.silu(x @ W.mT + b[:, None])
+    return out if h.ndim > 1 else out[:, 0]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("medusa", "tiny-ar-l", "add: 457 + 86")

@@ -1,0 +1,136 @@
+"""Answers of sampled texts, and the rules that choose one: counting (self-consistency), the most likely text
+(perplexity), sums of probabilities (perplexity consistency), and those without the improbable mode (RPC,
+arXiv:2502.00511, 2510.15444; official `compute_rpc.py`, `compute_sc.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from engines.core.trace import Mode, Tally, Vote
+from engines.methods.reasoning._weibull import Mixture, fit
+
+RULES = ("RPC", "perplexity consistency", "self-consistency", "perplexity")
+NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
+MARKS = (r"#\s*([^\s;#$]+)", r"\\boxed\{([^{}]*)\}", r"(?i:answer)(?:\s+is)?\s*:?\s*(" + NUMBER + ")")
+
+
+def answer_of(text: str, where: str) -> str:
+    """The answer that a text gives, "" for none. where: marked (behind the last #, in \\boxed{}, behind "answer"), last
+    number, last line; auto takes the first of these that there is."""
+    marked = next((found[-1].strip() for mark in MARKS if (found := re.findall(mark, text))), "")
+    number = next(iter(re.findall(NUMBER, text)[-1:]), "")
+    line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    found = {"marked": marked, "last number": number, "last line": line, "auto": marked or number or line}[where]
+    return found.rstrip(".,")
+
+
+def same(answer: str) -> Fraction | str:
+    """What is equal for equal answers: the value of a number, so that 0.5 and 1/2 are one; else the text in small
+    letters."""
+    try:
+        return Fraction(answer.replace(",", ""))
+    except (ValueError, ZeroDivisionError):
+        return " ".join(answer.lower().split())
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A sampled text: its branch, answer ("" for none) and l = log P, the mean or the sum of log p over its tokens."""
+
+    id: int
+    text: str
+    answer: str
+    l: float  # noqa: E741 (the paper's letter)
+
+
+class Ballot:
+    """n voters with all that the rules need. Those without an answer take no part, in the fit neither."""
+
+    def __init__(self, voters: Sequence[Voter]) -> None:
+        n, names, keys, texts = len(voters), list[str](), dict[Fraction | str, int](), dict[str, int]()
+        self.voters, self.answers, self.of, self.copies = voters, names, [-1] * n, [-1] * n
+        for i, one in enumerate(voters):
+            if one.answer:
+                self.of[i] = keys.setdefault(same(one.answer), len(names))
+                if self.of[i] == len(names):
+                    names.append(one.answer)
+                first = texts.setdefault(one.text, i)
+                self.copies[i] = first if first != i else -1
+        self.P = np.exp([one.l for one in voters])  # [n]
+        entitled = np.array([of >= 0 for of in self.of], dtype=bool)
+        given = self.P[entitled]
+        self.mean = float(given.mean()) if len(given) else 0.0
+        self.mixture: Mixture | None = fit(given)
+        self.high = [1.0] * n
+        if self.mixture:
+            memberships = iter(self.mixture.high(given).tolist())
+            self.high = [next(memberships) if one else 1.0 for one in entitled]
+        self.removed = [
+            bool(of >= 0 and 1 - high > high and self.mean > P)
+            for of, high, P in zip(self.of, self.high, self.P, strict=True)
+        ]
+
+    def shares(self, rule: str) -> list[float]:
+        """What each voter adds to its answer. A text sampled twice counts once, but in self-consistency."""
+        counts = [of >= 0 and copy < 0 for of, copy in zip(self.of, self.copies, strict=True)]
+        if rule == "self-consistency":
+            return [float(of >= 0) for of in self.of]
+        if rule == "perplexity":
+            best = max((i for i, of in enumerate(self.of) if of >= 0), key=lambda i: self.P[i], default=-1)
+            return [float(P) if i == best else 0.0 for i, P in enumerate(self.P)]
+        if rule == "RPC" and any(one and not gone for one, gone in zip(counts, self.removed, strict=True)):
+            counts = [one and not gone for one, gone in zip(counts, self.removed, strict=True)]
+        return [float(P) if one else 0.0 for P, one in zip(self.P, counts, strict=True)]
+
+    def scores(self, rule: str) -> list[float]:
+        """The sum of the shares of each answer; of perplexity the best of its texts."""
+        found = [0.0] * len(self.answers)
+        if rule == "perplexity":
+            for of, P in zip(self.of, self.P, strict=True):
+                if of >= 0:
+                    found[of] = max(found[of], float(P))
+            return found
+        for of, share in zip(self.of, self.shares(rule), strict=True):
+            if of >= 0:
+                found[of] += share
+        return found
+
+    def tally(self, rule: str) -> Tally:
+        """Who wins by a rule; of equal scores the answer met first. The confidence of perplexity is the probability
+        that it goes by, that of the others the winner's part of all."""
+        scores = self.scores(rule)
+        best = max(scores, default=0.0)
+        if not scores or best <= 0:
+            return Tally(rule, [0.0] * len(self.voters))
+        near = [i for i, score in enumerate(scores) if score >= best * (1 - 1e-12)]
+        sure = best if rule == "perplexity" else best / sum(scores)
+        return Tally(rule, self.shares(rule), near[0], min(1.0, sure), len(near) > 1)
+
+    def record(self, rule: str, running: bool = True) -> Vote:
+        """The group of a step, with the rule that decides first. running: also who wins after the first 1 .. n voters;
+        answers keep their places, as they are met in this order."""
+        modes = list[Mode]()
+        if (m := self.mixture) is not None:
+            modes = [Mode(m.w, m.k[0], m.lam[0]), Mode(1 - m.w, m.k[1], m.lam[1])]
+        tallies = [self.tally(one) for one in (rule, *(other for other in RULES if other != rule))]
+        for m in range(1, len(self.voters) + 1) if running else ():
+            first = Ballot(self.voters[:m])
+            for one in tallies:
+                one.running.append(first.tally(one.rule).winner)
+        return Vote(
+            voters=[one.id for one in self.voters],
+            of=self.of,
+            answers=self.answers,
+            weights=[float(P) for P in self.P],
+            tallies=tallies,
+            mean=self.mean,
+            copies=self.copies,
+            removed=self.removed,
+            modes=modes,
+            high=self.high,
+        )

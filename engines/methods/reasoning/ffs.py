@@ -1,0 +1,187 @@
+"""First Finish Search (Agarwal, Sengupta and Chakraborty, arXiv:2505.18149; no official code of this paper was found).
+
+Start n independent samples of one question and return the first that comes to its end; all others are dropped at that
+moment. Waiting costs the smallest of n lengths, writing n times that.
+
+FFS-k@N of the authors' later code (github.com/Aradhye2002/art_of_tts, `ffs_k`): wait for the k shortest traces and
+write the answer that most of them give, ties to the answer met first; every trace that ends as early as the k-th has a
+vote. k = 1 is First Finish Search, k = n a majority vote over all.
+
+Ours: paths that end in the same step are as short as each other, and the lower number wins; a path that is cut at
+max_new_tokens never wins and has no vote; if none comes to its end, the first path is written and said to have no
+answer. `let_finish` lets all paths go on behind the winner, to see what a vote would have said: that changes no output.
+
+Letters: n paths, k votes, V vocabulary."""
+
+from __future__ import annotations
+
+from engines.kit import (
+    Bool,
+    CausalLM,
+    Choice,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Path,
+    Paths,
+    Recorder,
+    Steps,
+    UserError,
+    Vote,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+)
+from engines.methods.reasoning._finish import Trace, chosen, election, first, votes
+from engines.methods.reasoning._votes import answer_of
+
+MOST = 64
+
+
+@method(
+    "ffs",
+    title="First Finish Search",
+    family="reasoning",
+    paper="arXiv:2505.18149",
+    summary="Starts several samples of one question and returns the first that comes to its end.",
+    needs="causal",
+    params=[
+        max_new_tokens(96),
+        Int("n", 8, 1, MOST, neutral=1, sees="Samples that run side by side, one forward a token for all of them.",
+            source="8 in the authors' later code"),
+        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T",
+              sees="How far the samples, and their lengths, lie apart; at 0 all are the greedy one.",
+              source="0.6 in the authors' later code; the tiny reasoner was measured at 1"),
+        Int("k", 1, 1, MOST, sees="How many are waited for; above 1 the answer that most of the shortest k give is "
+            "written.", source="paper: 1; FFS-k in the authors' later code"),
+        Bool("let_finish", False, sees="The others go on behind the winner, and the vote of all is told. The output "
+             "stays the winner's.", source="ours"),
+        Choice("answer", "auto", ["auto", "marked", "last number", "last line"],
+               sees="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its "
+               "last line. Only votes read it.", source="ours"),
+    ],
+    signature="paths",
+    emits={"commits", "scores", "candidates", "branches", "vote", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability at temperature 1 of the token that the shown path drew."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
+    },
+    baseline="temperature",
+    departures="The lower number wins a tie. Paths that are cut off never win. All samples take one token a forward: "
+    "the paper's form for one device; workers of different speed are not simulated.",
+    paths={"let_finish": True, "k": 3},
+)  # fmt: skip
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token of every living path per step. The board shows the first path until there is a winner."""
+    if p.k > p.n:
+        raise UserError(f"k={p.k} paths are waited for and n={p.n} run; give a k of at most n.")
+    start, end = len(prompt), len(prompt) + p.max_new_tokens
+    paths = Paths(model, prompt, rows=p.n * (p.max_new_tokens + 1), rng=run.rng)
+    shown, finish, winner = paths.add(), Finish(model, paths, start, p), None
+    for _ in range(p.n - 1):
+        paths.add()
+    while living := paths.living:
+        paths.feed()
+        z = paths.paths[0].logits[None] if paths.paths[0] in living else None  # [1, V]
+        for path in living:
+            paths.write(path, [draw(distribution(path.logits, p.temperature), path.rng)])
+            if finish.ended(path):
+                paths.drop(path, "finished")
+            elif path.length >= end:
+                paths.drop(path)
+        if winner is None and (winner := finish.winner()):
+            shown = winner
+            paths.drop(shown, "chosen")
+            for path in [] if p.let_finish else paths.living:
+                paths.drop(path)
+        at, token = [paths.paths[0].length - 1], paths.paths[0].tip.token
+        edit = yield run.step(
+            commits=paths.commits(run.board, shown),
+            scores=(
+                lambda: {"confidence": (at, z.double().softmax(-1)[:, token]), "entropy": (at, entropy(z.double()))}
+            )
+            if z is not None
+            else None,
+            candidates=(lambda: (at, z)) if z is not None else None,
+            branches=paths.branches(),
+            vote=None if paths.living else (lambda: finish.vote(winner)),
+            facts=finish.facts(),
+            note=finish.told(winner, len(living)),
+        )
+        paths.apply_edit(run, edit, shown)
+
+
+class Finish:
+    """Which paths came to their end, and who wins."""
+
+    def __init__(self, model: CausalLM, paths: Paths, start: int, p: Params) -> None:
+        self.model, self.paths, self.start, self.p = model, paths, start, p
+
+    def ended(self, path: Path) -> bool:
+        """Whether a path ends with an end mark."""
+        return path.length > self.start and path.tip.token in self.model.eos_ids
+
+    def traces(self) -> list[Trace]:
+        """All paths as the rules see them: one that goes on, was cut or says nothing has no answer."""
+        return [Trace(path.length - self.start, self.answer(path)) for path in self.paths.paths]
+
+    def answer(self, path: Path) -> str | None:
+        """What a path that ended answers; None for one that did not, or whose answer cannot be read."""
+        if not self.ended(path):
+            return None
+        text = self.model.tokenizer.decode(self.paths.read(path)[self.start : -1])
+        return answer_of(text, self.p.answer) or None
+
+    def winner(self) -> Path | None:
+        """The first to finish with an answer; for k > 1 the shortest with the answer of most, once k are answered or
+        no path is left."""
+        traces = self.traces()
+        answered = sum(trace.answer is not None for trace in traces)
+        if not answered or (answered < self.p.k and self.paths.living):
+            return None
+        best = chosen(votes(traces, self.p.k)) if self.p.k > 1 else None
+        number = first([trace for trace in traces if best is None or trace.answer == best])
+        assert number is not None
+        return [path for path, trace in zip(self.paths.paths, traces, strict=True)
+                if best is None or trace.answer == best][number]  # fmt: skip
+
+    def vote(self, winner: Path | None) -> Vote:
+        """What the rules make of all paths, at the end."""
+        ids = [path.id for path in self.paths.paths]
+        return election(ids, self.traces(), None if winner is None else ids.index(winner.id), self.p.k)
+
+    def facts(self) -> dict[str, float]:
+        """Counters of the step: tokens are those of all paths, sequential_tokens those of the longest so far."""
+        traces = self.traces()
+        return {
+            "paths_living": len(self.paths.living),
+            "paths_answered": sum(trace.answer is not None for trace in traces),
+            "sequential_tokens": max(trace.length for trace in traces),
+            "tokens_of_all_paths": sum(trace.length for trace in traces),
+        }
+
+    def told(self, winner: Path | None, n: int) -> str:
+        """The step in a sentence or two."""
+        ended = sum(map(self.ended, self.paths.paths))
+        if winner is None:
+            if self.paths.living:
+                return f"{n} paths write a token each in one forward; {ended} came to their end."
+            return "No path came to its end with an answer, so none wins; the first one is shown."
+        said = f"Path {winner.id} wins with {winner.length - self.start} tokens"
+        if self.paths.living:
+            return f"{said}; {len(self.paths.living)} others go on, to be seen."
+        stopped = self.p.n - ended
+        said += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all came to their end."
+        found = votes(self.traces(), self.p.n)
+        if found and (self.p.let_finish or self.p.k > 1):
+            said += f" All that ended vote: {', '.join(f'{answer} {count}' for answer, count in found.most_common())}."
+        return said
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("ffs", "tiny-ar-s", "subtract: 8754 - 4184")

@@ -1,0 +1,154 @@
+"""How many rows a draft should have on this machine (arXiv:2405.18628; script/latency of its code): a
+larger budget B finds more accepted tokens, and its forward takes longer. For each B the dynamic sparse trees are
+searched from the measured accuracies of the prompt tokens, real runs give the time of a forward, and
+
+    gain(B) = (1 + f(B)) * t(1) / t(B)
+
+with f the accepted candidates that the search expects per forward, t(B) the middle time of a forward with that budget
+and t(1) that of plain decoding. The B with the largest gain is this machine's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.core.params import Int, Params, Text
+from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.methods.heads._dynamic_tree import Trees, search
+from engines.methods.heads.ppd import decode
+
+if TYPE_CHECKING:
+    from engines.core.trace import Trace
+
+BUDGETS = (20, 24, 28, 32, 40, 48, 64)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known of one budget: its trees, rows of a middle forward, its time in ms and tokens per forward of the
+    runs."""
+
+    B: int
+    trees: Trees
+    rows: float
+    ms: float
+    tokens: float
+
+    def gain(self, plain_ms: float) -> float:
+        """Expected tokens per second over those of plain decoding."""
+        return (1 + self.trees.score_no_wasted_step) * plain_ms / self.ms
+
+
+@study(
+    "row-budget",
+    "How many rows a draft should have on this machine",
+    "arXiv:2405.18628",
+    summary="Expected tokens per forward and the measured time of a forward for seven budgets of rows, and the budget "
+    "that pays most here.",
+    inputs=[
+        Text("model", "tiny-ar-l", sees="A causal model with trained prompt tokens."),
+        Text("prompt", "add: 4827 + 3169", sees="What the runs continue."),
+        Int("tokens", 32, 8, 256, sees="Tokens of each run."),
+        Int(
+            "repeats",
+            3,
+            1,
+            20,
+            sees="Runs of each budget, taken in turns; the middle time of all their forwards is used.",
+        ),
+    ],
+    departures="The expectation is that of the loop as it runs, without the idle step that the released score adds "
+    "after a refusal; the tree of the runs is the one that the released score picks. Time is the model's, reading the "
+    "prompt left out.",
+    runs_models=True,
+)
+def row_budget(p: Params, progress: Progress) -> Study:
+    """Run plain decoding and each budget in turns, so that a slow moment hits all of them."""
+    from engines import run
+    from engines.core.roles import parts_of
+    from engines.models.zoo import load_model
+
+    model = load_model(p.model)
+    if model.record.kind != "causal":
+        raise UserError(f"'{p.model}' is a {model.record.kind} model; a draft is verified by a causal one: give that.")
+    a = parts_of(decode.info, model)["prompts"].tensors["accuracy"].tolist()
+    runs: dict[int, list[Trace]] = {B: [] for B in (0, *BUDGETS)}
+    for turn in range(p.repeats):
+        for done, B in enumerate(runs):
+            progress(turn * len(runs) + done, p.repeats * len(runs))
+            slug, given = (decode.info.slug, {"budget": B}) if B else (decode.info.baseline, {})
+            given["max_new_tokens"] = p.tokens
+            runs[B].append(run(slug, model, p.prompt, params=given, detail="light"))
+    points = [point(B, search(a, B), runs[B]) for B in BUDGETS]
+    return told(points, forward_ms(runs[0]), model.record)
+
+
+def forward_ms(runs: Sequence[Trace]) -> float:
+    """The middle time of a step's forwards behind the first, which reads the prompt."""
+    if not (times := [step.model_seconds for one in runs for step in one.steps[1:]]):
+        raise UserError("the answer ended with its first token, so no forward could be timed; give another prompt.")
+    return 1e3 * median(times)
+
+
+def point(B: int, trees: Trees, runs: Sequence[Trace]) -> Point:
+    """A budget from its runs."""
+    rows = median(sum(step.facts[name] for name in ("rows", "prompt_rows")) for one in runs for step in one.steps[1:])
+    steps, tokens = (sum(map(len, part)) for part in zip(*((one.steps, one.output_ids) for one in runs), strict=True))
+    return Point(B, trees, rows, forward_ms(runs), tokens / steps)
+
+
+def told(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
+    """Table, both curves and the budget that won."""
+    best = max(points, key=lambda one: one.gain(plain_ms))
+    columns = [
+        Column("budget B", "rows", "given"),
+        Column("rows of a forward, middle", "", "measured", 0),
+        Column("accepted, by the released score", "", "modelled", 3),
+        Column("accepted, without idle steps", "", "modelled", 3),
+        Column("tokens per forward in the runs", "", "measured", 2),
+        Column("a forward, middle", "ms", "measured", 2),
+        Column("gain over plain decoding", "", "modelled", 2),
+    ]
+    table: list[list[str | float | int | bool | None]] = [
+        [
+            one.B,
+            one.rows,
+            one.trees.score,
+            one.trees.score_no_wasted_step,
+            one.tokens,
+            one.ms,
+            one.gain(plain_ms),
+        ]
+        for one in points
+    ]
+    x = [float(one.B) for one in points]
+    expected = Series("expected, 1 + f(B)", x, [1 + one.trees.score_no_wasted_step for one in points], "modelled")
+    found = Series("in the runs", x, [one.tokens for one in points], "measured", "points")
+    times = Series("a forward", x, [one.ms for one in points], "measured")
+    flat: list[float | None] = [plain_ms] * len(x)
+    accepted, budget = best.trees.score_no_wasted_step, Axis("budget B")
+    return Study(
+        tables=[Table("budgets", "Seven budgets on this machine", columns, table)],
+        figures=[
+            Figure("tokens", "Tokens per forward", budget, Axis("tokens"), [expected, found]),
+            Figure(
+                "time", "Time of a forward", budget, Axis("ms"), [times, Series("plain decoding", x, flat, "measured")]
+            ),
+        ],
+        receipts=[
+            Receipt(
+                f"gain at B = {best.B}, the best",
+                "(1 + f) * t(1) / t(B)",
+                {"f": accepted, "t(1)": plain_ms, "t(B)": best.ms},
+                best.gain(plain_ms),
+                provenance="modelled",
+            )
+        ],
+        notes=[
+            "A gain below 1 says that on this machine no budget pays: the forwards saved take longer than they save."
+        ],
+        models=[record],
+    )

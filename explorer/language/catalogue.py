@@ -1,0 +1,105 @@
+"""The catalogues: which messages there are, and what each language has of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from explorer import ASSETS
+from explorer.export.bundle import views
+from explorer.figures.definitions import module as definitions
+from explorer.language import javascript, python
+from explorer.own_files import own_json
+
+WORDS = ASSETS / "words"
+LANGUAGES = ("en", "zh-Hans")  # as assets/page/language.js offers them
+SCRIPTS = (
+    "assets/player/*.js", "assets/player/views/*.js", "assets/page/*.js", "assets/learn/*.js", "explorer/page/*.js",
+)  # fmt: skip
+SENTENCES = (
+    "explorer/page/*.py", "explorer/forking.py", "explorer/runs/*.py", "explorer/figures/*.py",
+)  # fmt: skip
+ERRORS = ("engines/core/**/*.py", "engines/models/**/*.py", "engines/methods/**/*.py", "explorer/export/*.py")
+NOT_SHOWN = {
+    "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
+    "Library", "False", "top center", "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
+    "`decoding-explorer template --kind {0} > my.py` ```python {1}```",
+}  # fmt: skip
+RECORDED = tuple(json.loads((WORDS / "recorded.json").read_text("utf-8")))
+"""Words that a record holds and the player shows: kinds of numbers, families, roles, fates, ends, causes, spans."""
+_PLACE = re.compile(r"\{\w+\}")
+
+
+def found() -> dict[str, str]:
+    """All messages, by their text; the values say where each stands first."""
+    places: dict[str, str] = {}
+    for path, texts in _sources():
+        for text in texts:
+            if text not in NOT_SHOWN:
+                places.setdefault(text, path)
+    return dict(sorted(places.items(), key=lambda item: (item[1], item[0].lower(), item[0])))
+
+
+def _sources() -> Iterator[tuple[str, Iterator[str]]]:
+    top = ASSETS.parent
+    files = lambda globs: sorted(path for one in globs for path in top.glob(one))  # noqa: E731
+    for path in files(SCRIPTS):
+        yield path.relative_to(top).as_posix(), javascript.messages(path.read_text("utf-8"))
+    yield "assets/player/views", (view.title for view in views() if view.title)
+    yield "assets/player/definitions.js", _quoted(definitions())
+    yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
+    yield "engines/core/trace", iter(RECORDED)
+    yield "assets/scenarios.json", (one[part] for one in own_json("scenarios.json") for part in ("title", "watch"))
+    for path in files(SENTENCES):
+        yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"))
+    for path in files(ERRORS):
+        yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"), errors_only=True)
+
+
+def _quoted(script: str) -> Iterator[str]:
+    """The sentences of the player's definitions, whose texts may go over several lines."""
+    joined = re.sub(r'" \+\n\s*"', "", script)
+    return (text for text in re.findall(r'"((?:[^"\\]|\\.)*)"', joined) if " " in text or text[:1].isupper())
+
+
+def read(language: str) -> dict[str, str]:
+    """A catalogue as it is stored: English text to its translation; of English, to the place where it stands."""
+    path = WORDS / f"{language}.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+def write() -> None:
+    """en.json anew, and every other catalogue in its order; translations of messages that are gone are dropped."""
+    messages = found()
+    _store("en", messages)
+    for language in LANGUAGES[1:]:
+        known = read(language)
+        _store(language, {text: known[text] for text in messages if text in known})
+
+
+def _store(language: str, content: dict[str, str]) -> None:
+    text = json.dumps(content, ensure_ascii=False, indent=0)
+    (WORDS / f"{language}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def faults() -> list[str]:
+    """What is missing, left over, or names a place that its English text has not."""
+    messages, wrong = found(), []
+    if read("en") != messages:
+        wrong.append("assets/words/en.json is not what the code says; run `python -m explorer.language`.")
+    for language in LANGUAGES[1:]:
+        known = read(language)
+        wrong += [f"{language} lacks: {text}  ({where})" for text, where in messages.items() if not known.get(text)]
+        wrong += [f"{language} has one too many: {text}" for text in known if text not in messages]
+        wrong += [f"{language} has other places: {text}" for text in messages.keys() & known.keys()
+                  if not _fits(text, known[text])]  # fmt: skip
+    return wrong
+
+
+def _fits(text: str, translation: str) -> bool:
+    """Numbered places may be left out, such as that of a plural; named ones are filled by name and must all be
+    there."""
+    there, here = set(_PLACE.findall(text)), set(_PLACE.findall(translation))
+    named = {place for place in there if not place[1:-1].isdigit()}
+    return here <= there and named <= here

@@ -1,0 +1,163 @@
+"""Kangaroo: the text is the greedy one whatever the adapter says, both exits do what they say, every row goes through
+every layer once."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import engines
+from engines.core.errors import UserError
+from engines.core.registry import get_method
+from engines.core.roles import parts_of
+from engines.core.run import assign_roles
+from engines.core.sampling import distribution
+from engines.models.exits import Past
+from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
+from engines.models.parts import load_part
+from tests.engines.fakes import board, chi_square_p
+
+PROMPTS = ("add: 457 + 86", "story: Mia, boat")
+MODULE = "engines.models.networks.exit_adapter"
+
+
+def decode(model, prompt=PROMPTS[0], slug="kangaroo", seed=0, **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 40, **params}, seed=seed)
+
+
+@pytest.fixture
+def random_adapter(monkeypatch):
+    """Adapters that know nothing."""
+
+    def some(part, exit_layer, layers):
+        torch.manual_seed(exit_layer)
+        adapter = ExitAdapter(128).requires_grad_(False)
+        adapter.O.normal_()
+        adapter.R.normal_()
+        return adapter
+
+    monkeypatch.setattr(f"{MODULE}.adapter_of", some)
+
+
+GIVEN = [{}, {"eta": 0.0}, {"eta": 1.05}, {"gamma": 1}, {"exit_layer": 1, "eta": 0.3}, {"exit_layer": 5, "gamma": 10}]
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_the_text_is_the_greedy_one(ar, given):
+    for prompt in PROMPTS:
+        ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
+        assert ours.output_ids == plain.output_ids == board(ours)
+        assert len(ours.steps) < len(plain.steps)
+
+
+@pytest.mark.parametrize("given", [{}, {"eta": 0.0, "exit_layer": 3}])
+def test_a_bad_adapter_costs_time_only(ar, random_adapter, given):
+    ours, plain = decode(ar, **given), decode(ar, slug="greedy")
+    assert ours.output_ids == plain.output_ids and sum(s.facts["accepted"] for s in ours.steps) <= 3
+
+
+def test_the_second_exit_ends_the_drafts(ar):
+    """eta 0 always drafts gamma, above 1 always one; between, only the last draft of a round is below the line."""
+    for given, wanted in (({"eta": 0.0, "gamma": 4}, 4), ({"eta": 1.05}, 1)):
+        trace = decode(ar, PROMPTS[1], **given)
+        left = 40
+        for step in trace.steps:
+            assert step.facts["drafted"] == min(wanted, left - 1)
+            left -= len(step.commits.tokens)
+    trace, stops = decode(ar, PROMPTS[1], eta=0.6), set()
+    for step in trace.steps:
+        sure = [2.718281828**one for one in step.tree.draft_logprobs[1:]]
+        stops.add(step.choice.chosen)
+        assert all(one >= 0.6 for one in sure[:-1])
+        assert (step.choice.chosen == "threshold") == (sure[-1] < 0.6 and len(sure) < 6)
+    assert stops == {"threshold", "length"}
+
+
+@pytest.mark.parametrize("exit_layer", [1, 3, 5])
+def test_every_row_goes_through_every_layer_once(ar, exit_layer):
+    """While drafts stand in the first layers only, the last one lags; after a round all hold the text but its last."""
+    trace, length = decode(ar, exit_layer=exit_layer), 0
+    length = len(trace.header.prompt_ids)
+    for step in trace.steps:
+        drafted = step.facts["drafted"]
+        assert step.forwards["target"] == 1 and step.work.get("draft", 0) == drafted * exit_layer
+        assert sum(step.work.values()) == 6 * step.tokens_fed == step.facts["layer_evals"]
+        assert step.facts["rows_first_layer"] - step.facts["rows_last_layer"] == step.facts["shallow_rows"]
+        length += len(step.commits.tokens)
+        assert step.facts["adapter_rows"] == length - 1
+    later = trace.steps[1:]
+    assert all(s.facts["deep_rows"] == s.facts["drafted"] + 1 for s in later)
+
+
+def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
+    """At the last exit an adapter that is the last layer itself drafts what the model says."""
+
+    class Perfect:
+        def to(self, device):
+            return self
+
+        def __call__(self, h, past):
+            held = past.length
+            past.add(*torch.zeros(2, 1, len(h), 1))
+            streams[held:] = h
+            return ar.normed(ar.layers(torch.stack(streams), ar.new_cache(len(streams)), 5, 6))[held:]
+
+    streams = []
+    monkeypatch.setattr(f"{MODULE}.adapter_of", lambda *_: Perfect())
+    trace = decode(ar, PROMPTS[1], exit_layer=5, eta=0.0)
+    *rounds, last = trace.steps
+    assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
+    assert trace.output_ids[-1] in ar.eos_ids and last.commits.causes[-1] == "accepted"  # drafts behind it are not read
+
+
+def test_a_fork_goes_on_with_the_adapter_in_step(ar):
+    original = decode(ar, PROMPTS[1])
+    at = len(original.header.prompt_ids) + 4
+    edit = engines.Edit(force={at: 300})
+    fork = engines.fork(original, 3, edit=edit)
+    ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
+    assert ids[-1] == 300
+    left = 40 - (len(ids) - len(original.header.prompt_ids))
+    plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
+    assert fork.output_ids[-len(plain.output_ids) :] == plain.output_ids
+
+
+def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
+    torch.manual_seed(0)
+    adapter, h, past = ExitAdapter(128).requires_grad_(False), torch.randn(9, 128), Past()
+    adapter.O.normal_()
+    whole = adapter(h)
+    parts = torch.cat([adapter(h[:4], past), *(adapter(row[None], past) for row in h[4:])])
+    assert torch.allclose(whole, parts, atol=1e-4) and past.length == 9
+    changed = torch.cat([h[:5], torch.randn(4, 128)])
+    assert torch.allclose(adapter(changed)[:5], whole[:5], atol=1e-4)
+    assert not torch.allclose(adapter(changed)[5:], whole[5:], atol=1e-2)
+
+
+def test_sampling_keeps_the_distribution(ar):
+    """The first tokens of 200 runs against the model's own law, binned by the likeliest first tokens."""
+    prompt = ar.tokenizer.encode_prompt(PROMPTS[1])
+    z = ar.extend(prompt, ar.new_cache(len(prompt))).logits[-1]
+    first = distribution(z.double(), 1.5)
+    top = first.topk(4).indices.tolist()
+    wanted = torch.tensor([*(float(first[t]) for t in top), 1 - sum(float(first[t]) for t in top)])
+    counts = torch.zeros(5)
+    for seed in range(200):
+        params = {"max_new_tokens": 2, "temperature": 1.5, "eta": 0.0}
+        token = engines.run("kangaroo", ar, prompt, params=params, seed=seed, detail="none").output_ids[0]
+        counts[top.index(token) if token in top else 4] += 1
+    assert chi_square_p(counts, wanted) > 1e-3
+
+
+def test_bad_exits_are_refused(ar):
+    with pytest.raises(UserError, match=r"exit_layer 6 was given and tiny-ar-m has 6 layers; .* behind 1 to 5"):
+        decode(ar, exit_layer=6)
+    part = load_part("exit-adapters", [ar.record])
+    fewer = dataclasses.replace(part, tensors={n: t for n, t in part.tensors.items() if n[0] in "24"})
+    with pytest.raises(UserError, match=r"no exit behind layer 3; choose one of 2, 4"):
+        adapter_of(fewer, 3, 6)
+    info = get_method("kangaroo").info
+    other = assign_roles(info, "tiny-ar-m")["target"]
+    other.record.name = "headless"
+    with pytest.raises(UserError, match=r"no exit-adapters for headless .*training exit-adapters headless"):
+        parts_of(info, other)

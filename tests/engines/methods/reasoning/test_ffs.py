@@ -1,0 +1,127 @@
+"""First Finish Search: the golden rules, and what must hold of the loop on a shipped model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import engines
+import engines.golden.first_finish  # the checker
+from engines.golden.verify import verify_file
+from engines.kit import distribution, draw
+from engines.methods.reasoning._finish import Trace, chosen, cutoff, election, first, votes
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import TableCausal
+
+CHAIN = "6*4*5*1+4+4"
+TRACES = st.lists(
+    st.builds(Trace, st.integers(1, 30), st.none() | st.sampled_from(["1", "2", "3"])), min_size=1, max_size=8
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> engines.Model:
+    return engines.load_model("tiny-reasoner", dtype="float32")
+
+
+def race(model, n=4, seed=0, **params):
+    return engines.run("ffs", model, CHAIN, params={"n": n, "max_new_tokens": 64, **params}, seed=seed)
+
+
+def lanes(trace):
+    """Tokens of every path, in the order of their ids."""
+    found: dict[int, list[int]] = {}
+    for step in trace.steps:
+        for one in step.branches:
+            before = found.get(one.id, [])
+            found[one.id] = before[: one.length - len(one.tokens)] + one.tokens
+    return [found[id] for id in sorted(found)]
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "sampling" / "ffs.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered >= 10
+
+
+@given(TRACES)
+def test_the_shortest_k_are_between_the_first_and_all(traces):
+    n, winner = len(traces), first(traces)
+    answered = [trace.answer for trace in traces if trace.answer is not None]
+    assert votes(traces, n) == {answer: answered.count(answer) for answer in answered}
+    if winner is None:
+        assert not answered and chosen(votes(traces, 1)) is None
+        return
+    shortest = [trace.length for trace in traces if trace.answer is not None]
+    assert traces[winner].length == min(shortest) == cutoff(traces, 1)
+    tie = [trace.answer for trace in traces if trace.answer is not None and trace.length == min(shortest)]
+    assert len(tie) > 1 or chosen(votes(traces, 1)) == traces[winner].answer
+    assert [cutoff(traces, k) for k in range(1, n + 1)] == sorted(cutoff(traces, k) for k in range(1, n + 1))
+    vote = election(range(n), traces, winner, 1)
+    assert vote.answers[vote.tallies[0].winner] == traces[winner].answer
+    assert vote.tallies[1].shares == [float(trace.answer is not None) for trace in traces]
+
+
+def test_one_path_is_plain_sampling(model):
+    """Token by token from the model itself, with the seed's own generator."""
+    ids, rng = model.tokenizer.encode_prompt(CHAIN), torch.Generator().manual_seed(3)
+    drawn: list[int] = []
+    while not drawn or (drawn[-1] not in model.eos_ids and len(drawn) < 64):
+        z = model.extend(ids + drawn, model.new_cache(256), last_only=True).logits[-1]
+        drawn.append(draw(distribution(z, 1.0), rng))
+    assert race(model, n=1, seed=3).output_ids == drawn
+
+
+def test_all_stop_where_the_first_ends(model):
+    trace = race(model)
+    (winner,) = [one for one in trace.steps[-1].branches if one.fate == "chosen"]
+    lengths = list(map(len, lanes(trace)))
+    assert lengths == [winner.length] * 4 and len(trace.steps) == trace.totals.forwards == winner.length
+    assert trace.steps[-1].facts["tokens_of_all_paths"] == 4 * winner.length
+    assert trace.output_ids[: winner.length] == lanes(trace)[winner.id]
+    assert all(not path or path[-1] not in model.eos_ids for i, path in enumerate(lanes(trace)) if i != winner.id)
+
+
+def test_a_path_does_not_depend_on_the_others(model):
+    """Its tokens are its own stream's, and one more lane never makes the wait longer."""
+    few, many = race(model, n=2, let_finish=True), race(model, n=4, let_finish=True)
+    assert lanes(many)[:2] == lanes(few)
+    waits = [len(race(model, n=n).steps) for n in (1, 2, 3, 4)]
+    assert waits == sorted(waits, reverse=True)
+
+
+def test_letting_them_finish_changes_no_output(model):
+    stopped, finished = race(model), race(model, let_finish=True)
+    assert stopped.output_ids == finished.output_ids and stopped.text == finished.text
+    n = len(stopped.steps)
+    assert [step.commits for step in finished.steps[: n - 1]] == [step.commits for step in stopped.steps[: n - 1]]
+    lengths = list(map(len, lanes(finished)))
+    assert min(lengths) == n and max(lengths) == len(finished.steps)
+
+
+def test_waiting_for_all_is_a_vote_of_all(model):
+    for seed in range(3):
+        trace = race(model, k=4, seed=seed)
+        vote = trace.steps[-1].vote
+        counts = [sum(of == i for of in vote.of) for i in range(len(vote.answers))]
+        assert vote.answers[counts.index(max(counts))] == trace.text.rstrip("$").split("#")[-1]
+        assert vote.tallies[0].winner == vote.tallies[1].winner
+
+
+def test_where_none_ends_none_wins():
+    """A model that never sets an end mark: all are cut, the first is shown, and the vote is empty."""
+    model = TableCausal()
+    trace = engines.run("ffs", model, [1, 2], params={"n": 3, "max_new_tokens": 5})
+    last = trace.steps[-1]
+    assert len(trace.steps) == 5 and last.vote.answers == [] and [t.winner for t in last.vote.tallies] == [-1] * 3
+    assert "none wins" in last.note and len(trace.output_ids) == 5
+
+
+def test_more_votes_than_paths_are_refused(model):
+    with pytest.raises(engines.UserError, match="k=5 paths are waited for and n=4 run"):
+        race(model, k=5)
+
+
+def test_sixteen_paths_cost_less_than_a_forward_each(model):
+    assert race(model, n=16).totals.forwards < 64

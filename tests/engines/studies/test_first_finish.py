@@ -1,0 +1,40 @@
+"""The study of the first to finish: its rules on given samples, and a small run of it."""
+
+import pytest
+
+from engines.core.errors import UserError
+from engines.core.study import run_study
+from engines.methods.reasoning._finish import Trace
+from engines.studies.first_finish import Asked, decided, longest, single
+
+ONE = Asked("7", [Trace(9, "7"), Trace(4, "2"), Trace(6, "7"), Trace(12, None)])
+
+
+def test_each_rule_waits_and_writes_as_it_must():
+    assert decided(ONE, 1) == (False, 4, 16)
+    assert decided(ONE, 2) == (False, 6, 22)  # a tie goes to the answer met first
+    assert decided(ONE, 3) == (True, 9, 28)
+    assert decided(ONE, 4) == (True, 12, 31)
+    assert longest(ONE) == (True, 12, 31)
+    assert single(ONE) == (0.5, 7.75, 7.75)
+
+
+def test_a_run_tells_rules_lengths_and_shares():
+    made = run_study("first-finish", {"model": "tiny-reasoner-s", "problems": 12, "n": 4})
+    study = made[0] if isinstance(made, tuple) else made
+    rows = {row[0]: row[1:] for row in study.tables[0].rows}
+    assert list(rows) == [
+        *("one sample", "first to finish", "vote of the shortest 2", "vote of the shortest 3", "vote of all"),
+        "longest",
+    ]
+    assert rows["first to finish"][3] < rows["vote of the shortest 3"][3] < rows["vote of all"][3]
+    assert rows["vote of all"][3:] == rows["longest"][3:]
+    counted = [one for one in study.figures[0].series if one.name in ("right", "wrong")]
+    assert sum(y for one in counted for y in one.y) == 12 * 4
+    (points,) = study.figures[1].series
+    assert all(a <= y <= b for a, y, b in zip(points.low, points.y, points.high, strict=True))
+
+
+def test_a_model_that_does_not_sample_paths_is_refused():
+    with pytest.raises(UserError, match="causal"):
+        run_study("first-finish", {"model": "tiny-dlm", "problems": 10})

@@ -1,0 +1,50 @@
+"""The error of a vote taken apart: both laws against drawn samples, and the study on a tiny model."""
+
+import random
+
+import pytest
+
+import engines
+from engines.studies.rpc_errors import SIZES, counting_error, summing_error
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_the_laws_are_what_samples_show(n):
+    """Three paths to the right answer, the rest elsewhere."""
+    paths, rng, draws = [0.3, 0.15, 0.05], random.Random(n), 20_000
+    p, counting, summing = sum(paths), 0.0, 0.0
+    for _ in range(draws):
+        seen = rng.choices(range(4), [*paths, 1 - p], k=n)
+        counting += (sum(one < 3 for one in seen) / n - p) ** 2
+        summing += (sum(paths[one] for one in set(seen) if one < 3) - p) ** 2
+    assert counting / draws == pytest.approx(counting_error(p, n), rel=0.05)
+    assert summing / draws == pytest.approx(summing_error(paths, n), rel=0.05)
+
+
+def test_one_falls_like_one_over_n_the_other_exponentially():
+    paths = [0.5, 0.1]
+    assert counting_error(0.6, 64) == pytest.approx(counting_error(0.6, 32) / 2)
+    assert summing_error(paths, 64) < summing_error(paths, 32) / 20
+    assert summing_error([1.0], 1) == counting_error(1.0, 1) == 0
+
+
+def test_the_study_tells_rules_errors_and_what_was_covered():
+    found = engines.study("rpc-errors", problems=2, samples=32)
+    rows = found.table("rules").rows
+    assert [row[0] for row in rows] == list(SIZES)
+    assert rows[0][1] == rows[0][2] == rows[0][3] == rows[0][4]  # one path: all rules agree
+    assert all(0 <= value <= 1 for row in rows for value in row[1:5])
+    assert [row[5] for row in rows] == sorted((row[5] for row in rows), reverse=True)
+    assert len({row[7] for row in rows}) == 1 and 0 < found.receipts[0].result <= 1
+    assert all(len(one.low) == len(SIZES) for one in found.figure("accuracy").series)
+
+
+def test_bad_input_is_a_sentence():
+    for given, words in (
+        ({"model": "tiny-dlm"}, "masked model"),
+        ({"task": "sort"}, "choose add"),
+        ({"problems": 1}, "problems=1 is out of range"),
+        ({"model": "nothing"}, "nothing"),
+    ):
+        with pytest.raises(engines.UserError, match=words):
+            engines.study("rpc-errors", **given)

@@ -1,0 +1,99 @@
+"""The catalogues of the page's words: complete, with the places of their English, and read off the code rightly."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from explorer import ASSETS
+from explorer.language import LANGUAGES, catalogue, faults, javascript, python, read
+from explorer.own_files import own_json
+
+TERMS = own_json("words/terms-zh-Hans.json")
+
+
+def test_every_catalogue_is_complete_and_names_only_the_places_of_its_english():
+    assert faults() == []
+    assert len(read("en")) > 1000
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_no_translation_is_the_english_sentence_again(language):
+    """What is the same in both has no words of ours: names, formulas of numbers."""
+    same = {text for text, said in read(language).items() if text == said} - {"id {0}{1}"}
+    assert all(re.fullmatch(r"[^A-Za-z]*", re.sub(r"\{\w+\}", "", text)) for text in same), same
+
+
+def test_the_terms_of_the_field_are_said_as_the_list_of_terms_has_them():
+    """Reviewed by the list: where the English names a term, the Chinese has one of its forms."""
+    wrong = [
+        f"{text} -> {said}: {term} is {forms}"
+        for text, said in read("zh-Hans").items()
+        for term, forms in TERMS.items()
+        if re.search(rf"(?<![\w=-]){re.escape(term)}s?(?![\w=-])", re.sub(r"`[^`]*`|\{\w+\}", "", text))
+        and not any(form in said for form in forms)
+    ]
+    assert wrong == []
+
+
+def test_messages_of_a_script_are_its_tagged_templates():
+    source = """
+    // tr`not this one`
+    const a = tr`Step ${n + (m ? `${m}` : "}")} of ${list.map((x) => { return `${x}`; }).join("`")}, \\
+and more`, b = str`not this`, c = tr`it’s \\`so\\``;
+    const d = tr`${x} token${x === 1 ? "" : tr`s of ${y}`}`;
+    """
+    assert list(javascript.messages(source)) == [
+        "Step {0} of {1}, and more",
+        "it’s `so`",
+        "{0} token{1}",
+        "s of {0}",
+    ]
+
+
+def test_messages_of_a_module_are_its_sentences_without_markup_and_logs():
+    source = '''
+"""Not this docstring."""
+NAMES = ("Run", "run", "elem_id", "a/b.c")
+log.warning("not %s this", 1)
+raise UserError(f"{name!r} is none of {', '.join(all)}; " f"choose {n:.2f} of them.")
+raise ValueError("not shown")
+box = HTML('<p class="x">Copy link</p><i aria-label="Copied text"></i>')
+TEXT = """## A heading
+First paragraph
+goes on.
+
+- an item of it
+"""
+'''
+    assert sorted(python.messages(source)) == sorted(
+        [
+            "Run",
+            "{0} is none of {1}; choose {2} of them.",
+            "not shown",
+            "Copy link",
+            "Copied text",
+            "A heading",
+            "First paragraph goes on.",
+            "an item of it",
+        ]
+    )
+    assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
+
+
+def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "WORDS", tmp_path)
+    monkeypatch.setattr(catalogue, "found", lambda: {"Run": "a", "{0} of {tokens}": "b", "Stop": "c"})
+    (tmp_path / "en.json").write_text(json.dumps({"Run": "a", "{0} of {tokens}": "b", "Stop": "c"}))
+    (tmp_path / "zh-Hans.json").write_text(json.dumps({"Run": "运行", "{0} of {tokens}": "{1}", "Gone": "x"}))
+    said = "\n".join(catalogue.faults())
+    assert "lacks: Stop" in said and "one too many: Gone" in said and "other places: {0} of {tokens}" in said
+    catalogue.write()
+    assert "Gone" not in catalogue.read("zh-Hans")
+
+
+def test_the_page_offers_the_languages_that_there_are():
+    offered = re.search(r"LANGUAGES = (\{.*?\});", (ASSETS / "page" / "language.js").read_text("utf-8"))
+    assert offered and re.findall(r'"?([\w-]+)"?: "', offered[1]) == list(LANGUAGES)

@@ -1,0 +1,124 @@
+"""What opened traces leave behind, over HTTP:  python -m tests.page.memory 500
+
+Each time a visitor opens a trace of two million characters, which a public page just takes, and closes the page: its
+heartbeat ends. The server is a process of its own; its resident memory is read before and after."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CHARACTERS = 2_000_000
+WARM = 20  # opens before the first reading: libraries are loaded, the allocator has its pools
+
+
+def serve(pipe: Any, folder: str) -> None:
+    """A public page in this process. Sends its address and the number of its handler `take_in`, then answers each
+    message with how many pages it remembers."""
+    tempfile.tempdir = folder
+    from explorer.page.handlers import Handlers
+    from explorer.page.server import launch
+
+    made: list[Handlers] = []
+    begin = Handlers.__init__
+
+    def noted(handlers: Handlers, *given: Any, **named: Any) -> None:
+        begin(handlers, *given, **named)
+        made.append(handlers)
+
+    Handlers.__init__ = noted  # type: ignore[method-assign]
+    demo = launch(warm=False, public=True, quiet=True)
+    pipe.send((demo.local_url, next(number for number, fn in demo.fns.items() if fn.name == "take_in")))
+    while pipe.recv() != "end":
+        pipe.send(sum(len(one.sessions) for one in made))
+    os._exit(0)
+
+
+def long_trace(characters: int = CHARACTERS) -> str:
+    """A recorded trace whose last steps come again, numbered, until the text is nearly so long."""
+    from explorer.runs.gallery import gallery
+
+    card = min((card for card in gallery().cards if card.family == "diffusion"), key=lambda card: card.steps)
+    body = json.loads(gallery().get(card.id).to_json())
+    *first, last = body["steps"]
+    each = len(json.dumps(last, separators=(",", ":"))) + 8
+    count = (characters - len(json.dumps(body))) // each
+    body["steps"] = [*first, *({**last, "index": len(first) + i} for i in range(count))]
+    text = json.dumps(body, separators=(",", ":"))
+    assert 0.9 * characters < len(text) <= characters
+    return text
+
+
+def resident(pid: int) -> float:
+    """Megabytes of a process."""
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def open_and_close(url: str, number: int, text: str) -> str:
+    """One visit; returns what the status line said."""
+    session = uuid.uuid4().hex[:12]
+    with httpx.Client(base_url=url, timeout=120) as client:
+        with client.stream("GET", f"/gradio_api/heartbeat/{session}") as heartbeat:
+            beats = heartbeat.iter_raw()  # an iterator that nobody holds closes the stream
+            next(beats)
+            body = {"data": [text], "fn_index": number, "session_hash": session}
+            answer = client.post("/gradio_api/run/predict", json=body)
+            while answer.status_code == 429:  # more calls than one address may make
+                time.sleep(1)
+                answer = client.post("/gradio_api/run/predict", json=body)
+            del beats
+        answer.raise_for_status()
+    said: str = json.loads(answer.json()["data"][1])["text"]
+    return said
+
+
+def measure(
+    count: int, characters: int = CHARACTERS, warm: int = WARM, say: Any = lambda text: None
+) -> tuple[float, float, int]:
+    """Megabytes before and after so many opens and closes, and the pages that the server remembers in the end."""
+    context, text = multiprocessing.get_context("spawn"), long_trace(characters)
+    ours, theirs = context.Pipe()
+    with tempfile.TemporaryDirectory() as folder:
+        server = context.Process(target=serve, args=(theirs, folder), daemon=True)
+        server.start()
+        try:
+            url, number = ours.recv()
+            before = 0.0
+            for visit in range(-warm, count):
+                if not visit:
+                    before = resident(server.pid or 0)
+                said = open_and_close(url, number, text)
+                assert said.startswith("Opened in player"), said
+                if not visit % 50:
+                    say(f"{visit}: {resident(server.pid or 0):.0f} MB")
+            pages = -1
+            for _ in range(50):  # a page is forgotten a moment after its heartbeat has ended
+                ours.send("pages")
+                if not (pages := ours.recv()):
+                    break
+                time.sleep(0.2)
+            return before, resident(server.pid or 0), pages
+        finally:
+            server.kill()
+            server.join(10)
+
+
+def main(count: int) -> None:
+    """Print what was found."""
+    before, after, pages = measure(count, say=lambda text: print(text, file=sys.stderr, flush=True))
+    print(f"{count} opens and closes of a trace of {CHARACTERS:,} characters: {before:.0f} MB before, {after:.0f} MB")
+    print(f"after, {after - before:+.0f} MB; {pages} pages are remembered")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)

@@ -1,0 +1,128 @@
+"""The page in Simplified Chinese: which language it takes, that nothing of ours stays English, that nothing of a model
+or a person is translated, and what axe finds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.language import read
+from tests.page.test_everybody import AXE, all_paths, grave, open_tab
+
+LEFT = """(messages) => {
+  const closed = `[translate="no"], textarea, script, style, pre, code, option, svg, .learn-words, .dx-about`;
+  const left = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { data, parentElement: within } = walker.currentNode, text = data.trim();
+    if (!messages[text] || messages[text] === text || !within || within.closest(closed)) continue;
+    left.push(`${text} in ${within.closest("[class]").className}`);
+  }
+  return left;
+}"""
+
+
+WRITTEN = ".dx-text span:not(.dx-end)"  # what the model wrote; that it ended is said by us
+
+
+def chinese(visit, **options):
+    """The page as a browser sees it whose first language is Chinese."""
+    screen = visit("?still&", locale="zh-CN", **options)
+    expect(screen.page.get_by_role("tab", name="探索", exact=True)).to_be_visible()
+    screen.wait(0, "ready")
+    return screen
+
+
+def cells(screen) -> list[str]:
+    screen.player(0).focus()
+    screen.page.keyboard.press("End")
+    screen.wait(0, "done")
+    return screen.player(0).locator(WRITTEN).all_inner_texts()
+
+
+def test_the_language_follows_the_browser_and_a_person_changes_it_for_good(visit):
+    screen = chinese(visit)
+    page = screen.page
+    assert page.evaluate("document.documentElement.lang") == "zh-Hans"
+    expect(page.locator("#run")).to_have_text("运行")
+    page.locator("#language select").select_option("en")
+    expect(page.locator("#run")).to_have_text("Run")
+    page.goto(screen.address)
+    expect(page.locator("#run")).to_have_text("Run")  # remembered, though the browser asks for Chinese
+    page.goto(screen.address + "?lang=zh")
+    expect(page.locator("#run")).to_have_text("运行")  # a link decides for its visit
+
+
+@pytest.mark.parametrize(("locale", "run"), [("zh-TW", "运行"), ("fr-FR", "Run"), ("en-GB", "Run")])
+def test_a_language_that_is_not_there_is_english(visit, locale, run):
+    expect(visit("?still&", locale=locale).page.locator("#run")).to_have_text(run)
+
+
+def test_english_asks_for_no_catalogue(visit):
+    screen = visit("?still&")
+    screen.wait(0, "ready")
+    loaded = screen.page.evaluate("performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert any("page/language.js" in name for name in loaded)
+    assert not any("/words/" in name for name in loaded)
+
+
+def test_no_word_of_ours_stays_english_on_any_tab(visit):
+    page = chinese(visit).page
+    messages, left = read("zh-Hans"), {}
+    paths = all_paths(page)
+    assert len(paths) >= 9, paths
+    for path in paths:
+        open_tab(page, path)
+        page.wait_for_timeout(400)  # tables and lists are drawn after the tab has opened
+        if found := page.evaluate(LEFT, messages):
+            left[" > ".join(path)] = found
+    assert left == {}
+
+
+def test_what_a_model_wrote_and_a_person_typed_is_not_translated(visit):
+    """The words of the page as a prompt: they stay as they were typed, on the board, in the answer, in the results."""
+    both = chinese(visit), visit("?still&")
+    both[1].wait(0, "ready")
+    assert cells(both[0]) == cells(both[1])
+    for screen, done in zip(both, ("完成", "Done"), strict=True):
+        screen.prompt("copy: Run Stop Play")
+        screen.page.locator("#run").click()
+        screen.says(done, 90)
+        screen.player(0).focus()
+        screen.page.keyboard.press("End")
+        screen.wait(0, "done")
+    assert both[0].page.locator("#prompt textarea").input_value() == "copy: Run Stop Play"
+    texts = [screen.player(0).locator(WRITTEN).all_inner_texts() for screen in both]
+    assert texts[0] == texts[1] and "".join(texts[0]).strip()
+
+
+def test_errors_are_told_in_the_language(visit):
+    screen = chinese(visit)
+    screen.prompt("")
+    screen.page.locator("#run").click()
+    screen.says("提示词为空；")
+
+
+def test_a_catalogue_that_does_not_come_leaves_the_page_in_english(visit, browser, address):
+    context = browser.new_context(locale="zh-CN")
+    page = context.new_page()
+    page.route("**/words/**", lambda route: route.abort())
+    page.goto(address + "?still")
+    expect(page.locator("#run")).to_have_text("Run")
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "ready")
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440, 1920])
+def test_axe_finds_nothing_grave_in_chinese(visit, width):
+    page = chinese(visit, viewport={"width": width, "height": 900}, reduced_motion="reduce").page
+    page.evaluate(AXE.read_text("utf-8"))
+    found = {}
+    for mode in ("light", "dark"):
+        page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", mode == "dark")
+        page.wait_for_timeout(100)
+        if wrong := grave(page, "body", True if mode == "dark" else None):
+            found[mode] = wrong
+    assert found == {}, json.dumps(found, indent=1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
