@@ -8,14 +8,15 @@ from typing import Any
 
 from engines.golden.speculative import by_kind
 from engines.golden.verify import Case, checks
-from engines.methods.system.easyspec import groups_of, schedule
+from engines.methods.system._fuzzy import groups_of, schedule
 
 
 def timed(given: Mapping[str, Any]) -> dict[str, Any]:
     """One exact calibration gives the first token of a round, the others come from fuzzy steps."""
     a, m, head = given["attn_ms"], given["mlp_ms"], given["head_ms"]
     first = groups_of(len(a), given["group_size"], given["exclude_first"], given["exclude_last"])
-    serial, fuzzy = (time + head for time in schedule(a, m, first, given["group_sync_ms"]))
+    serial = sum(a) + sum(m) + head
+    fuzzy = max(block.end for block in schedule(a, m, first, given["group_sync_ms"])) + head
     return {
         "groups": [[i for i in first if first[i] == start] for start in sorted(set(first.values()))],
         "t_serial_ms": serial,

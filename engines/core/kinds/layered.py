@@ -70,6 +70,7 @@ class Taps:
 
     stream: Callable[[int, Tensor], None] | None = None
     reads: Callable[[int, Tensor], Tensor | None] | None = None
+    feeds: Callable[[int, Tensor], Tensor | None] | None = None
     attention: Callable[[AttentionInputs], Tensor | None] | None = None
     channels: Callable[[int, Tensor], Tensor | None] | None = None
     router: Callable[[Routing], None] | None = None

@@ -8,9 +8,10 @@ verifies as ever, so the text is the target's own for every N.
 
 Written from reading notes, as the authors' text and code were not available. The draft is the target itself, run
 fuzzily: that shows what fuzzy attention costs, and is no speed on one device. The order inside a group, and the rest
-group at the end, are our reading. Attention and feed-forward in parallel, which breaks the model, are left out.
+group at the end, are our reading. All parts run one after another here; their measured times are laid out on devices
+that are modelled.
 
-Letters: L layers, N layers of a group, gamma drafted tokens, n rows fed, d hidden size, V vocabulary."""
+Letters: L layers, N layers of a group, gamma drafted tokens, G devices, n rows fed, d hidden size, V vocabulary."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
     Bool,
+    Choice,
+    Float,
     Int,
     KVCache,
     Params,
     Recorder,
+    Span,
     Steps,
-    Taps,
     distribution,
     draw,
     max_new_tokens,
@@ -31,6 +34,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
+from engines.methods.system._fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, lanes
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -59,72 +63,62 @@ MOST, WIDEST, ENDS = 8, 7, 3
             source="paper",
         ),
         Int("ends", 1, 0, ENDS, sees="Layers at either end that stay alone.", source="paper"),
+        Choice(
+            "parallel",
+            ATTENTION,
+            [ATTENTION, WHOLE],
+            sees="What reads the old state: attention alone, or the feed-forward parts too, which breaks the draft.",
+            source="paper",
+        ),
         Bool("calibrate", True, sees="Whether accepted tokens are read again exactly before each round."),
+        Int("devices", 8, 1, 8, symbol="G", sees="Devices of the modelled schedule; larger groups run in waves."),
+        Float("sync", 0.0, 0.0, 5.0, step=0.05, sees="Modelled milliseconds to gather what a group's devices did."),
         temperature(),
     ],
-    signature="tree",
-    emits=EMITS,
+    signature="schedule",
+    emits=EMITS | {"spans"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
     departures="Written from reading notes. The draft is the target itself run fuzzily, on one device: its layers run "
-    "one after another, and nothing gets faster. Only attention is grouped.",
+    "one after another, and nothing gets faster. Lanes of several devices are modelled from the measured times.",
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """One round per step: calibrate, draft fuzzily, verify."""
+    """One round per step: calibrate, draft fuzzily, verify. The second draft of a round, the first fuzzy one, is timed
+    part by part."""
     target = Target(model, prompt, p, rows=1 + MOST)
     drafter = model.playing("draft")
     cache = model.new_cache(len(prompt) + p.max_new_tokens + MOST)
     ids, exact = prompt, 0  # rows of the draft's cache that an ordinary forward wrote
     while target.unfinished(ids):
-        first = groups_of(model.num_layers, p.size, p.ends)
+        first, whole = groups_of(model.num_layers, p.size, p.ends), p.parallel == WHOLE
         cache.crop(min(cache.length, exact if p.calibrate else len(ids) - 1))
-        began, gamma = cache.length, min(p.gamma, target.room(ids))
+        began, gamma, times = cache.length, min(p.gamma, target.room(ids)), Times()
         draft = Draft(ids[-1])
         if gamma:
             plain = p.calibrate or not began  # the prompt is read exactly in any case
-            z = forward(drafter, ids[began:], cache, {} if plain else first)
+            z = forward(drafter, ids[began:], cache, {} if plain else first, whole)
             exact = len(ids) if plain else exact
             for row in range(gamma):
-                z = forward(drafter, draft.tokens[-1:], cache, first) if row else z
+                if row:
+                    z = forward(drafter, draft.tokens[-1:], cache, first, whole, times if row == 1 else None)
                 propose(draft, row, z, p.temperature, run.rng)
         turn = target.verify(ids, draft, run.rng)
+        calibrated = len(ids) - began if gamma and p.calibrate else 0
         edit = yield run.step(
             **turn.groups(),
-            lanes=run.calls({"draft": "draft", "target": "verify"}),
-            facts=turn.facts(
-                calibrated=len(ids) - began if gamma and p.calibrate else 0,
-                fuzzy_rows=cache.length - min(exact, cache.length),
-            ),
+            spans=remembered(cache, exact, calibrated, len(turn.ids)),
+            lanes=[*run.calls({"draft": "draft", "target": "verify"}), *lanes(times, first, whole, p, run)],
+            facts=turn.facts(calibrated=calibrated, fuzzy_rows=cache.length - min(exact, cache.length)),
             note=turn.note(),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache, cache)
         exact = min(exact, cache.length)
 
 
-def groups_of(layers: int, size: int, ends: int, last: int | None = None) -> dict[int, int]:
-    """layer -> the first layer of its group: `ends` layers at the beginning and `last` at the end (as many, if not
-    said) alone, groups of `size` between them, a smaller one behind those."""
-    inner = range(ends, layers - (ends if last is None else last))
-    return {layer: layer - (layer - ends) % size if layer in inner else layer for layer in range(layers)}
-
-
-def forward(model: Any, tokens: list[int], cache: KVCache, first: dict[int, int]) -> Tensor:
-    """Logits [V] behind tokens fed to the cache; the attention of each layer reads what entered the layer first[layer]
-    (its own input without an entry)."""
-    entered: dict[int, Tensor] = {}
-
-    def reads(layer: int, x: Tensor) -> Tensor | None:
-        entered[layer] = x
-        return entered[first[layer]] if first[layer] < layer else None
-
-    taps = Taps(reads=reads, layers=set(first)) if any(a < b for b, a in first.items()) else None
-    h = model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)  # [n, d]
-    return model.unembed(h[-1:], predicts=cache.length)[0]
-
-
 def propose(draft: Draft, row: int, z: Tensor, temperature: float, rng: Generator) -> None:
-    """Put the draft's token behind a row: its first choice, or above temperature 0 one that is drawn."""
+    """Put the draft's token behind a row: its first choice, or above temperature 0 one that is drawn from the fuzzy
+    distribution, which is the q of the test."""
     q = distribution(z.double(), temperature)
     token = draw(q, rng) if temperature else int(z.argmax())
     if temperature:
@@ -132,17 +126,16 @@ def propose(draft: Draft, row: int, z: Tensor, temperature: float, rng: Generato
     draft.add(row, token, chance=float(q[token] if temperature else z.softmax(-1)[token]))
 
 
-def schedule(
-    attention: list[float], feed_forward: list[float], first: dict[int, int], sync: float
-) -> tuple[float, float]:
-    """(time of all layers one after another, time where the attention of a group runs at once): the longest attention
-    of each group, `sync` for a group of several, and all feed-forward parts in order. All in one unit."""
-    groups: dict[int, list[int]] = {}
-    for layer, start in first.items():
-        groups.setdefault(start, []).append(layer)
-    serial = sum(attention) + sum(feed_forward)
-    fuzzy = sum(max(attention[i] for i in g) + sync * (len(g) > 1) for g in groups.values()) + sum(feed_forward)
-    return serial, fuzzy
+def remembered(cache: KVCache, exact: int, calibrated: int, end: int) -> list[Span]:
+    """What the draft's cache holds of the text [0, end): rows that an ordinary forward wrote, of them those of this
+    round's calibration, and fuzzy ones."""
+    exact = min(exact, cache.length)
+    rows = [
+        (0, exact - calibrated, "exact"),
+        (exact - calibrated, exact, "calibrated"),
+        (exact, min(cache.length, end), "fuzzy"),
+    ]
+    return [Span("cache", a, b, label) for a, b, label in rows if a < b]
 
 
 if __name__ == "__main__":

@@ -18,13 +18,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from engines.core.errors import UserError
 from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 
+NORM = "post_attention_layernorm"  # before the feed-forward part, in most families
 ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds our function
 
 
 def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
     """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
     sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
-    wanted = taps.reads or taps.attention or taps.channels or taps.router
+    wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.router
     if not wanted or not taps.at(number):
         return layer
     if hasattr(layer, "_hf_hook"):
@@ -33,8 +34,12 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
             "device, without device_map."
         )
     twin = _copy(layer)
+    norm = hasattr(layer, "input_layernorm")  # some families norm behind a part: what stands before it is the part
     if taps.reads:
-        _tap_reads(twin, number, taps.reads)
+        _tap_rows(_own(twin, "input_layernorm" if norm else "self_attn"), number, taps.reads)
+    if taps.feeds:
+        before = "pre_feedforward_layernorm" if hasattr(layer, "pre_feedforward_layernorm") else NORM
+        _tap_rows(_own(twin, before if norm else "mlp"), number, taps.feeds)
     if taps.attention:
         _tap_attention(twin, number, taps.attention)
     if taps.channels and hasattr(twin.mlp, "down_proj"):
@@ -60,19 +65,18 @@ def _own(module: nn.Module, child: str) -> nn.Module:
     return twin
 
 
-def _tap_reads(layer: nn.Module, number: int, reads: Callable[[int, Tensor], Tensor | None]) -> None:
-    """What stands before the attention is its norm, or, in families that norm behind it, the attention itself."""
-    norm = hasattr(layer, "input_layernorm")
+def _tap_rows(module: nn.Module, number: int, tap: Callable[[int, Tensor], Tensor | None]) -> None:
+    """Hand out the rows that a module is given, before it runs."""
 
     def hand_out(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         x = given[0] if given else named["hidden_states"]
-        new = reads(number, x[0])
+        new = tap(number, x[0])
         if new is None:
             return None
         new = new.to(x.dtype)[None]
         return ((new, *given[1:]), named) if given else (given, named | {"hidden_states": new})
 
-    _own(layer, "input_layernorm" if norm else "self_attn").register_forward_pre_hook(hand_out, with_kwargs=True)
+    module.register_forward_pre_hook(hand_out, with_kwargs=True)
 
 
 def _tap_channels(layer: nn.Module, number: int, channels: Callable[[int, Tensor], Tensor | None]) -> None:

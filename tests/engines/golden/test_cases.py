@@ -30,6 +30,7 @@ COVERED = {
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
         *("tree_buffers.json", "typical_accept.json"),
     },
+    "systems": {"easyspec.json", "specmemo_bytes.json"},
     "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json", "a_star.json"},
 }
 

@@ -410,10 +410,11 @@ def run(model: HFLayeredLM, taps: Taps | None, first: int = 0, last: int = 4) ->
 @pytest.mark.parametrize("family", LAYERED)
 def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     model = build(family, attention)
-    found: dict[str, list[Any]] = {name: [] for name in ("stream", "reads", "attention", "channels", "router")}
+    found: dict[str, list[Any]] = {name: [] for name in ("stream", "reads", "feeds", "attention", "channels", "router")}
     taps = Taps(
         stream=lambda i, x: found["stream"].append((i, x)),
         reads=lambda i, x: found["reads"].append((i, x)),
+        feeds=lambda i, x: found["feeds"].append((i, x)),
         attention=lambda given: found["attention"].append(given),
         channels=lambda i, u: found["channels"].append((i, u)),
         router=lambda given: found["router"].append(given),
@@ -422,6 +423,8 @@ def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     streams = dict(found["stream"])
     assert sorted(streams) == [0, 1, 2, 3, 4]
     assert all(torch.equal(x, streams[i]) for i, x in found["reads"]) and len(found["reads"]) == 4
+    assert [i for i, _ in found["feeds"]] == [0, 1, 2, 3]
+    assert not any(torch.equal(x, streams[i]) for i, x in found["feeds"])  # the attention is added already
     for one in found["attention"]:
         assert one.queries.shape == (4, 2, 8) and one.keys.shape == one.values.shape == (2, 8, 8)
         assert one.sees.tolist() == [[True] * 7 + [False], [True] * 8] or "sliding_attention" in model._types
@@ -495,6 +498,17 @@ def test_what_an_attention_reads_can_be_another_row(family: str) -> None:
         read = layer.input_layernorm(read)
     values = layer.self_attn.v_proj(read).view(1, 2, 2, 8).transpose(1, 2)
     close(cache.layers[2].values[:, :, 6:8], values)
+
+
+@pytest.mark.parametrize("family", ["llama", "olmo2"])
+def test_what_a_feed_forward_part_reads_can_be_another_row(family: str) -> None:
+    """With zeros read in layer 2, that layer adds its attention alone, what its parts make of zeros being zero."""
+    model, fed, streams = build(family), dict[int, torch.Tensor](), dict[int, torch.Tensor]()
+    nothing = Taps(
+        stream=streams.__setitem__, feeds=lambda i, x: fed.setdefault(i, x) * 0 if i == 2 else None, layers=(2, 3)
+    )
+    run(model, nothing)
+    close(streams[3], fed[2])
 
 
 def test_a_model_on_several_devices_hands_nothing_out() -> None:

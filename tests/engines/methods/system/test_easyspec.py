@@ -8,9 +8,10 @@ import engines
 import engines.golden.easyspec  # the checker
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
-from engines.methods.system.easyspec import forward, groups_of, schedule
+from engines.golden.verify import verify_file
+from engines.methods.system._fuzzy import WHOLE, Times, forward, groups_of, schedule
+from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board
-from tests.engines.methods.speculative.toys import passes
 
 MODEL = "tiny-ar-m"
 
@@ -24,15 +25,73 @@ def decode(prompt="add: 45 + 86", slug="easyspec", **params):
 
 
 def test_the_golden_cases_pass():
-    assert passes("easyspec") is True
+    report = verify_file(GOLDEN / "systems" / "easyspec.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 8
+
+
+def ends(*given, **more):
+    return max(block.end for block in schedule(*given, **more))
 
 
 def test_groups_and_the_time_they_save():
     assert list(groups_of(8, 3, 1).values()) == [0, 1, 1, 1, 4, 4, 4, 7]
     assert list(groups_of(5, 4, 0).values()) == [0, 0, 0, 0, 4]
     a, m = [2.0, 3.0, 1.0, 2.0], [1.0] * 4
-    assert schedule(a, m, groups_of(4, 1, 1), 9.0) == (12.0, 12.0)
-    assert schedule(a, m, groups_of(4, 2, 1), 0.25) == (12.0, 11.25)
+    assert ends(a, m, groups_of(4, 1, 1), 9.0) == 12.0
+    pairs_of_two = groups_of(4, 2, 1)
+    assert ends(a, m, pairs_of_two, 0.25) == 11.25
+    assert ends(a, m, pairs_of_two, 0.0, devices=1) == 12.0  # in waves of one: as if one after another
+    assert ends(a, m, pairs_of_two, 0.0, whole=True) == 3 + max(3 + 1, 1 + 1) + 3
+    times = [ends([1.0] * 14, m * 4, groups_of(14, n, 1), 0.0) for n in (1, 2, 3, 4, 6)]
+    assert times == sorted(times, reverse=True) and times[0] == 28  # 12 inner layers, each N divides them
+
+
+def test_no_two_parts_stand_on_one_device_at_one_time_and_none_before_what_it_needs():
+    a, m, first = [0.5, 2.0, 1.0, 3.0, 1.0, 0.5], [1.0] * 6, groups_of(6, 3, 1)
+    for whole in (False, True):
+        blocks = schedule(a, m, first, 0.125, devices=2, whole=whole)
+        for device in {block.device for block in blocks}:
+            row = sorted((b.start, b.end) for b in blocks if b.device == device)
+            assert all(x[1] <= y[0] for x, y in zip(row, row[1:], strict=False))
+        at = {block.label: block for block in blocks}
+        assert all(at[f"attention {i}"].end <= at[f"feed-forward {i}"].start for i in range(1, 7))
+        assert at["attention 5"].start >= max(block.end for label, block in at.items() if label[-1] in "1234")
+
+
+def test_every_lane_says_whether_it_was_measured():
+    trace = decode("story: Mia, boat", size=3, devices=2)
+    for step in trace.steps:
+        parts = [i for i in step.lanes if i.lane == "one device"]
+        laid = [i for i in step.lanes if not i.measured]
+        assert bool(parts) == (step.facts["drafted"] > 1)  # the second draft is the first fuzzy one
+        assert all(i.measured and i.end > i.start for i in parts)
+        assert sorted(i.label for i in laid) == sorted(f"scheduled: {i.label}" for i in parts)
+        assert all(i.lane in ("device 1", "device 2") for i in laid)
+        if parts:  # the timed parts lie in the draft's calls, and take most of their time
+            time = sum(i.end - i.start for i in parts)
+            calls = [
+                i for i in step.lanes if i.lane == "draft" and parts[0].start <= i.end and i.start <= parts[-1].end
+            ]
+            assert time <= sum(i.end - i.start for i in calls) * 1.001
+            assert max(i.end for i in laid) - laid[0].start <= time * 1.001
+
+
+def test_feed_forward_parts_that_read_the_old_state_too_break_the_draft():
+    kept = {
+        parallel: sum(s.facts["accepted"] for s in decode("story: Mia, boat", size=4, parallel=parallel).steps)
+        for parallel in ("attention", WHOLE)
+    }
+    assert kept[WHOLE] < kept["attention"]
+
+
+def test_times_end_what_runs():
+    times = Times()
+    times.begin("attention 1", "cpu")
+    times.begin("feed-forward 1", "cpu")
+    times.end("cpu")
+    times.end("cpu")
+    assert [name for name, _, _ in times.parts] == ["attention 1", "feed-forward 1"]
+    assert len(times.seconds("attention")) == 1 and times.parts[0][2] <= times.parts[1][1]
 
 
 @pytest.mark.parametrize("calibrate", [True, False])

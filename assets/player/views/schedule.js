@@ -1,0 +1,172 @@
+// Parts of one step by lane, those that were measured above those that are modelled from them, on one clock, and how
+// much shorter the modelled order is; below, which rows of the text a cache holds exactly. A modelled part says so by
+// its label, "scheduled: ..." with the label of the measured one.
+
+import { number, seconds } from "../codec.js";
+import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { tr, translated } from "../words.js";
+
+export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] };
+
+const LEFT = 108,
+  WIDE = 760,
+  ROW = 28,
+  HIGH = 20,
+  AXIS = 20,
+  CELL = 18,
+  MARK = "scheduled: ",
+  HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
+  PAPER = {
+    exact: "var(--accepted-fill)",
+    calibrated: "var(--bonus-fill)",
+    fuzzy: HATCH,
+  };
+
+const plain = (label = "") => (label.startsWith(MARK) ? label.slice(MARK.length) : label);
+
+/** Of a step's intervals in seconds: the modelled ones with the measured ones that they are made of, or where nothing
+ * is modelled all of them; where they begin, and how long either takes. Null without any. */
+export function parts(lanes = []) {
+  const timed = lanes.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
+    modelled = timed.filter(({ measured }) => measured === false),
+    names = new Set(modelled.map(({ label }) => plain(label))),
+    all = timed.filter(({ measured }) => measured !== false),
+    own = modelled.length ? all.filter(({ label }) => names.has(label ?? "")) : all,
+    extent = (list) =>
+      list.length ? Math.max(...list.map(({ end }) => end)) - Math.min(...list.map(({ start }) => start)) : 0,
+    shown = [...own, ...modelled];
+  if (!shown.length) return null;
+  const order = (list) =>
+    [...new Set(list.map(({ lane }) => lane))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return {
+    shown,
+    lanes: [...order(own).map((lane) => [lane, true]), ...order(modelled).map((lane) => [lane, false])],
+    start: Math.min(...shown.map(({ start }) => start)),
+    long: extent(shown),
+    measured: own.length ? extent(own) : null,
+    modelled: modelled.length ? extent(modelled) : null,
+  };
+}
+
+export class Schedule {
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context, kinds: [] });
+    this.say = el("p", "dx-readout");
+    this.names = svg("g");
+    this.bars = svg("g");
+    this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
+    this.ticks = svg("g");
+    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.axis, this.names, this.bars, this.ticks);
+    this.legend = el("div", "dx-legend");
+    this.cache = el("div");
+    this.rows = el("div");
+    this.rows.style.cssText = "display:flex;flex-wrap:wrap;gap:1px";
+    this.held = el("div", "dx-legend");
+    this.cache.append(
+      el("p", "dx-readout", tr`Rows of the cache over the text, the prompt first`),
+      this.rows,
+      this.held,
+    );
+    dom.append(
+      this.say,
+      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
+      this.legend,
+      this.cache,
+    );
+    this.grow();
+  }
+
+  /** Colours go by the first word of a label, in the order in which these appear in the run. */
+  grow() {
+    const labels = this.run.steps.flatMap((step) => (parts(step.lanes)?.shown ?? []).map(({ label }) => plain(label)));
+    this.kinds = [...new Set(labels.map((label) => label.split(/[ ,]/)[0]))];
+    const box = (style) => el("i", { class: "dx-swatch", style });
+    this.legend.replaceChildren(
+      ...this.kinds.map((kind) => el("span", {}, box(`background:${this.#fill(kind)}`), ` ${translated(kind)}`)),
+      el("span", {}, box("background:var(--text)"), ` ${tr`solid: measured`}`),
+      el("span", {}, box("border:1.5px dashed var(--text);background:none"), ` ${tr`dashed: modelled`}`),
+    );
+    const labelled = ({ kind, label }) => kind === "cache" && label in PAPER,
+      any = this.run.steps.some(({ spans }) => spans?.some(labelled));
+    this.cache.hidden = !any;
+    this.held.replaceChildren(
+      ...Object.keys(PAPER).map((label) =>
+        el("span", {}, box(`background:${PAPER[label]};border:1px solid var(--line)`), ` ${translated(label)}`),
+      ),
+    );
+  }
+
+  #fill(kind) {
+    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % 4}-fill)`;
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    const step = this.run.steps[t - 1];
+    setText(this.say, this.describe(t));
+    this.#draw(parts(step?.lanes), t);
+    this.#hold(step?.spans ?? []);
+  }
+
+  #draw(found, t) {
+    const { shown = [], lanes = [], start = 0, long = 1 } = found ?? {},
+      x = (time) => LEFT + ((time - start) / (long || 1)) * (WIDE - LEFT - 8),
+      high = lanes.length * ROW,
+      row = ({ lane, measured }) => lanes.findIndex(([name, real]) => name === lane && real === (measured !== false));
+    frame(this.picture, WIDE, found ? high + AXIS : 1);
+    set(this.picture, { "aria-label": this.describe(t) });
+    pool(this.names, lanes.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
+      const [name, real] = lanes[i >> 1];
+      set(text, { y: (i >> 1) * ROW + (i % 2 ? 23 : 11), class: "dx-small", style: i % 2 ? "fill:var(--muted)" : "" });
+      setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name).slice(0, 18));
+    });
+    pool(this.bars, shown.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: HIGH, rx: 2 }), svg("text")),
+    ).forEach((group, i) => {
+      const one = shown[i],
+        label = plain(one.label),
+        real = one.measured !== false,
+        wide = Math.max(1, x(one.end) - x(one.start) - 0.5),
+        [title, bar, word] = group.childNodes,
+        fill = this.#fill(label.split(/[ ,]/)[0]),
+        last = label.split(" ").at(-1);
+      set(group, { transform: `translate(${x(one.start)},${row(one) * ROW + 3})` });
+      set(bar, { width: wide });
+      bar.style.cssText = real
+        ? `fill:${fill};stroke:none`
+        : `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`;
+      set(word, { x: wide / 2, y: 14, "text-anchor": "middle", class: "dx-small" });
+      word.style.fill = real ? fill.replace("-fill", "-text") : "var(--text)";
+      setText(word, wide > 7 * last.length + 4 ? last : "");
+      const kind = real ? tr`measured` : tr`modelled`;
+      setText(title, tr`${translated(one.lane)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
+    });
+    set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
+    pool(this.ticks, found ? 2 : 0, () => svg("text", { y: high + 14, class: "dx-small" })).forEach((text, i) => {
+      set(text, { x: i ? WIDE - 8 : LEFT, y: high + 14, "text-anchor": i ? "end" : "start" });
+      setText(text, i ? seconds(long) : "0");
+    });
+  }
+
+  #hold(spans) {
+    const cells = spans.filter(({ kind, label }) => kind === "cache" && label in PAPER),
+      at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
+    pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
+      const [position, label] = at[i];
+      cell.style.cssText = `width:${CELL / 2}px;height:${CELL}px;border:1px solid var(--line);background:${PAPER[label]}`;
+      cell.title = tr`position ${position}: ${translated(label)}`;
+    });
+  }
+
+  describe(t) {
+    const found = parts(this.run.steps[t - 1]?.lanes);
+    if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
+    const { measured, modelled } = found,
+      ours = tr`One after another, measured: ${seconds(measured ?? 0)}.`;
+    if (modelled === null) return ours;
+    const there = tr`On these lanes, modelled from the measured times: ${seconds(modelled)}.`;
+    return measured
+      ? `${ours} ${there} ${tr`That is ${number(measured / modelled)} times as fast, if it ran so.`}`
+      : there;
+  }
+}
