@@ -1,6 +1,5 @@
-// Parts of one step by lane, those that were measured above those that are modelled from them, on one clock, and how
-// much shorter the modelled order is; below, which rows of the text a cache holds exactly. A modelled part says so by
-// its label, "scheduled: ..." with the label of the measured one.
+// Parts of one step by lane, the measured ones above those modelled from them, on one clock; below, which rows of the
+// text a cache holds exactly. A modelled part is labelled "scheduled: " and the label of the measured one.
 
 import { number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
@@ -14,6 +13,7 @@ const LEFT = 108,
   HIGH = 20,
   AXIS = 20,
   CELL = 18,
+  INK = "--ink:var(--text)",
   MARK = "scheduled: ",
   HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
   PAPER = {
@@ -25,7 +25,7 @@ const LEFT = 108,
 const plain = (label = "") => (label.startsWith(MARK) ? label.slice(MARK.length) : label);
 
 /** Of a step's intervals in seconds: the modelled ones with the measured ones that they are made of, or where nothing
- * is modelled all of them; where they begin, and how long either takes. Null without any. */
+ * is modelled all of them; where they begin, the sum of the measured ones and the length of the modelled order. Null without any. */
 export function parts(lanes = []) {
   const timed = lanes.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
     modelled = timed.filter(({ measured }) => measured === false),
@@ -43,7 +43,7 @@ export function parts(lanes = []) {
     lanes: [...order(own).map((lane) => [lane, true]), ...order(modelled).map((lane) => [lane, false])],
     start: Math.min(...shown.map(({ start }) => start)),
     long: extent(shown),
-    measured: own.length ? extent(own) : null,
+    measured: own.length ? own.reduce((sum, { start, end }) => sum + end - start, 0) : null,
     modelled: modelled.length ? extent(modelled) : null,
   };
 }
@@ -52,10 +52,10 @@ export class Schedule {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, kinds: [] });
     this.say = el("p", "dx-readout");
-    this.names = svg("g");
+    this.names = svg("g", { style: INK });
     this.bars = svg("g");
     this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
-    this.ticks = svg("g");
+    this.ticks = svg("g", { style: INK });
     this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.axis, this.names, this.bars, this.ticks);
     this.legend = el("div", "dx-legend");
     this.cache = el("div");
@@ -117,7 +117,10 @@ export class Schedule {
     set(this.picture, { "aria-label": this.describe(t) });
     pool(this.names, lanes.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
       const [name, real] = lanes[i >> 1];
-      set(text, { y: (i >> 1) * ROW + (i % 2 ? 23 : 11), class: "dx-small", style: i % 2 ? "fill:var(--muted)" : "" });
+      set(text, {
+        y: (i >> 1) * ROW + (i % 2 ? 23 : 11),
+        class: "dx-small",
+      });
       setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name).slice(0, 18));
     });
     pool(this.bars, shown.length, () =>
@@ -142,7 +145,7 @@ export class Schedule {
       setText(title, tr`${translated(one.lane)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
     });
     set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
-    pool(this.ticks, found ? 2 : 0, () => svg("text", { y: high + 14, class: "dx-small" })).forEach((text, i) => {
+    pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
       set(text, { x: i ? WIDE - 8 : LEFT, y: high + 14, "text-anchor": i ? "end" : "start" });
       setText(text, i ? seconds(long) : "0");
     });
@@ -162,9 +165,9 @@ export class Schedule {
     const found = parts(this.run.steps[t - 1]?.lanes);
     if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
     const { measured, modelled } = found,
-      ours = tr`One after another, measured: ${seconds(measured ?? 0)}.`;
+      ours = tr`Parts one after another, measured: ${seconds(measured ?? 0)}.`;
     if (modelled === null) return ours;
-    const there = tr`On these lanes, modelled from the measured times: ${seconds(modelled)}.`;
+    const there = tr`On these lanes, modelled from it: ${seconds(modelled)}.`;
     return measured
       ? `${ours} ${there} ${tr`That is ${number(measured / modelled)} times as fast, if it ran so.`}`
       : there;

@@ -1,6 +1,8 @@
 """EasySpec: groups and times, the greedy text for every N, an exact draft at N = 1, and keys and values that a
 calibration puts right."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -52,7 +54,7 @@ def test_no_two_parts_stand_on_one_device_at_one_time_and_none_before_what_it_ne
         blocks = schedule(a, m, first, 0.125, devices=2, whole=whole)
         for device in {block.device for block in blocks}:
             row = sorted((b.start, b.end) for b in blocks if b.device == device)
-            assert all(x[1] <= y[0] for x, y in zip(row, row[1:], strict=False))
+            assert all(x[1] <= y[0] for x, y in itertools.pairwise(row))
         at = {block.label: block for block in blocks}
         assert all(at[f"attention {i}"].end <= at[f"feed-forward {i}"].start for i in range(1, 7))
         assert at["attention 5"].start >= max(block.end for label, block in at.items() if label[-1] in "1234")
@@ -136,6 +138,6 @@ def test_after_a_calibration_at_most_gamma_minus_one_rows_are_fuzzy():
     assert max(s.facts["fuzzy_rows"] for s in trace.steps) == 3
     assert all(
         s.facts["calibrated"] == s0.facts["accepted"] + 1
-        for s0, s in zip(trace.steps, trace.steps[1:], strict=False)
+        for s0, s in itertools.pairwise(trace.steps)
         if s.facts["drafted"]
     )

@@ -1,0 +1,66 @@
+"""The view of a step's schedule: which parts belong to the modelled order, what is measured and what modelled, and the
+rows that a cache holds exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import engines
+from engines.core.trace import Trace
+
+Open = Callable[..., Any]
+Call = Callable[..., Any]
+
+
+def part(lane: str, start: float, end: float, label: str, measured: bool = True, **more: Any) -> dict[str, Any]:
+    return {"lane": lane, "start": start, "end": end, "label": label, "measured": measured, **more}
+
+
+LANES = [
+    part("draft", 0.0, 9.0, "draft, 1 row"),  # no part of the modelled order
+    part("one device", 1.0, 3.0, "attention 1"),
+    part("one device", 3.0, 5.0, "attention 2"),
+    part("device 2", 1.0, 3.0, "scheduled: attention 2", False),
+    part("device 1", 1.0, 3.0, "scheduled: attention 1", False),
+    part("arena", 0.0, 400.0, "attention 1", unit="bytes"),
+]
+
+
+def test_the_modelled_order_stands_under_the_parts_that_it_is_made_of(js: Call) -> None:
+    found = js("views/schedule.js", "M.parts(lanes)", lanes=LANES)
+    assert found["lanes"] == [["one device", True], ["device 1", False], ["device 2", False]]
+    assert (found["start"], found["measured"], found["modelled"], found["long"]) == (1.0, 4.0, 2.0, 4.0)
+    assert len(found["shown"]) == 4
+
+
+def test_without_a_modelled_order_all_that_was_measured_is_shown(js: Call) -> None:
+    found = js("views/schedule.js", "M.parts(lanes)", lanes=LANES[:3])
+    assert [lane for lane, _ in found["lanes"]] == ["draft", "one device"] and found["modelled"] is None
+    assert js("views/schedule.js", "M.parts([])") is None
+    assert js("views/schedule.js", "M.parts(lanes)", lanes=LANES[-1:]) is None
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return engines.run("easyspec", "tiny-ar-m", "story: Mia, boat", params={"max_new_tokens": 16, "size": 3})
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options: dict[str, Any]) -> None:
+    page = opened([trace], folded=True, **options).page
+    view = page.locator('[data-view="Schedule"]')
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        laid = [i for i in step.lanes if not i.measured]
+        own = [i for i in step.lanes if i.lane == "one device"] or [i for i in step.lanes if i.measured]
+        titles = view.locator("svg g[transform]").filter(visible=True).locator("title").all_text_contents()
+        assert len(titles) == len(own) + len(laid)
+        assert sum(title.endswith("measured") for title in titles) == len(own)
+        assert sum(title.endswith("modelled") for title in titles) == len(laid)
+        said = view.locator(".dx-readout").first.inner_text()
+        assert "measured" in said and ("modelled" in said) == bool(laid)
+        rows = sum(span.end - span.start for span in step.spans)
+        assert view.locator("span[title^=position]").filter(visible=True).count() == rows
