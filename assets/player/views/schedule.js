@@ -10,9 +10,7 @@ export const view = { name: "Schedule", title: "Schedule of a step", place: 128,
 const LEFT = 108,
   WIDE = 760,
   ROW = 28,
-  HIGH = 20,
   AXIS = 20,
-  CELL = 18,
   INK = "--ink:var(--text)",
   MARK = "scheduled: ",
   HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
@@ -124,7 +122,7 @@ export class Schedule {
       setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name).slice(0, 18));
     });
     pool(this.bars, shown.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: HIGH, rx: 2 }), svg("text")),
+      svg("g", {}, svg("title"), svg("rect", { height: 20, rx: 2 }), svg("text")),
     ).forEach((group, i) => {
       const one = shown[i],
         label = plain(one.label),
@@ -156,7 +154,7 @@ export class Schedule {
       at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
     pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
       const [position, label] = at[i];
-      cell.style.cssText = `width:${CELL / 2}px;height:${CELL}px;border:1px solid var(--line);background:${PAPER[label]}`;
+      cell.style.cssText = `width:9px;height:18px;border:1px solid var(--line);background:${PAPER[label]}`;
       cell.title = tr`position ${position}: ${translated(label)}`;
     });
   }
