@@ -12,6 +12,7 @@ export const VIEWS = [
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },
   { file: "schedule", name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] },
+  { file: "arena", name: "Arena", title: "Bytes by purpose", place: 129, needs: ["lanes"] },
   { file: "gantt", name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] },
   { file: "memory", name: "Memory", title: "Memory", place: 140, needs: ["memory"] },
   { file: "ribbon", name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] },

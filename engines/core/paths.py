@@ -104,6 +104,11 @@ class Paths:
         """The paths that go on, in the order they were made."""
         return [path for path in self.paths if path.fate == "alive"]
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the cache's buffers as they are allocated; 0 before the first round, or where it does not say."""
+        return int(getattr(self._cache, "bytes", 0))
+
     def add(self) -> Path:
         """A new path that begins behind the text. The first one draws from the run's own generator, so that a single
         path is plain sampling; the others from generators of their own."""

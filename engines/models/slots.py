@@ -115,6 +115,11 @@ class SlotCache(Cache):
         return min(layer.length for layer in self.layers)
 
     @property
+    def bytes(self) -> int:
+        """Bytes of all buffers as they are allocated, 0 before the first forward."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized)
+
+    @property
     def board(self) -> int:
         """Rows on the board behind those."""
         return self.layers[0].board

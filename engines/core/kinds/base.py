@@ -80,11 +80,13 @@ class Extended:
 
 
 class Counted:
-    """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none."""
+    """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none.
+    position_bytes: what keys and values of one position take in its caches, 0 where that is not known."""
 
     def __init__(self, model: Any, role: str, meter: Meter) -> None:
         self._model, self._role, self._meter = model, role, meter
         self.num_layers = int(getattr(model, "num_layers", 0))
+        self.position_bytes = int(getattr(model, "position_bytes", 0))
         self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
         self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
 

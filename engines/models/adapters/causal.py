@@ -35,6 +35,16 @@ class HFCausalLM(HFModel):
         self.num_layers, self.max_positions = self.config.num_hidden_layers, self.config.max_position_embeddings
         self._layer_types = layer_types(self.config)
 
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of keys and values that a position takes in all layers; 0 where the config does not say."""
+        c = self.config
+        heads = getattr(c, "num_key_value_heads", None) or getattr(c, "num_attention_heads", 0)
+        size = getattr(c, "head_dim", None) or getattr(c, "hidden_size", 0) // (
+            getattr(c, "num_attention_heads", 0) or 1
+        )
+        return int(2 * self.num_layers * heads * size * self.model.dtype.itemsize)
+
     def _first_calls(self) -> None:
         cache = self.new_cache(4)
         self.extend([0, 0, 0], cache)

@@ -1,0 +1,156 @@
+"""SpecMemo: the golden account, buffers that are what the account says, one text for every budget, and budgets that are
+too small."""
+
+import itertools
+
+import pytest
+import torch
+
+import engines
+import engines.golden.specmemo  # the checker
+from engines.core.kinds import KINDS
+from engines.core.meter import Meter
+from engines.golden.verify import verify_file
+from engines.methods.system._ledger import leaf_paths, lean_bytes, live_bytes, reference_bytes, stacked
+from engines.methods.system._plan import TREES, Plan, shape
+from tests.engines.conftest import GOLDEN
+
+MODEL = "tiny-ar-m"
+MB = 1_000_000
+
+
+def model():
+    return engines.load_model(MODEL, dtype="float32")
+
+
+def decode(prompt="story: Mia, boat", slug="specmemo", **params):
+    return engines.run(slug, model(), prompt, params={"max_new_tokens": 32, **params})
+
+
+def plan(**changed):
+    sizes = {"name": "m", "weights": 1000, "kv_row": 64, "number": 2, "V": 50, "n_max": 200, "start": 10, "new": 20}
+    return Plan(**{**sizes, "B": 1, "whole": False, **changed})
+
+
+def arena(step, group="arena"):
+    return {i.label: i.end - i.start for i in step.lanes if i.lane.startswith(f"{group}:")}
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "systems" / "specmemo_bytes.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 5
+
+
+def test_lean_is_never_more_than_the_reference_and_keys_grow_in_a_straight_line():
+    for T in TREES:
+        paths = leaf_paths(shape(T)[0])
+        same = {"kv_row": 640, "V": 99, "b": 2, "B": 2, "T": T, "K": 3}
+        whole = reference_bytes(**same, n_max=300, P=len(paths), D=len(paths[0]))
+        for n in (1, 100, 300 - T):
+            assert sum(lean_bytes(**same, n=n).values()) <= sum(whole.values())
+        assert lean_bytes(**same, n=101)["kv_capacity"] - lean_bytes(**same, n=100)["kv_capacity"] == 640
+
+
+def test_a_smaller_tree_is_part_of_a_larger_one_and_paths_end_in_leaves():
+    def nodes(T):
+        parents, ranks = shape(T)
+        found = [()]
+        for parent, rank in list(zip(parents, ranks, strict=True))[1:]:
+            found.append((*found[parent], rank))
+        return set(found)
+
+    for a, b in itertools.pairwise(TREES):
+        assert len(nodes(b)) == b and nodes(a) < nodes(b)
+    assert leaf_paths([-1, 0, 0, 1]) == [[0, 2, 2], [0, 1, 3]]
+
+
+def test_bytes_behind_tensors_are_counted_once():
+    z = torch.zeros(4, 5)
+    assert live_bytes([z, z[1:], z[0].clone()]) == 4 * 25
+    assert [(i.start, i.end, i.measured) for i in stacked("a", {"x": (3, True), "y": (0, True), "z": (4, False)})] == [
+        (0, 3, True),
+        (3, 7, False),
+    ]
+
+
+def test_the_tree_grows_with_the_budget_and_what_fits_is_known_before():
+    one = plan()
+    totals = [one.total(T) for T in TREES]
+    assert totals == sorted(totals)
+    for T, total in zip(TREES, totals, strict=True):
+        assert one.fit(total / MB, 32) == T == one.fit(0, T)
+    assert [one.fit((total - 1) / MB, 32) for total in totals[1:]] == list(TREES[:-1])
+    assert one.fit(0, 12) == 12 and one.fit(totals[-1] / MB, 12) == 12
+    exact = one.total(4) / MB
+    assert one.limit(4, exact) == 20 and one.limit(4, exact - 1e-4) < 20 < one.limit(4, exact + 1e-3)
+    assert one.limit(4, 0) == 190
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("allocation", ["lean", "reference"])
+def test_the_account_is_that_of_the_live_buffers(batch, allocation):
+    trace = decode(batch=batch, allocation=allocation)
+    counted = KINDS["causal"].counted(model(), "target", Meter())
+    cache = counted.new_cache(7)
+    counted.extend([5, 6], cache)
+    row = cache.bytes // 7
+    assert row * 7 == cache.bytes == sum(x.keys.nbytes + x.values.nbytes for x in cache.layers)
+    assert counted.position_bytes == row
+    T, start = 16, len(trace.header.prompt_ids)
+    positions = batch * counted.max_positions if allocation == "reference" else start + batch * (32 + T)
+    for step in trace.steps:
+        parts = arena(step)
+        assert sum(size for name, size in parts.items() if name.startswith("cache")) == row * positions
+        assert parts["weights"] == 4 * counted.record.parameters
+        assert step.facts["accounted"] == sum(parts.values()) <= step.facts["planned"]
+        assert ("logits by path" in parts) == (allocation == "reference")
+        modelled = {i.label for i in step.lanes if not i.measured and i.lane.startswith("arena")}
+        assert modelled <= {"mask of the tree"} and all(not i.measured for i in step.lanes if "reference" in i.lane)
+    saved = [step.facts["saved"] for step in trace.steps]
+    assert min(saved) > 0.5 if allocation == "lean" else abs(saved[-1]) < 0.1
+
+
+def test_the_cache_is_allocated_once(monkeypatch):
+    from engines.models.slots import SlotLayer
+
+    made = []
+    plain = SlotLayer.lazy_initialization
+    monkeypatch.setattr(SlotLayer, "lazy_initialization", lambda *given: (made.append(1), plain(*given))[1])
+    decode()
+    assert len(made) == model().num_layers
+
+
+def test_every_budget_that_can_hold_it_gives_the_greedy_text():
+    greedy, free = decode(slug="greedy").output_ids, decode()
+    least = decode(nodes=1).steps[0].facts["planned"] / MB
+    trees = []
+    for budget in (least + 0.01, least + 0.05, least + 0.1, least + 0.5, 0):
+        trace = decode(budget=budget)
+        assert trace.output_ids == greedy == free.output_ids
+        assert all(s.facts["accounted"] <= budget * MB for s in trace.steps if budget)
+        trees.append(trace.steps[0].facts["T"])
+    assert trees == sorted(trees) and trees[0] == 1 and trees[-1] == 16
+    alone = decode(budget=least + 0.01)
+    assert all(len(step.commits.tokens) == 1 for step in alone.steps)  # one token a call
+    assert len(free.steps) < len(alone.steps)
+
+
+def test_a_batch_writes_several_texts_in_every_forward():
+    trace = decode(batch=4, temperature=1.2)
+    assert {step.forwards["target"] for step in trace.steps} == {1}
+    assert trace.steps[0].facts["sequences"] == 4
+    one = decode(batch=1, temperature=1.2)
+    assert one.output_ids == decode(batch=1, temperature=1.2).output_ids
+
+
+def test_a_budget_below_the_weights_is_refused_before_any_forward(monkeypatch):
+    weights = 4 * model().record.parameters / MB
+    called = []
+    monkeypatch.setattr(type(model()), "extend", lambda *given, **named: called.append(1))
+    with pytest.raises(engines.UserError, match=r"the weights of tiny-ar-m alone are .* Give at least .* MB"):
+        decode(budget=round(weights - 0.5, 2))
+    with pytest.raises(engines.UserError, match=r"positions and plain decoding need .* MB with the weights"):
+        decode(budget=weights + 0.05)
+    with pytest.raises(engines.UserError, match="budget=-1"):
+        decode(budget=-1)
+    assert not called
