@@ -43,9 +43,6 @@ from engines.methods.speculative.token_recycling import expand, update
 from engines.methods.system._ledger import by_path, live_bytes, resident_bytes, stacked
 from engines.methods.system._plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
 
-if TYPE_CHECKING:
-    pass
-
 
 @method(
     "specmemo",
