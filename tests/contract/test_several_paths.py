@@ -100,7 +100,7 @@ def test_a_fork_forces_the_token_in_every_path(slug):
         long_enough = [number for number in after if number not in pruned and len(after[number]) > place]
         assert {number for number, text in before.items() if len(text) >= place} <= {*long_enough, *pruned}
         assert len(long_enough) > 1 and all(after[number][place] == token for number in long_enough)
-        assert all(after[number][:place] == before[number][:place] for number in before if number in long_enough)
+        assert all(after[n][: min(place, len(before[n]))] == before[n][:place] for n in before if n in long_enough)
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -12,7 +12,7 @@ const WIDE = 560,
   HIGH = 190,
   LEFT = 66,
   HALF = 0.5, // a first part larger than this share of its column is cut off below
-  FILLS = ["accepted", "rejected", "unreached", "option0", "option1", "option2", "option3", "bonus"],
+  FILLS = ["option3", "accepted", "rejected", "unreached", "option0", "option1", "option2", "bonus"],
   INK = "--ink:var(--text)",
   fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
 
@@ -60,7 +60,7 @@ export class Arena {
       this.hand,
       this.words,
     );
-    this.list = el("div", { style: "display:grid;gap:2px;font-size:13px;margin-top:6px" });
+    this.list = el("div", { style: "display:grid;gap:2px;font-size:13px;margin-top:6px;max-width:560px" });
     dom.append(
       this.say,
       el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Bytes over the steps` }, this.picture),

@@ -71,12 +71,11 @@ def live_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def stacked(group: str, parts: Mapping[str, tuple[int, bool]]) -> list[Interval]:
-    """Parts, name -> (bytes, whether that was measured), one behind the other in an arena; empty ones are left out."""
+    """Parts, name -> (bytes, whether that was measured), one behind the other in an arena."""
     found, at = list[Interval](), 0
     for name, (size, measured) in parts.items():
-        if size:
-            found.append(Interval(f"{group}: {name}", at, at + size, name, measured, "bytes"))
-            at += size
+        found.append(Interval(f"{group}: {name}", at, at + size, name, measured, "bytes"))
+        at += size
     return found
 
 

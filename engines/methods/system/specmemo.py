@@ -153,7 +153,7 @@ def account(
         "cache of refused drafts": (thrown, True),
         "cache in reserve": (cache - text - thrown, True),
         "logits": (held["logits"], True),
-        "logits by path": (held["paths"], True),
+        **({"logits by path": (held["paths"], True)} if plan.whole else {}),
         "table of guesses": (held["table"], True),
         "mask of the tree": (plan.mask(T) if T > 1 else 0, False),
     }

@@ -69,6 +69,7 @@ def test_bytes_behind_tensors_are_counted_once():
     assert live_bytes([z, z[1:], z[0].clone()]) == 4 * 25
     assert [(i.start, i.end, i.measured) for i in stacked("a", {"x": (3, True), "y": (0, True), "z": (4, False)})] == [
         (0, 3, True),
+        (3, 3, True),
         (3, 7, False),
     ]
 
