@@ -147,7 +147,6 @@ def told(settings: Sequence[Setting], share: float, record: Any) -> Study:
         notes=[
             "The process holds python, libraries and the weights as the kernels lay them out, and what it once held it "
             "seldom gives back: it is a witness that nothing large is forgotten, not a measure of what is saved.",
-            "Reserved positions that were never written may cost the process nothing until they are.",
         ],
         models=[record],
     )
