@@ -53,7 +53,8 @@ def fuzzy_draft(p: Params, progress: Progress) -> Study:
     from engines.core.kinds import KINDS
     from engines.core.meter import Meter
 
-    loaded = load_model(p.model, dtype="float32")
+    loaded: Any = load_model(p.model, dtype="float32")
+    record = loaded.record
     if not isinstance(loaded, KINDS["layered"].protocol):
         raise UserError(f"'{p.model}' cannot be run layer by layer; choose a Llama- or Qwen-like causal model.")
     model = KINDS["layered"].counted(loaded, "draft", Meter())
@@ -67,7 +68,7 @@ def fuzzy_draft(p: Params, progress: Progress) -> Study:
         tokens += answered(model, text, p, rows, timed)
     if tokens == 0:
         raise UserError("every answer ended at once, so nothing could be compared; give other prompts.")
-    return told(rows, tokens, len(prompts), timed, p, loaded.record)
+    return told(rows, tokens, len(prompts), timed, p, record)
 
 
 def answered(model: Any, text: str, p: Params, rows: dict[tuple[str, int], Row], timed: list[Times]) -> int:
@@ -157,6 +158,8 @@ def curve(table: Sequence[Sequence[Any]], column: int, name: str, title: str, so
     series = []
     for way in (ATTENTION, WHOLE):
         own = [row for row in table if row[0] == way]
-        band = {"low": [row[3] for row in own], "high": [row[4] for row in own]} if column == 2 else {}
-        series.append(Series(way, [float(row[1]) for row in own], [row[column] for row in own], source, **band))
+        low, high = ([row[i] for row in own] if column == 2 else [] for i in (3, 4))
+        series.append(
+            Series(way, [float(row[1]) for row in own], [row[column] for row in own], source, low=low, high=high)
+        )
     return Figure(name, title, Axis("N", "layers"), Axis(title), series)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engines.kit import Interval, KVCache, Params, Recorder, Taps, torch
+from engines.kit import Interval, KVCache, Recorder, Taps, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,13 +134,13 @@ def schedule(
     return blocks
 
 
-def lanes(times: Times, first: Mapping[int, int], whole: bool, p: Params, run: Recorder) -> list[Interval]:
+def lanes(times: Times, first: Mapping[int, int], whole: bool, devices: int, run: Recorder) -> list[Interval]:
     """The parts of a forward where they ran, measured, and from the same beginning where they would stand on several
-    devices, modelled. None where nothing was timed or is recorded."""
+    devices, modelled with no cost of communication. None where nothing was timed or is recorded."""
     if not times.parts or run.detail == "none":
         return []
     measured = [one for name, a, b in times.parts for one in run.interval("one device", a, b, name)]
-    parts = schedule(times.seconds("attention"), times.seconds("feed-forward"), first, p.sync / 1e3, p.devices, whole)
+    parts = schedule(times.seconds("attention"), times.seconds("feed-forward"), first, 0.0, devices, whole)
     (head,), done, zero = times.seconds("head"), max(block.end for block in parts), measured[0].start
     return measured + [
         Interval(f"device {b.device + 1}", zero + b.start, zero + b.end, f"scheduled: {b.label}", measured=False)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from engines.kit import (
     Bool,
     Choice,
-    Float,
     Int,
     KVCache,
     Params,
@@ -72,7 +71,6 @@ MOST, WIDEST, ENDS = 8, 7, 3
         ),
         Bool("calibrate", True, sees="Whether accepted tokens are read again exactly before each round."),
         Int("devices", 8, 1, 8, symbol="G", sees="Devices of the modelled schedule; larger groups run in waves."),
-        Float("sync", 0.0, 0.0, 5.0, step=0.05, sees="Modelled milliseconds to gather what a group's devices did."),
         temperature(),
     ],
     signature="schedule",
@@ -81,7 +79,8 @@ MOST, WIDEST, ENDS = 8, 7, 3
     baseline="greedy",
     lossless=True,
     departures="Written from reading notes. The draft is the target itself run fuzzily, on one device: its layers run "
-    "one after another, and nothing gets faster. Lanes of several devices are modelled from the measured times.",
+    "one after another, and nothing gets faster. Lanes of several devices are modelled from measured times, with no cost "
+    "of communication.",
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: calibrate, draft fuzzily, verify. The second draft of a round, the first fuzzy one, is timed
@@ -108,7 +107,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups(),
             spans=remembered(cache, exact, calibrated, len(turn.ids)),
-            lanes=[*run.calls({"draft": "draft", "target": "verify"}), *lanes(times, first, whole, p, run)],
+            lanes=[*run.calls({"draft": "draft", "target": "verify"}), *lanes(times, first, whole, p.devices, run)],
             facts=turn.facts(calibrated=calibrated, fuzzy_rows=cache.length - min(exact, cache.length)),
             note=turn.note(),
         )

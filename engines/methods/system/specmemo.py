@@ -9,7 +9,7 @@ Only the abstract was available: the account is ours, its reference side follows
 Medusa. The tree is filled from a table of what the model said last behind a token (2408.08696), so no heads are needed;
 the sequences of a batch answer one prompt, whose keys and values they share. Bytes are those of the tensors that the
 loop holds; what a forward allocates and frees within itself is not among them, but for the tree's mask, which is
-modelled. The memory of the whole process stands beside them as a witness.
+modelled, as the weights are. The memory of the whole process stands beside them as a witness.
 
 Letters: B sequences, T nodes of the tree with its root, n positions of the cache, V vocabulary, M the table, k guesses
 of each of its rows."""
@@ -148,7 +148,7 @@ def account(
     refused = sum(len(turn.draft) - 1 for turn in turns.values()) - accepted
     text, thrown = plan.kv_row * (before + accepted), plan.kv_row * refused
     return {
-        "weights": (plan.weights, True),
+        "weights": (plan.weights, False),  # numbers times bytes; the kernels may lay them out in another way
         "cache of the text": (text, True),
         "cache of refused drafts": (thrown, True),
         "cache in reserve": (cache - text - thrown, True),
@@ -177,7 +177,7 @@ def told(
     whole = {"weights": plan.weights, **reference}
     lanes = [
         *stacked("arena", bytes_of),
-        *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items()}),
+        *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
         Interval("process", 0, resident_bytes(), "resident memory", True, "bytes"),
     ]
     return facts, [*lanes, Interval("budget", 0, budget * MB, "limit", False, "bytes")] if budget else lanes

@@ -106,7 +106,9 @@ def test_the_account_is_that_of_the_live_buffers(batch, allocation):
         assert step.facts["accounted"] == sum(parts.values()) <= step.facts["planned"]
         assert ("logits by path" in parts) == (allocation == "reference")
         modelled = {i.label for i in step.lanes if not i.measured and i.lane.startswith("arena")}
-        assert modelled <= {"mask of the tree"} and all(not i.measured for i in step.lanes if "reference" in i.lane)
+        assert modelled == {"weights", "mask of the tree"} and all(
+            not i.measured for i in step.lanes if "reference" in i.lane
+        )
     saved = [step.facts["saved"] for step in trace.steps]
     assert min(saved) > 0.5 if allocation == "lean" else abs(saved[-1]) < 0.1
 
@@ -134,6 +136,14 @@ def test_every_budget_that_can_hold_it_gives_the_greedy_text():
     alone = decode(budget=least + 0.01)
     assert all(len(step.commits.tokens) == 1 for step in alone.steps)  # one token a call
     assert len(free.steps) < len(alone.steps)
+
+
+def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
+    free = decode()
+    least = decode(nodes=1).steps[0].facts["planned"] / MB
+    fork = engines.fork(free, 6, edit=engines.Edit(params={"budget": round(least + 0.1, 2)}))
+    assert {step.facts["T"] for step in fork.steps[:6]} == {16}
+    assert fork.steps[-1].facts["T"] < 16 and fork.output_ids == free.output_ids
 
 
 def test_a_batch_writes_several_texts_in_every_forward():
