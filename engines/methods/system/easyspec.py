@@ -79,8 +79,8 @@ MOST, WIDEST, ENDS = 8, 7, 3
     baseline="greedy",
     lossless=True,
     departures="Written from reading notes. The draft is the target itself run fuzzily, on one device: its layers run "
-    "one after another, and nothing gets faster. Lanes of several devices are modelled from measured times, with no cost "
-    "of communication.",
+    "one after another, and nothing gets faster. Lanes of several devices are modelled from measured times, with no "
+    "cost of communication.",
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: calibrate, draft fuzzily, verify. The second draft of a round, the first fuzzy one, is timed
