@@ -63,8 +63,10 @@ class Taps:
 
     stream(i, x): the rows [n, d] behind i layers, i from `first` to `last`, before the final norm; nothing can replace
     them. reads(layer, x): the rows [n, d] that the attention of a layer reads, before its norm; keys and values come
-    from them too, what they are added to stays. attention: see `AttentionInputs`. channels(layer, u): the input [n, F]
-    of the last matrix of a dense feed-forward part. router: see `Routing`; nothing can replace it.
+    from them too, what they are added to stays. feeds(layer, x): the rows [n, d] that its feed-forward part reads,
+    before its norm and with the attention added; what its output is added to stays. attention: see `AttentionInputs`.
+    channels(layer, u): the input [n, F] of the last matrix of a dense feed-forward part. router: see
+    `Routing`; nothing can replace it.
     layers: the numbers of the layers that hand out; None: all. A tapped call computes the same numbers, a little
     slower."""
 
