@@ -68,17 +68,35 @@ Make = Callable[[str, Any, TextCache, Teacher, int], DraftTraining]  # name, mod
 Calls = Callable[[Any, Sequence[list[int]]], Mapping[str, float]]  # of a model, on prompts
 
 
+def _counted(
+    slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None
+) -> tuple[int, int, int]:
+    """(tokens, target calls, layer-rows of all roles) over all prompts together."""
+    tokens = calls = work = 0
+    for prompt in prompts:
+        given = {"max_new_tokens": LENGTH, **(params or {})}
+        totals = decode(slug, model, prompt, params=given, detail="light").totals
+        tokens, calls = tokens + totals.tokens, calls + totals.forwards_by_role["target"]
+        work += sum(totals.work_by_role.values())
+    return tokens, calls, work
+
+
 def tokens_per_call(
     slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None = None
 ) -> float:
     """Tokens written per call of the target, over all prompts together, with up to LENGTH tokens each at temperature
     0; the call that reads the prompt counts."""
-    tokens = calls = 0
-    for prompt in prompts:
-        given = {"max_new_tokens": LENGTH, **(params or {})}
-        totals = decode(slug, model, prompt, params=given, detail="light").totals
-        tokens, calls = tokens + totals.tokens, calls + totals.forwards_by_role["target"]
+    tokens, calls, _ = _counted(slug, model, prompts, params)
     return round(tokens / max(calls, 1), 4)
+
+
+def cost_per_token(
+    slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None = None
+) -> float:
+    """Layer-rows (rows times layers that they went through) for each token written; those that read the prompts
+    count."""
+    tokens, _, work = _counted(slug, model, prompts, params)
+    return round(work / max(tokens, 1), 2)
 
 
 def rounded(a: Tensor) -> Any:
