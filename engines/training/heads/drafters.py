@@ -20,16 +20,19 @@ from engines.core.machine import trained_on
 from engines.core.run import run as decode
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
+from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.head import HeadTraining
 from engines.training.core.loop import Until, checkpoint_file, restore, run
 from engines.training.core.parts import install_part
 from engines.training.core.text_cache import Teacher, Text, TextCache
+from engines.training.core.weights import WEIGHTS, read_weights
 from engines.training.heads.medusa import RIDGE_ROWS, coverage, options, vocabulary_of
 from engines.training.heads.own_text import cache_of
 
 DEFAULTS = {"epochs": 3, "minutes": 8.0, "seed": 0}
-RANKS, PROMPTS, LENGTH = 10, 40, 48
+RANKS, PROMPTS, FEW, LENGTH = 10, 40, 12, 48  # FEW prompts where the model is large
+LARGEST = 7_000_000  # bytes of a part in the repository; a larger one is stored in int8 by row
 
 
 class DraftTraining(HeadTraining):
@@ -104,6 +107,14 @@ def rounded(a: Tensor) -> Any:
     return [rounded(one) for one in a] if a.ndim else round(float(a), 4)
 
 
+def installed(out: Path, state: Mapping[str, Tensor], card: Mapping[str, Any]) -> bool:
+    """Write the part; whether it had to be stored in int8."""
+    install_part(out, state, card)
+    if coded := (out / WEIGHTS).stat().st_size > LARGEST:
+        convert(out, "int8")
+    return coded
+
+
 def train(
     make: Make,
     calls: Calls,
@@ -155,14 +166,17 @@ def train(
         "licence": "Apache-2.0 (trained here, on what the model wrote)",
         "command": command,
     }
-    install_part(out, state, card)
+    if installed(out, state, card):
+        training.network.load_state_dict({name: read_weights(out)[name].float() for name in training.tensors()})
+        held_out |= {"rank_1_in_bfloat16": held_out["rank_1"], "rank_1": rounded(training.accuracy()[0][..., 0])}
     if out == usual:
-        asked = [text.tokens[: text.prompt].tolist() for text in islice(cache.texts((), held_out=True), PROMPTS)]
+        some = islice(cache.texts((), held_out=True), PROMPTS if ids is None else FEW)
+        asked = [text.tokens[: text.prompt].tolist() for text in some]
         held_out["tokens_per_target_call"] = {
             "asked": f"the first {len(asked)} held-out prompts of the text cache, temperature 0",
             **calls(model, asked),
         }
-        install_part(out, state, card)
+        installed(out, state, card)
     print(held_out, flush=True)
     file.unlink(missing_ok=True)
     return out
