@@ -228,8 +228,8 @@ def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
     page = opened([msgspec.structs.replace(trace, steps=steps)])
     seek(page, 3)
     view = page.page.locator("[data-view=DraftTree]")
-    expect(view).to_contain_text("Rows of learned embeddings that went along: 13.")
-    expect(view).to_contain_text("small cells: learned embeddings")
+    expect(view).to_contain_text("Rows without a token that went along: 13.")
+    expect(view).to_contain_text("small cells: rows without a token")
     nodes = view.locator("svg g > g[data-s]:visible")
     hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
     assert sorted(hang) == sorted([*tails, 0])  # none below the token that the target gave

@@ -9,7 +9,7 @@ import { tr } from "../words.js";
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
-const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a learned embedding, hanging below its node
+const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
 
 /** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
@@ -63,7 +63,7 @@ function tell(row) {
     row.chance !== undefined &&
       row.chance !== null &&
       tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
-    row.tail && tr`learned embeddings behind it: ${row.tail}`,
+    row.tail && tr`rows without a token behind it: ${row.tail}`,
     row.folded && tr`${row.folded} nodes below are folded`,
   ]
     .filter(Boolean)
@@ -106,7 +106,7 @@ export class DraftTree {
         ...states.map((s) => legend(context.theme, s)),
         el("span", {}, tr`edge width: draft probability or rank`),
         ...(run.steps.some((step) => step.tree?.tails?.length)
-          ? [el("span", {}, tr`small cells: learned embeddings that guess further on from there`)]
+          ? [el("span", {}, tr`small cells: rows without a token that guess further on from there`)]
           : []),
       ),
     );
@@ -190,7 +190,7 @@ export class DraftTree {
       drafted = tree.why.filter((why) => why !== "root").length;
     const gained = bonus ? tr`, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
-      along = tails ? ` ${tr`Rows of learned embeddings that went along: ${tails}.`}` : "";
+      along = tails ? ` ${tr`Rows without a token that went along: ${tails}.`}` : "";
     return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;
   }
 }

@@ -110,13 +110,15 @@ class Target:
         gained = written(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
         states = {layer: h[c:] for layer, h in out.hidden.items()}
-        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain, states)
+        read = {layer: h[:c] for layer, h in out.hidden.items()}
+        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain, states, read)
 
 
 @dataclass(frozen=True)
 class Turn:
     """What one verifying forward found. z [n, V]: rows of the tree; z_chain [c, V]: rows of `chain`, text that was fed
-    with it. hidden: layer -> states [n, d] of the tree's rows, of the layers asked for."""
+    with it. hidden, hidden_chain: layer -> states of the tree's rows [n, d] and of those of the chain [c, d], of the
+    layers asked for."""
 
     before: list[int]
     draft: Draft
@@ -126,6 +128,7 @@ class Turn:
     gained: list[int]
     chain: list[int]
     hidden: Mapping[int, Tensor] = field(default_factory=dict)
+    hidden_chain: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[int]:

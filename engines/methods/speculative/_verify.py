@@ -46,7 +46,7 @@ class Draft:
     out because of its token breaks the distribution. replacement: siblings were drawn from the same q again and again
     (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no distribution is known. source:
     what `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per
-    row, under the name value_name; tails: the learned embeddings behind each row."""
+    row, under the name value_name; tails: the rows without a token behind each row."""
 
     root: int
     source: str = "draft"

@@ -28,7 +28,7 @@ COVERED = {
     "heads": {
         *("kangaroo_stop.json", "del_update.json", "del_choice.json", "del_stop.json"),
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
-        *("tree_buffers.json", "typical_accept.json"),
+        *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
     "systems": {"easyspec.json", "specmemo_bytes.json"},
     "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json", "a_star.json"},

@@ -17,8 +17,8 @@ class Tree(Record):
     `sources`: root, draft, retrieval, both, ngram, matrix. `ranks`: order among the siblings. `emitted`: the tokens the
     step gained. `chances`: the chance of each row that was looked at to be kept, given the refusals before it;
     `uniforms`: the number drawn for that test. `values`: what the drafter chose the rows by, where that is not their
-    probability; `value_name` says what it is. `tails`: rows of learned embeddings, no tokens, that were fed behind
-    each row, a chain that sees the row's path."""
+    probability; `value_name` says what it is. `tails`: rows without a token (learned embeddings,
+    made-up states) that were fed behind each row, a chain that sees the row's path."""
 
     start: Index  # position of the root
     parents: list[Annotated[int, Meta(ge=-1)]]

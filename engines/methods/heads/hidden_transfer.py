@@ -1,0 +1,165 @@
+"""Hidden Transfer: pseudo hidden states enter in the middle of the network (Wu et al., arXiv:2404.12022; no code is
+public).
+
+Behind layer l the state h of a row is sent through m linear maps; the results stand as pseudo rows at the m places
+behind it from layer l + 1 on. The remaining layers of the frozen model refine them with full attention, and what the
+output head says of them are guesses. In the tree every candidate carries pseudo rows, so one forward verifies these
+guesses and makes the next ones. Pseudo rows exist above layer l only, and nothing of them stays.
+
+The abstract gives the maps, their training by distillation and the tree; the rest is our design: all maps at one layer
+l; a pseudo row sees the text, its candidate and the pseudo rows before it; each candidate carries all m; the tree comes
+from accuracies on held-out text; exact verification above temperature 0.
+
+Letters: l the transfer layer of n, m maps W, b; N rows of the tree, c rows of text that the cache lacked, d hidden
+size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    UserError,
+    max_new_tokens,
+    method,
+    part,
+    row_depths,
+    top_ids,
+    torch,
+)
+from engines.methods.heads._template import filled, likeliest, parents_of
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+RANKS = 10  # guesses taken of each pseudo row
+
+
+@method(
+    "hidden-transfer",
+    title="Hidden Transfer",
+    family="heads",
+    paper="arXiv:2404.12022",
+    summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",
+    needs={"target": "layered", "maps": part("transfer-maps")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "transfer_layer",
+            4,
+            1,
+            80,
+            symbol="l",
+            sees="Pseudo rows enter behind this layer: early ones are refined more and cost more. The maps say for "
+            "which layers they were trained.",
+            source="ours: two thirds up",
+        ),
+        Int("nodes", 8, 0, 40, neutral=0, sees="Candidates in the tree; each carries pseudo rows of its own."),
+        Int("m", 3, 1, 3, symbol="m", sees="Pseudo rows behind each candidate, so how far one guesses ahead."),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="No code is public: layer, wiring of several pseudo rows and training are our design. The maps begin as "
+    "a ridge regression; the tree comes from measured accuracies; verification above temperature 0 is exact.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One forward per step. guesses [m][RANKS] are those of the last kept row's pseudo rows; none at first and after a
+    person's change."""
+    model, l = models.target, p.transfer_layer  # noqa: E741 - the paper's letter
+    W, b, a = maps_of(models.maps, l, p.m, model.record.device)
+    vocabulary = models.maps.tensors.get("vocabulary")
+    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
+    target = Target(model, prompt, p, rows=len(paths) * (1 + p.m))
+    ids = prompt
+    guesses: list[list[int]] = []
+    chances: list[list[float]] = []
+    while target.unfinished(ids):
+        places = (model.max_positions or len(ids) + 2 * RANKS) - len(ids)  # behind the text, for rows
+        deepest = min(target.room(ids), places, len(guesses))
+        known = [path for path in paths if len(path) <= deepest]
+        draft = Draft.of(filled(known, ids[-1], guesses), parents[: len(known)], "draft")
+        draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
+        draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
+        turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
+        size = "" if guesses else f" {W.numel() + b.numel():,} trained numbers guess from here on."
+        guesses, chances = [], []
+        if len(h):
+            z = model.playing("draft").unembed(h, vocabulary, normed=True, predicts=len(turn.ids))
+            best = top_ids(z, RANKS)
+            guesses = (best if vocabulary is None else vocabulary[best]).tolist()
+            chances = z.softmax(-1).gather(-1, best).tolist()
+        extra, upper = sum(draft.tails), model.num_layers - l
+        way = f"went through the upper {upper} layers" if upper else "went straight to the output head"
+        edit = yield run.step(
+            **turn.groups([path[-1] if path else -1 for path in known]),
+            facts=turn.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
+            note=f"{turn.note()[:-1]}; {extra} pseudo rows {way}.{size}",
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        if ids != turn.ids:
+            guesses, chances = [], []
+
+
+def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor, list[list[float]]]:
+    """(W [m, d, d], b [m, d], accuracies [m][RANKS]) of a transfer layer. Raises UserError for a layer that the part
+    was not trained for."""
+    known = [int(one) for one in maps.tensors["layers"]]
+    if layer not in known:
+        raise UserError(
+            f"transfer_layer {layer} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
+            "one of them."
+        )
+    W, b = (maps.tensors[f"{name}.{layer}"][:m].float().to(device) for name in ("W", "b"))
+    return W, b, maps.tensors["accuracy"][known.index(layer)][:m].tolist()
+
+
+def forward(
+    target: Target, ids: list[int], draft: Draft, layer: int, W: Tensor, b: Tensor, rng: Generator
+) -> tuple[Turn, Tensor]:
+    """One forward: text that the cache lacks and candidates through all layers, pseudo rows through those above the
+    transfer layer; the walk; the cache then has the text but its last token, in every layer. Returns the turn and the
+    states [k, d] of the pseudo rows of the last row kept."""
+    model: Any = target.model
+    cache, base, n = target.cache, target.cache.length, model.num_layers
+    chain, N = ids[base:-1], len(draft)
+    c = len(chain)
+    hang = [*range(-1, c - 1), *(c + row if row >= 0 else c - 1 for row in draft.parents)]
+    x = model.layers(model.embed([*chain, *draft.tokens]), cache, 0, layer, parents=hang)  # [c + N, d]
+    pseudo, below = layout(draft.tails, c)
+    made = x[c:].float() @ W.mT + b[:, None]  # [m, N, d]
+    rows = [made[i, v] for v, i in pseudo]
+    y = torch.cat([x, torch.stack(rows).to(x.dtype)]) if rows else x
+    y = model.layers(y, cache, layer, n, parents=[*hang, *below])  # [c + N + pseudo, d]
+    speaks = [*range(base + 1, base + 1 + c), *(len(ids) + depth for depth in row_depths(draft.parents))]
+    z = model.unembed(y[: c + N], predicts=speaks)
+    verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
+    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
+    tail = [c + N + r for r, (v, _) in enumerate(pseudo) if v == verdict.path[-1]]
+    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), model.normed(y[tail])
+
+
+def layout(tails: Sequence[int], c: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """The pseudo rows (candidate, i) in order, behind c rows of text and the candidates, and the row that each hangs
+    on: the first on its candidate, the others on the one before."""
+    pseudo = [(v, i) for v, k in enumerate(tails) for i in range(k)]
+    return pseudo, [c + len(tails) + r - 1 if i else c + v for r, (v, i) in enumerate(pseudo)]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("hidden-transfer", "tiny-ar-l", "add: 457 + 86")

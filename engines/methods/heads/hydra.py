@@ -1,0 +1,124 @@
+"""Hydra: draft heads that know what the heads before them guessed (Ankner et al., arXiv:2402.05109; code zankner/Hydra,
+model/hydra_heads/mlp_head.py).
+
+As in Medusa small heads read the last hidden state h of the frozen model, fill a tree of fixed shape, and one forward
+verifies it. But head i also reads the embeddings of the tokens on its path, the model's own next token and the guesses
+of the heads before: every node has guesses of its own, and a path reads like a text.
+
+We depart from the released code in: each head has a linear path, R x + SiLU(W x + b), which ridge regression fills
+before training; one layer a head and no prefix layer (Hydra, not Hydra++); the tree is built from accuracies measured
+on held-out text; a draft vocabulary where the model's is large; exact verification above temperature 0 (released:
+typical acceptance).
+
+Letters: K heads, a[d][r] the measured chance that guess r of head d is right behind true tokens, v draft vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids
+from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engines.models.networks.hydra_heads import HydraHeads
+
+RANKS = 10  # guesses of each head
+
+
+@method(
+    "hydra",
+    title="Hydra",
+    family="heads",
+    paper="arXiv:2402.05109",
+    code="https://github.com/zankner/Hydra",
+    summary="Medusa's heads, but each also reads the tokens guessed before it, so that every path fits together.",
+    needs={"target": "layered", "heads": part("hydra-heads")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "nodes",
+            12,
+            0,
+            63,
+            neutral=0,
+            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            source="63 in the code",
+        ),
+        Int("K", 3, 1, 3, symbol="K", sees="How many heads guess, so how deep the tree may go.", source="4"),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="A linear path in each head, filled by ridge regression; single-layer heads without Hydra++'s prefix "
+    "layer; the tree comes from measured accuracies; exact verification above temperature 0. The heads' own work is "
+    "method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """h is the hidden state that spoke the newest token, so a turn without one (the first, and after a person's change)
+    reads the text and drafts nothing."""
+    from engines.models.networks.hydra_heads import heads_of  # it needs torch, which listing methods does not load
+
+    model, n = models.target, models.target.num_layers
+    heads = heads_of(models.heads).to(model.record.device)
+    vocabulary = models.heads.tensors.get("vocabulary")
+    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    paths, parents = parents_of(
+        path for path, _ in likeliest(models.heads.tensors["accuracy"][: p.K].tolist(), p.nodes)
+    )
+    target = Target(model, prompt, p, rows=len(paths))
+    ids, h = prompt, None
+    while target.unfinished(ids):
+        draft, known = Draft(ids[-1], "draft"), paths[:1]
+        if h is not None and len(paths) > 1:
+            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            known = [path for path in paths if len(path) <= deepest]
+            draft = grown(model.playing("draft"), heads, vocabulary, h, known, parents[: len(known)], ids)
+        turn = target.verify(ids, draft, run.rng, hidden=(n,))
+        ranks = [path[-1] if path else -1 for path in known]
+        size = "" if h is not None else f" {models.heads.parameters:,} trained numbers guess from here on."
+        facts = turn.facts(heads=max(map(len, known)))
+        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        h = turn.hidden[n][turn.verdict.path[-1]] if ids == turn.ids else None
+
+
+def grown(
+    model: Any,
+    heads: HydraHeads,
+    vocabulary: Tensor | None,
+    h: Tensor,
+    paths: Sequence[Path],
+    parents: Sequence[int],
+    ids: Sequence[int],
+) -> Draft:
+    """The tree of these paths below the text `ids`, depth by depth: head i guesses behind every node of depth i that
+    has children, from h [d] and the tokens down to that node."""
+    draft = Draft(ids[-1], "draft")
+    for i in range(max(map(len, paths))):
+        rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+        lines = [[ids[-1], *draft.path(row)] for row in rows]  # each i + 1 tokens
+        e = model.embed([token for line in lines for token in line]).unflatten(0, (len(rows), i + 1))
+        x = heads(h.expand(len(rows), -1), e)  # [rows, d]
+        z = model.unembed(x, vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
+        best = top_ids(z, RANKS)
+        tokens = dict(zip(rows, (best if vocabulary is None else vocabulary[best]).tolist(), strict=True))
+        chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
+        for row, path in enumerate(paths):
+            if len(path) == i + 1:
+                above, r = parents[row], path[-1]
+                draft.add(above, tokens[above][r], chances[above][r])
+    return draft
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("hydra", "tiny-ar-l", "add: 457 + 86")

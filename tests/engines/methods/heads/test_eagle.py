@@ -1,0 +1,165 @@
+"""EAGLE: the golden dynamic trees, the greedy text whatever the layer says, plain sampling's text above temperature 0,
+the layer's cache against a read of the whole text, and bad input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import engines
+import engines.golden.eagle  # the checker
+from engines.golden.verify import verify_file
+from engines.methods.heads.eagle import Drafter, expanded, reranked
+from engines.models import parts
+from engines.models.networks.eagle_layer import EagleLayer, layer_of
+from engines.models.parts import load_part
+from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.heads.eagle import EagleTraining
+from tests.engines.conftest import GOLDEN
+
+ROOT = Path(__file__).resolve().parents[4]
+PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-ar-m", dtype="float32")
+
+
+def decode(model, prompt=PROMPTS[0], slug="eagle", seed=0, **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+
+
+def test_the_golden_trees_come_out():
+    report = verify_file(GOLDEN / "heads" / "eagle2_tree.json", GOLDEN)
+    assert (report.state, report.covered, report.mismatch) == ("passed", report.cases, "")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(
+    "params", [{}, {"top_k": 1}, {"nodes": 40, "depth": 5, "top_k": 6}, {"nodes": 1}, {"depth": 0}]
+)
+def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
+    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
+    assert ours.output_ids == plain.output_ids
+    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
+
+
+def test_a_layer_that_knows_nothing_only_slows_it_down(model, monkeypatch):
+    plain, rng = decode(model, slug="greedy").output_ids, torch.Generator().manual_seed(0)
+    inputs = EagleLayer.inputs
+    monkeypatch.setattr(EagleLayer, "inputs", lambda self, e, h: torch.randn(inputs(self, e, h).shape, generator=rng))
+    ours = decode(model)
+    assert ours.output_ids == plain and len(ours.steps) > 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
+    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
+    give the text that no candidates give."""
+    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (12, 0))
+    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
+
+
+def test_a_turn_is_one_target_call_and_k_of_one_is_a_chain(model):
+    trace = decode(model, top_k=1)
+    assert [step.forwards["target"] for step in trace.steps] == [1] * len(trace.steps)
+    assert trace.steps[1].tree.parents == [-1, 0, 1, 2, 3]
+    wide = decode(model, nodes=9)
+    assert wide.steps[1].facts["drafted"] == 9 and max(wide.steps[1].tree.parents) > 0
+
+
+def test_the_chosen_rows_are_the_likeliest_and_a_tree():
+    rng = torch.Generator().manual_seed(1)
+    table = torch.randn(9, 9, generator=rng).log_softmax(-1)
+
+    def fan(rows, tokens, _):
+        top = table[[tokens[row] for row in rows]].topk(3)
+        return top.indices.tolist(), top.values.tolist()
+
+    pool = expanded(fan, 0, 3, 3)
+    for n in (1, 5, 12, 200):
+        tokens, parents, scores = reranked(pool, n)
+        assert len(tokens) == 1 + min(n, len(pool[0]) - 1) and all(p < row for row, p in enumerate(parents))
+        left = sorted(pool[2][1:], reverse=True)[len(tokens) - 1 :]
+        assert not left or min(scores) >= left[0]
+        steps = [scores[row] - scores[parents[row]] for row in range(1, len(tokens))]
+        told = [float(table[tokens[parents[row]], tokens[row]]) for row in range(1, len(tokens))]
+        assert steps == pytest.approx(told, abs=1e-5)
+
+
+def test_what_it_drafts_with_its_cache_is_what_a_read_of_the_whole_text_gives(model):
+    """The guesses behind a chain of drafted tokens, turn after turn with rows kept and forgotten, against the layer
+    that reads everything anew."""
+    part = load_part("eagle-layer", [model.record])
+    layer, n = layer_of(part), model.num_layers
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    counted = engines.load_model("tiny-ar-m", dtype="float32")
+    counted.unembed = _speaking(counted.unembed)
+    drafter = Drafter(counted, layer, None)
+    for _ in range(4):
+        h = model.extend(ids, model.new_cache(99), hidden=(n,)).hidden[n]
+        drafter.read(ids, h[:-1], 1)
+        tokens, _, scores = expanded(drafter.fan, ids[-1], 1, 2)
+        fed, state = [*ids, *tokens[1:]], list(h[:-1])
+        for j in range(3):
+            F = layer(model.embed(fed[1 : len(ids) + j]), torch.stack(state))[-1]
+            logp = model.unembed(F[None], normed=True)[0].double().log_softmax(-1)
+            assert int(logp.argmax()) == tokens[j + 1]
+            assert float(logp.max()) == pytest.approx(scores[j + 1] - scores[j], abs=1e-4)
+            state.append(F)
+        drafter.forget(len(ids))
+        ids = [*ids, tokens[1], 7]
+
+
+def _speaking(unembed):
+    return lambda h, vocabulary=None, *, normed=False, predicts=None: unembed(h, vocabulary, normed=normed)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_a_tree_larger_than_the_room_left_is_cut(model, length):
+    params = {"nodes": 63, "depth": 7, "top_k": 10, "max_new_tokens": length}
+    ours, plain = decode(model, **params), decode(model, slug="greedy", max_new_tokens=length)
+    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
+    for step in ours.steps:
+        assert step.tree.start + step.facts["depth"] < len(model.tokenizer.encode_prompt(PROMPTS[0])) + length
+
+
+def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
+    prompts = [model.tokenizer.encode_prompt(text) for text in PROMPTS * 2]
+    said = decode(model).output_ids
+    answers = [Answer(list(prompt), list(said), i == 0, {"prompt": ""}) for i, prompt in enumerate(prompts)]
+    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
+    E = model.model.get_input_embeddings().weight.detach().float()
+    training = EagleTraining("test", model, TextCache(tmp_path), Teacher(E), 0)
+    before = float(training.loss(training.batch(0.0)).value.detach())
+    training.start()
+    text = next(training.cache.texts(training.layers))
+    assert float(training.loss(training.batch(0.0)).value.detach()) < before
+    rolled = training.rolled(text)
+    t = 4  # one row by hand: its own state goes on with the true tokens
+    states = [*text.hidden[training.last][: t + 1].float()]
+    for j, found in enumerate(rolled):
+        F = training.network(E[text.tokens[1 : t + j + 2]], torch.stack(states))[-1]
+        assert torch.allclose(F, found[t], atol=1e-4)
+        states.append(F)
+
+
+def test_the_first_note_tells_how_many_numbers_were_trained(model):
+    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-eagle-layer" / "card.json").read_text())
+    assert f"{card['parameters']:,} trained numbers" in decode(model).steps[0].note
+    assert card["held_out"]["tokens_per_target_call"]["tree_12_nodes"] > 1.2
+
+
+def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
+    with pytest.raises(engines.UserError, match="nodes"):
+        decode(model, nodes=64)
+    with pytest.raises(engines.UserError, match=r"training eagle-layer tiny-ar-s"):
+        decode("tiny-ar-s")
+    (tmp_path / "parts").mkdir()
+    shutil.copytree(ROOT / "assets" / "parts" / "tiny-ar-l-eagle-layer", tmp_path / "parts" / "tiny-ar-m-eagle-layer")
+    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
+    with pytest.raises(engines.UserError, match=r"trained for other weights.*training eagle-layer tiny-ar-m"):
+        decode(model)

@@ -1,0 +1,183 @@
+"""Hidden Transfer: the greedy text whatever the maps are, real rows that never see pseudo rows, work that counts them,
+what decoding guesses against what training computes, and bad input."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import engines
+from engines.core.kinds.layered import CountedLayered, Taps
+from engines.core.meter import Meter
+from engines.methods.heads import hidden_transfer
+from engines.methods.heads.hidden_transfer import forward, layout, maps_of
+from engines.methods.speculative._turn import Target
+from engines.methods.speculative._verify import Draft
+from engines.models import parts
+from engines.models.parts import load_part
+from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.heads.hidden_transfer import TransferTraining
+
+ROOT = Path(__file__).resolve().parents[4]
+PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-ar-m", dtype="float32")
+
+
+def counted(model):
+    return CountedLayered(model, "target", Meter())
+
+
+def decode(model, prompt=PROMPTS[0], slug="hidden-transfer", seed=0, **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(
+    "params", [{}, {"transfer_layer": 2}, {"transfer_layer": 6}, {"m": 1}, {"nodes": 40, "transfer_layer": 2}]
+)
+def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
+    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
+    assert ours.output_ids == plain.output_ids
+    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
+    assert all(1 <= len(step.tree.emitted) <= params.get("m", 3) + 1 for step in ours.steps)
+    assert [step.forwards["target"] for step in ours.steps] == [1] * len(ours.steps)
+
+
+@pytest.mark.parametrize("layer", [2, 4, 6])
+@pytest.mark.parametrize("kind", ["identity", "noise"])
+def test_maps_that_know_nothing_only_slow_it_down(model, monkeypatch, layer, kind):
+    rng = torch.Generator().manual_seed(0)
+    W = torch.eye(128).repeat(3, 1, 1) if kind == "identity" else torch.randn(3, 128, 128, generator=rng)
+    monkeypatch.setattr(hidden_transfer, "maps_of", lambda *_: (W, torch.zeros(3, 128), [[0.5, 0.3, 0.1]] * 3))
+    ours = decode(model, transfer_layer=layer)
+    assert ours.output_ids == decode(model, slug="greedy").output_ids and ours.steps[1].facts["drafted"] == 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
+    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
+    give the text that no candidates give."""
+    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (8, 0))
+    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
+
+
+@pytest.mark.parametrize("layer", [2, 4, 6])
+def test_real_rows_never_see_pseudo_rows_and_nothing_of_them_stays(model, layer):
+    """Logits of a tree with and without pseudo rows, and the cache after the turn in every layer."""
+    p = SimpleNamespace(max_new_tokens=24, temperature=0.0)
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    maps = load_part("transfer-maps", [model.record])
+    W, b, _ = maps_of(maps, layer, 3, "cpu")
+    best = model.extend(ids, model.new_cache(64), last_only=True).logits[0].topk(3).indices.tolist()
+    z, lengths = [], []
+    for tails in ([3, 3, 2, 0], [0, 0, 0, 0]):
+        draft = Draft.of([ids[-1], *best], [-1, 0, 0, 0], "draft")
+        draft.tails = tails
+        target = Target(counted(model), ids, p, rows=40)
+        turn, h = forward(target, ids, draft, layer, W, b, torch.Generator())
+        z.append(turn.z)
+        lengths.append(target.cache.lengths)
+        assert len(h) == tails[turn.verdict.path[-1]] and turn.verdict.path == [0, 1]
+        assert target.cache.lengths == (len(turn.ids) - 1,) * model.num_layers
+        kept = model.extend(turn.ids[-1:], target.cache, last_only=True).logits
+        fresh = model.extend(turn.ids, model.new_cache(64), last_only=True).logits
+        assert torch.allclose(kept, fresh, atol=1e-4)
+    assert torch.allclose(*z, atol=1e-4) and lengths[0] == lengths[1]
+
+
+def test_behind_the_last_layer_they_are_linear_heads(model):
+    maps, ids = load_part("transfer-maps", [model.record]), model.tokenizer.encode_prompt(PROMPTS[0])
+    W, b, _ = maps_of(maps, 6, 3, "cpu")
+    streams = {}
+    model.layers(model.embed(ids), model.new_cache(64), 0, 6, taps=Taps(stream=streams.__setitem__))
+    p = SimpleNamespace(max_new_tokens=24, temperature=0.0)
+    draft = Draft.of([ids[-1]], [-1], "draft")
+    draft.tails = [3]
+    _, h = forward(Target(counted(model), ids, p, rows=9), ids, draft, 6, W, b, torch.Generator())
+    assert torch.allclose(h, model.normed(W @ streams[6][-1] + b), atol=1e-4)
+
+
+def test_the_extra_rows_are_counted_as_work(model):
+    for layer in (2, 4, 6):
+        trace = decode(model, transfer_layer=layer)
+        for before, step in zip([None, *trace.steps], trace.steps, strict=False):
+            rows = step.facts["rows"] + (len(trace.header.prompt_ids) - 1 if before is None else 0)
+            extra = step.facts["pseudo_rows"] * (6 - layer)
+            assert step.facts["pseudo_row_layers"] == extra
+            assert sum(step.work.values()) == rows * 6 + extra
+        assert f"{3 * (128 * 128 + 128):,} trained numbers" in trace.steps[0].note
+        assert trace.steps[1].facts["pseudo_rows"] == 27 and trace.steps[1].tree.tails == [3] * 9
+
+
+def test_each_pseudo_row_hangs_on_the_one_before():
+    pseudo, below = layout([2, 0, 3], 5)  # five rows of text, three candidates
+    assert pseudo == [(0, 0), (0, 1), (2, 0), (2, 1), (2, 2)]
+    assert below == [5, 8, 7, 10, 11]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_a_tree_larger_than_the_room_left_is_cut(model, length):
+    ours, plain = (decode(model, slug=s, max_new_tokens=length) for s in ("hidden-transfer", "greedy"))
+    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
+
+
+def test_it_ends_at_the_last_position_of_the_model(model):
+    """Pseudo rows and candidates that would stand behind the model's 512 positions are left out."""
+    ids = (model.tokenizer.encode_prompt(PROMPTS[0]) * 60)[:506]
+    ours, plain = (engines.run(s, model, ids, params={"max_new_tokens": 6}) for s in ("hidden-transfer", "greedy"))
+    assert ours.output_ids == plain.output_ids
+
+
+def test_training_computes_what_decoding_guesses(model, tmp_path):
+    said = decode(model).output_ids
+    prompts = [model.tokenizer.encode_prompt(text) for text in PROMPTS * 2]
+    answers = [Answer(list(prompt), list(said), i == 0, {"prompt": ""}) for i, prompt in enumerate(prompts)]
+    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
+    teacher = Teacher(model.model.get_output_embeddings().weight)
+    training = TransferTraining("test", model, TextCache(tmp_path), teacher, 0)
+    before = float(training.loss(training.batch(0.0)).value.detach())
+    training.start()
+    loss = training.loss(training.batch(0.0)).value
+    loss.backward()
+    assert float(loss.detach()) < before
+    assert all(one.grad is not None and float(one.grad.abs().sum()) > 0 for one in training.network.W.values())
+    assert not any(one.requires_grad for one in model.model.parameters())
+    text = next(training.cache.texts(training.layers))
+    cut, p = text.prompt + 1, SimpleNamespace(max_new_tokens=24, temperature=0.0)
+    for layer, found in training.said(text).items():
+        ids = text.tokens[: cut + 1].tolist()
+        draft = Draft.of([ids[-1]], [-1], "draft")
+        draft.tails = [3]
+        W, b = training.network.W[str(layer)].detach(), training.network.b[str(layer)].detach()
+        _, h = forward(Target(counted(model), ids, p, rows=9), ids, draft, layer, W, b, torch.Generator())
+        assert torch.allclose(found[cut - text.rows(1).start], h, atol=1e-3)
+
+
+def test_earlier_layers_guess_better_and_the_card_says_so():
+    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-transfer-maps" / "card.json").read_text())
+    first = [layer[0] for layer in card["held_out"]["rank_1"]]
+    assert card["transfer_layers"] == [2, 4, 6] and first == sorted(first, reverse=True)
+    assert card["parameters"] == 3 * 3 * (128 * 128 + 128)
+
+
+def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
+    with pytest.raises(engines.UserError, match="nodes"):
+        decode(model, nodes=64)
+    with pytest.raises(engines.UserError, match=r"transfer_layer 3 was given .* trained for 2, 4, 6; choose one"):
+        decode(model, transfer_layer=3)
+    with pytest.raises(engines.UserError, match=r"training transfer-maps tiny-ar-s"):
+        decode("tiny-ar-s")
+    (tmp_path / "parts").mkdir()
+    shutil.copytree(
+        ROOT / "assets" / "parts" / "tiny-ar-m-transfer-maps", tmp_path / "parts" / "tiny-ar-s-transfer-maps"
+    )
+    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
+    with pytest.raises(engines.UserError, match=r"trained for other weights.*training transfer-maps tiny-ar-s"):
+        decode("tiny-ar-s")
