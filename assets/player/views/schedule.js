@@ -23,7 +23,8 @@ const LEFT = 108,
 const plain = (label = "") => (label.startsWith(MARK) ? label.slice(MARK.length) : label);
 
 /** Of a step's intervals in seconds: the modelled ones with the measured ones that they are made of, or where nothing
- * is modelled all of them; where they begin, the sum of the measured ones and the length of the modelled order. Null without any. */
+ * is modelled all of them; where they begin, the sum of the measured ones and the length of the modelled order.
+ * Null without any. */
 export function parts(lanes = []) {
   const timed = lanes.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
     modelled = timed.filter(({ measured }) => measured === false),
