@@ -14,7 +14,7 @@ def test_both_boards_begin_in_the_first_screen_and_two_runs_fit_in_1100_pixels(v
     screen = visit(viewport={"width": 1440, "height": 900}, folded=True)
     for slot in (0, 1):
         board = screen.player(slot).locator(".dx-board").element_handle()
-        screen.page.wait_for_function(f"(node) => ({TOP})(node) <= 330", arg=board)  # where it stands once all is laid out
+        screen.page.wait_for_function(f"(node) => ({TOP})(node) <= 330", arg=board)  # once all is laid out
         expect(screen.player(slot).locator(".dx-cells .dx-cell").first).to_be_in_viewport()
     screen.player(0).press("End")
     expect(screen.player(1).locator(".dx-mark")).to_contain_text("by the task's exact check")
