@@ -78,7 +78,7 @@ class Forks:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        job, empty = session.begin(), wish.target not in session.traces
+        job, empty = session.begin(), wish.target not in session.slots
         job.cleared = True  # a fork takes the place of one player, and of that only once it has begun
         feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.handlers.my_runs.keep_for(request))
         try:
@@ -92,7 +92,7 @@ class Forks:
                     lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot
                 ):
                     if job.begun:
-                        session.traces.pop(wish.target, None)
+                        session.forget(wish.target)
                     yield (
                         one if job.begun or empty else gr.skip(),
                         gr.skip() if there else say(words, go=f"panel-{wish.target}"),
@@ -101,7 +101,7 @@ class Forks:
                     there = True
             finally:
                 if feed.trace:
-                    session.traces[wish.target] = feed.trace
+                    session.keep(wish.target, feed.trace)
             yield gr.skip(), _summary(feed, where, job.stop.is_set()), tables.results(session.traces)
         finally:
             job.finished.set()

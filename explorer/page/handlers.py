@@ -21,7 +21,7 @@ from explorer.page.limits import SLOTS, Limits, check_seed, short
 from explorer.page.my_runs import MyRuns, batches, script
 from explorer.page.parts import fresh, say
 from explorer.page.saving import files
-from explorer.page.sessions import Session, Sessions
+from explorer.page.sessions import Session, Sessions, packed
 from explorer.page.zerogpu import start
 from explorer.runs.gallery import Gallery, read_pasted
 
@@ -79,12 +79,12 @@ class Handlers:
                         if job.cleared:
                             yield one, gr.skip(), gr.skip()
                         elif job.begun:
-                            session.traces = {}
+                            session.show({})
                             yield joined(job), say(words, go="stage"), tables.results({})
                             job.cleared = True
                 finally:
                     if feed.trace:
-                        session.traces[feed.slot] = feed.trace
+                        session.keep(feed.slot, feed.trace)
                         session.named[feed.trace.header.models[0].name] = plan.model
             if job.begun:
                 close = {} if job.stop.is_set() else ties(plans, session.traces)
@@ -142,10 +142,11 @@ class Handlers:
         if not found:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.session(request)
-        session.traces = {slot: trace for slot, (_, trace) in found.items()}
-        session.opened = dict(session.traces)
+        traces = {slot: trace for slot, (_, trace) in found.items()}
+        session.show(traces)
+        session.opened = set(traces)
         text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
-        return message(*batches(found), clear=True, view=view), text, tables.results(session.traces)
+        return message(*batches(found), clear=True, view=view), text, tables.results(traces)
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
         """Show a kept run, alone or in the next free player; and whether it is shown."""
@@ -161,8 +162,8 @@ class Handlers:
                 session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}
             ), session.running is None
         slot = self._next(session)
-        session.traces[slot] = trace
-        session.opened = {slot: trace}
+        session.keep(slot, trace)
+        session.opened = {slot}
         return (
             message(whole(slot, trace, name=name)),
             say(f"Added in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}"),
@@ -180,7 +181,7 @@ class Handlers:
 
     @staticmethod
     def _next(session: Session) -> int:
-        return next((i for i in range(SLOTS) if i not in session.traces), SLOTS - 1)
+        return next((i for i in range(SLOTS) if i not in session.slots), SLOTS - 1)
 
     def run_again(
         self,
@@ -212,9 +213,10 @@ class Handlers:
         try:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
-            if self.limits.public:
-                self.sessions.check_room(len(text) if isinstance(text, str) else 0, client_of(request))
             trace = read_pasted(text, self.limits.trace_characters)
+            kept = packed(trace)
+            if self.limits.public:
+                self.sessions.check_room(len(kept), client_of(request))
             shown = tables.results(
                 {0: trace}
             )  # a trace that passes validation but cannot be measured is refused as well
@@ -225,7 +227,8 @@ class Handlers:
             return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
         del shown
         slot = self._next(session)
-        session.keep(slot, trace, len(text))
+        session.keep(slot, kept)
+        session.opened = {slot}
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
         return message(whole(slot, trace)), words, tables.results(session.traces)
 
@@ -243,7 +246,8 @@ class Handlers:
                 say("A run is going on; stop it or wait for its end, then open the recorded run.", "error"),
                 gr.skip(),
             )
-        session.traces, session.opened = dict(traces), dict(traces)
+        session.show(traces)
+        session.opened = set(traces)
         shown = (whole(slot, trace, at, name=names.get(slot, "")) for slot, trace in traces.items())
         return message(*shown, clear=True, play=at is None), say(text, "ok", go="stage"), tables.results(traces)
 

@@ -3,16 +3,18 @@ when the page closes."""
 
 from __future__ import annotations
 
+import gzip
 import threading
 import uuid
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from typing import Any
 
 from engines import Trace, UserError
 
 MAX_SESSIONS = 64
 KEPT_MESSAGES = 32
-OPENED, OPENED_EACH = 64_000_000, 16_000_000  # characters of opened traces that strangers keep here: all, one address
+OPENED, OPENED_EACH = 64_000_000, 16_000_000  # packed bytes of traces that strangers keep here: all, one address
 
 
 class Job:
@@ -44,29 +46,50 @@ class Job:
 
 
 class Session:
-    """The traces by slot, and the job that runs or ran last."""
+    """The traces by slot, and the job that runs or ran last.
 
-    def __init__(self, traces: dict[int, Trace]) -> None:
-        self.traces = dict(traces)
-        self.opened: dict[
-            int, Trace
-        ] = {}  # by slot: runs that a person opened and whose settings the controls have not taken yet
-        self._characters: dict[int, tuple[int, int]] = {}  # slot -> (which trace was opened there, its characters)
+    Traces are kept packed and read anew for each use: read they take ten to fifty times the bytes, and reading a
+    recorded one takes a few milliseconds (one of two million characters about fifty)."""
+
+    def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
+        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+        self.opened: set[int] = set()  # slots of runs that a person opened, not yet taken into the controls
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
         self.sweeping: Job | None = None
         self.sweep: Any = None  # the latest one: what its dots open
 
-    def keep(self, slot: int, trace: Trace, characters: int) -> None:
-        """A person opened a trace of so many characters."""
-        self.traces[slot] = trace
-        self.opened = {slot: trace}
-        self._characters[slot] = id(trace), characters
+    @property
+    def traces(self) -> dict[int, Trace]:
+        """What the players show, read for this call; changing it changes nothing here."""
+        return {slot: Trace.from_json(gzip.decompress(held)) for slot, held in self._packed.items()}
 
     @property
-    def characters(self) -> int:
-        """Of the opened traces that are still shown."""
-        return sum(n for slot, (which, n) in self._characters.items() if id(self.traces.get(slot)) == which)
+    def slots(self) -> set[int]:
+        """The players that show something."""
+        return set(self._packed)
+
+    def show(self, traces: Mapping[int, Trace]) -> None:
+        """These, and nothing else, are on view."""
+        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+
+    def keep(self, slot: int, trace: Trace | bytes) -> None:
+        """One player shows this trace now; the others stay."""
+        self._packed[slot] = packed(trace)
+
+    def forget(self, slot: int) -> None:
+        """One player shows nothing the server knows."""
+        self._packed.pop(slot, None)
+
+    def take_opened(self) -> dict[int, Trace]:
+        """The traces that a person opened since the last call and that are still on view."""
+        slots, self.opened = self.opened, set()
+        return {slot: trace for slot, trace in self.traces.items() if slot in slots} if slots else {}
+
+    @property
+    def size(self) -> int:
+        """Packed bytes of all its traces."""
+        return sum(map(len, self._packed.values()))
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
@@ -99,13 +122,18 @@ class Session:
         return self.job if self.job and not self.job.finished.is_set() else None
 
 
+def packed(trace: Trace | bytes) -> bytes:
+    """A trace as it is kept here: compressed JSON. What is packed already is given back."""
+    return trace if isinstance(trace, bytes) else gzip.compress(trace.to_json().encode(), 1)
+
+
 class Sessions:
     """Sessions by Gradio's session hash. A new page starts with the opening traces. Where there are too many, the
     visitor who has most of them loses the one that was used least recently, but none in which something runs or
     waits."""
 
-    def __init__(self, opening: dict[int, Trace]) -> None:
-        self._opening = opening
+    def __init__(self, opening: Mapping[int, Trace]) -> None:
+        self._opening = {slot: packed(trace) for slot, trace in opening.items()}
         self._all: OrderedDict[str, tuple[str, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -127,13 +155,13 @@ class Sessions:
         idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
         return max(idle, key=lambda key: counts[self._all[key][0]], default=None)  # of equals the first, so the oldest
 
-    def check_room(self, characters: int, client: str) -> None:
-        """Raises UserError where strangers have opened so many traces that one of so many characters finds no room."""
+    def check_room(self, size: int, client: str) -> None:
+        """Raises UserError where strangers' pages hold so much that a trace of so many packed bytes finds no room."""
         with self._lock:
-            held = [(who, session.characters) for who, session in self._all.values()]
-        if sum(n for who, n in held if who == client) + characters > OPENED_EACH:
+            held = [(who, session.size) for who, session in self._all.values()]
+        if sum(n for who, n in held if who == client) + size > OPENED_EACH:
             raise UserError("your pages hold as many opened traces as one visitor may have here; close one of them.")
-        if sum(n for _, n in held) + characters > OPENED:
+        if sum(n for _, n in held) + size > OPENED:
             raise UserError("this host holds as many opened traces as it can; try again in a few minutes.")
 
     def __len__(self) -> int:

@@ -19,8 +19,7 @@ def connect(handlers: Any, results: gr.HTML, controls: Sequence[Any]) -> None:
 
     def take(request: gr.Request) -> list[Any]:
         session = handlers.session(request)
-        opened, session.opened = session.opened, {}
-        return updates(handlers.catalogue, opened, len(session.traces), session.named)
+        return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named)
 
     results.change(take, None, list(controls), **LIGHT)
 

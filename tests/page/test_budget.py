@@ -97,27 +97,38 @@ def test_streams_left_open_are_bounded_and_give_their_place_back(path):
 
 
 def test_opened_traces_are_bounded_for_a_visitor_and_for_all(traces, monkeypatch):
-    trace = traces[0]
-    monkeypatch.setattr(sessions, "OPENED", 100)
-    monkeypatch.setattr(sessions, "OPENED_EACH", 60)
+    one, other = sessions.packed(traces[0]), sessions.packed(traces[1])
+    monkeypatch.setattr(sessions, "OPENED_EACH", len(one) + 10)
+    monkeypatch.setattr(sessions, "OPENED", len(one) + len(other) + 10)
     kept = sessions.Sessions({})
-    for page, client, n in (("a", "one", 50), ("b", "two", 40)):
-        kept.check_room(n, client)
-        kept.of(page, client).keep(0, trace, n)
+    for page, client, held in (("a", "one", one), ("b", "two", other)):
+        kept.check_room(len(held), client)
+        kept.of(page, client).keep(0, held)
     with pytest.raises(UserError, match="one visitor"):
         kept.check_room(11, "one")
     with pytest.raises(UserError, match="this host"):
         kept.check_room(11, "three")
     kept.check_room(10, "three")
-    kept.of("a", "one").traces = {0: traces[1]}  # something else is shown there
-    assert kept.of("a", "one").characters == 0
-    kept.check_room(60, "one")
+    kept.of("a", "one").show({})  # nothing is shown there now
+    assert kept.of("a", "one").size == 0
+    kept.check_room(len(one) + 10, "one")
     kept.drop("b")
-    kept.check_room(60, "three")
+    kept.check_room(len(one) + 10, "three")
+
+
+def test_a_page_keeps_its_traces_packed_and_reads_them_as_they_were(traces):
+    session = sessions.Session({0: traces[0]})
+    session.keep(2, traces[1])
+    session.opened = {2}
+    assert session.traces == {0: traces[0], 2: traces[1]} and session.traces[0] is not traces[0]
+    assert session.size < sum(len(trace.to_json()) for trace in traces[:2]) / 2
+    assert session.take_opened() == {2: traces[1]} and session.take_opened() == {}
+    session.forget(2)
+    assert session.slots == {0}
 
 
 def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces):
-    monkeypatch.setattr(sessions, "OPENED_EACH", 1000)
+    monkeypatch.setattr(sessions, "OPENED_EACH", 100)
     handlers = Handlers(Gallery(recorded), Catalogue.read(True), Limits(1000, 100, 60, True))
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
     said = json.loads(handlers.take_in(traces[0].to_json(), request)[1])

@@ -263,7 +263,7 @@ def test_a_public_page_forks_only_what_its_models_made(handlers, traces):
     foreign = engines.read_trace(
         traces[0].to_json().replace(f'"name":"{traces[0].header.models[0].name}"', '"name":"/etc"')
     )
-    session.traces[0] = foreign
+    session.keep(0, foreign)
     session.named["/etc"] = "/etc"
     assert "the model '/etc', which is not available on this server" in ask(handlers)[-1]
     session.begin()

@@ -36,7 +36,7 @@ def shown():
 def handlers(tmp_path, monkeypatch, shown) -> Handlers:
     monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "store"))
     made = Handlers(Gallery(tmp_path), Catalogue.read(False), Limits(100_000, 100, 60, False))
-    made.sessions.of("visitor").traces = {0: shown}
+    made.sessions.of("visitor").show({0: shown})
     return made
 
 
@@ -137,7 +137,7 @@ def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(handlers)
 def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(handlers, shown):
     other = engines.run(SLUG, MODEL, PROMPT, params={"max_new_tokens": 4})
     session = handlers.sessions.of("visitor")
-    session.traces = {0: shown, 1: other}
+    session.show({0: shown, 1: other})
     wish = {"slot": 0, "step": 2, "target": 1, "method": methods_of("masked")[0]}
     answers = list(Forks(handlers).fork(json.dumps(wish), Visitor()))
     assert said(answers)["kind"] == "error" and sent(answers) == [] and session.traces == {0: shown, 1: other}
