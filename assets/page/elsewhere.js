@@ -1,40 +1,43 @@
 // The sentence before Run where a prompt is none of what the chosen models know; its button puts the slots on a model
-// that reads any text.
+// that knows it, or reads any text.
 
 import { tr } from "../player/words.js";
 import { make } from "./dom.js";
-import { general, instead, lost } from "./slot.js";
+import { able, instead, lost } from "./slot.js";
 
 const WORDS = {
-  said: (names) =>
-    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “sort: Mia, Leo, \
-Ada”, and will answer this with something unrelated.`,
+  said: (names, example) =>
+    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “${example}”, and will \
+answer this with something unrelated.`,
   use: (name) => tr`Use ${name} instead`,
 };
 
-/** props.value: JSON of {foreign}, whether the prompt is none of our tasks. knownForms, changeForms: of form.js. */
+/** props.value: JSON of {task}: its slug, "" for none of ours, null where nothing is asked. knownForms, changeForms: of form.js. */
 export function elsewhere(element, props, watch, { knownForms, changeForms }) {
   const words = make("p", { class: "status", "data-kind": "warn", role: "status" }),
     button = make("button", { type: "button", onclick: () => swap() });
   element.replaceChildren(words, button);
+  let other = ""; // the model that the button offers
   const draw = () => {
-    const { foreign } = JSON.parse(props.value || "{}"),
+    const { task } = JSON.parse(props.value || "{}"),
       { catalogue, values } = knownForms(),
-      names = foreign ? lost(catalogue, values) : [],
-      other = names.length ? general(catalogue) : "";
+      names = typeof task === "string" ? lost(catalogue, values, task) : [];
+    other = names.length ? able(catalogue, task) : "";
     element.hidden = !names.length;
-    words.textContent = names.length ? WORDS.said(names) : "";
+    words.textContent = names.length
+      ? WORDS.said(names, catalogue.models.find(({ name }) => name === names[0]).example)
+      : "";
     button.hidden = !other;
     button.textContent = other ? WORDS.use(other) : "";
   };
   const swap = () => {
     const { catalogue, values } = knownForms();
-    changeForms(instead(catalogue, values));
+    changeForms(instead(catalogue, values, other));
     document.querySelector("#run")?.focus();
   };
   document.addEventListener("dx-own", () => {
     const { catalogue, values } = knownForms();
-    if (general(catalogue)) changeForms(instead(catalogue, values));
+    if (able(catalogue)) changeForms(instead(catalogue, values, able(catalogue)));
     const field = document.querySelector("#prompt textarea");
     field?.focus();
     field?.select();

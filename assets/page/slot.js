@@ -53,19 +53,23 @@ export function carry(from, to, values) {
   return Object.fromEntries(to.params.map((param) => [param.name, keeps(param) ? values[param.name] : param.default]));
 }
 
-/** The first model that is asked anything: one that knows more than our own tasks; "" where there is none. */
-export const general = ({ models }) => models.find(({ kind, tasks }) => kind === "causal" && !tasks)?.name ?? "";
-
-/** The names of the models in these slots that know our own tasks only. */
-export function lost({ models }, values) {
-  const known = new Set(models.filter(({ tasks }) => tasks).map(({ name }) => name));
-  return [...new Set(values.map(({ model }) => model))].filter((name) => known.has(name));
+/** The first causal model that knows a task, else the first that is asked anything; "" where there is none. */
+export function able({ models }, task = "") {
+  const causal = models.filter(({ kind }) => kind === "causal");
+  return (causal.find(({ tasks }) => tasks.includes(task)) ?? causal.find(({ tasks }) => !tasks.length))?.name ?? "";
 }
 
-/** The same slots on the general model: a method that cannot run there makes room for one that can, controls first. */
-export function instead(catalogue, values) {
-  const model = general(catalogue),
-    fits = catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model)),
+/** The names of the models in these slots that know our own tasks only, and not this one ("": none of ours). */
+export function lost({ models }, values, task = "") {
+  const told = new Map(models.map(({ name, tasks }) => [name, tasks]));
+  return [...new Set(values.map(({ model }) => model))].filter(
+    (name) => told.get(name)?.length && !told.get(name).includes(task),
+  );
+}
+
+/** The same slots on one model: a method that cannot run there makes room for one that can, controls first. */
+export function instead(catalogue, values, model) {
+  const fits = catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model)),
     spare = [...fits.filter(({ baseline }) => !baseline), ...fits.filter(({ baseline }) => baseline)],
     used = new Set(values.map(({ method }) => method));
   return values.map((value) => {

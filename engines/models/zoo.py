@@ -35,7 +35,7 @@ _lock = threading.Lock()
 class ModelInfo:
     """A model that can be loaded by name. where: embedded (in the repository), cache (on this machine) or download.
     roles: role -> companion's name. kinds: all that it satisfies; methods name one of them in `needs`. tasks:
-    whether it knows our own tasks only (`engines.tasks`), as a card with held-out marks on them says."""
+    slugs of the tasks (`engines.tasks`) that it knows and nothing else, as its card says; none: it reads any text."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class ModelInfo:
     note: str = ""
     roles: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
-    tasks: bool = False
+    tasks: tuple[str, ...] = ()
 
 
 def list_models() -> list[ModelInfo]:
@@ -62,7 +62,9 @@ def list_models() -> list[ModelInfo]:
             *(info for folder, info in found.items() if folder not in drafts),
             ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
             *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
-            ModelInfo(oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",), tasks=True),
+            ModelInfo(
+                oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",), tasks=oracle.TASKS
+            ),
         ],
         {
             folder.name: card.get("companion_of") or ({targets[folder]: "draft"} if targets[folder] else {})
@@ -86,7 +88,7 @@ def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> 
         parameters, note = count_parameters(folder), str(card.get("note", ""))
     except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
         parameters, note = 0, str(error)
-    tasks = "held_out_exact_match" in card or "held_out_right" in card
+    tasks = tuple(map(str, card.get("tasks") or card.get("held_out_exact_match") or ()))
     name, title = folder.name, str(title or folder.name)
     return ModelInfo(name, how.kind, title, parameters, "embedded", note, there, how.kinds, tasks)
 

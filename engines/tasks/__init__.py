@@ -29,6 +29,7 @@ __all__ = [
     "check",
     "dereferences",
     "difference_with_steps",
+    "example_of",
     "recognise",
     "split_of",
     "task_of",
@@ -39,7 +40,17 @@ TASKS: dict[str, Task] = {
     task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)
 }
 
+
 LONGEST = 4_000  # characters of a prompt that is looked at; the tasks ask a tenth of it, and some answers are quadratic
+
+
+def example_of(slug: str) -> str:
+    """A short prompt of a task as its models are asked; "" where there is no such task."""
+    task = CHAINS if slug == CHAINS.slug else TASKS.get(slug)
+    if task is None:
+        return ""
+    prompt = next(task.generate("train", size=min(task.sizes[0] + 2, task.sizes[1]))).prompt
+    return prompt.removeprefix(f"{slug}: ") if task is CHAINS else prompt
 
 
 def _parts(prompt: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 import engines
-from engines import MethodInfo, Param, Trace, UserError
+from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS
 
@@ -57,6 +57,7 @@ class Catalogue:
         notes = {"download": " (fetched once)"}
         models = [
             {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
+            | ({"example": tasks.example_of(m.tasks[0])} if m.tasks else {})
             for m in self.models
         ]
         methods = [_told(info) for info in self.methods.values()]

@@ -1,5 +1,5 @@
-"""A sentence before Run where a prompt is none of what the chosen models know, and the offer of one that reads any
-text. Whether a prompt is one of our tasks is said here; what follows from it, in the browser."""
+"""A sentence before Run where a prompt is none of what the chosen models know, and the offer of one that can answer it.
+Which of our tasks a prompt asks is said here; what follows from it, in the browser."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def section(prompt: gr.Textbox) -> None:
 
 
 def look(prompt: Any) -> str:
-    """Whether a prompt needs a word, as the component's value: not if it is empty, or a task of ours."""
-    said = isinstance(prompt, str) and prompt.strip() != "" and tasks.recognise(prompt) is None
-    return fresh(foreign=said)
+    """What a prompt asks, as the component's value: a task's slug, "" where it is none of ours, None where nothing is
+    asked."""
+    asked = isinstance(prompt, str) and prompt.strip() != ""
+    return fresh(task=getattr(tasks.recognise(prompt), "task", "") if asked else None)

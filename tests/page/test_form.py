@@ -172,6 +172,23 @@ def test_a_model_stays_if_it_fits_or_is_the_persons_own(rules):
     assert rules("modelFor", catalogue, {"kind": "block"}, "") == ""
 
 
+def test_a_model_is_asked_what_it_knows(rules):
+    models = [
+        {"name": "lists", "kind": "masked", "tasks": ["copy", "sort"]},
+        {"name": "any", "kind": "causal", "tasks": []},
+        {"name": "chains", "kind": "causal", "tasks": ["chain"]},
+    ]
+    catalogue = {"open": True, "models": models, "methods": []}
+    slots = [{"model": name} for name in ("lists", "chains", "any", "lists", "me/mine")]
+    for task, foreign, offered in (
+        ("sort", ["chains"], "any"),
+        ("chain", ["lists"], "chains"),
+        ("", ["lists", "chains"], "any"),
+    ):
+        assert rules("lost", catalogue, slots, task) == foreign
+        assert rules("able", catalogue, task) == offered
+
+
 def test_a_value_is_made_complete(rules, handlers):
     catalogue = json.loads(handlers.catalogue.offered())
     for info in handlers.catalogue.methods.values():

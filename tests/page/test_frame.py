@@ -91,6 +91,9 @@ def test_a_prompt_that_a_task_model_cannot_know_is_said_before_run(visit):
     expect(said).to_be_hidden()
     screen.prompt("What is the capital of France?")
     expect(said).to_contain_text("small tasks only")
+    screen.prompt("4+8-9*7")  # a task of ours, and none of this model's
+    expect(screen.page.locator("#elsewhere button")).to_contain_text("reasoner")
+    expect(said).to_contain_text("“copy: ")
     screen.prompt("sort: Mia, Leo")
     expect(said).to_be_hidden()
     screen.prompt("What is the capital of France?")

@@ -219,6 +219,7 @@ def _facts(size: Size, seed: int, training: Reasoning, progress: Any) -> dict[st
         "licence": "Apache-2.0 (trained here, on synthetic data)",
         "command": training.command,
         "parameters": sum(p.numel() for p in network.parameters()),
+        "tasks": [CHAINS.slug],
         "held_out_questions": 100,
         "held_out_right": marks(network),
     }
