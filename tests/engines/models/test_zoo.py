@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import huggingface_hub
 import msgspec
 import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
+import engines
 from engines.core.errors import UserError
 from engines.models import hub, smollm2, zoo
 from engines.models.hub import sha256
@@ -156,6 +158,29 @@ def test_option_values_that_cannot_be(tmp_path: Path, options: dict[str, object]
     folder = causal(tmp_path / "l", is_causal=False, mask_token_id=63)
     with pytest.raises(UserError, match=sentence):
         zoo.load_model(folder, **options)  # type: ignore[arg-type]
+
+
+PLACES = ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("name", "method"), [("tiny-ar-s", "greedy"), ("tiny-dlm", "llada")])
+def test_a_device_map_runs_the_same_tokens(name: str, method: str, dtype: str) -> None:
+    """With its parts spread by accelerate, here all of them on the CPU one by one, a model decodes as in one piece, and
+    its record repeats it. transformers leaves the hooks out where all parts come to one device, so they are forced."""
+    whole = zoo.load_model(name, dtype=dtype)
+    layers = [f"model.layers.{i}" for i in range(whole.config.num_hidden_layers)]
+    wish = dict.fromkeys([*PLACES, *layers], "cpu")
+    spread = zoo.load_model(name, dtype=dtype, device_map=wish)
+    accelerate.dispatch_model(spread.model, wish, force_hooks=True)
+    assert all(hasattr(spread.model.get_submodule(part), "_hf_hook") for part in wish)
+    one, other = (
+        engines.run(method, model, "copy: Mia, Leo", params={"max_new_tokens": 16}) for model in (whole, spread)
+    )
+    assert one.output_ids == other.output_ids and [step.commits for step in one.steps] == [
+        step.commits for step in other.steps
+    ]
+    assert other.header.models[0].loading["device_map"] == wish
 
 
 def test_a_recorded_model_is_loaded_as_it_was(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ stays text."""
 
 from __future__ import annotations
 
+import html
 import html.parser
 import re
 from collections.abc import Iterator
@@ -320,3 +321,31 @@ def test_every_text_is_a_page_and_keeps_its_words(site: Path, watched: Watched):
 def test_names_of_files_are_plain_and_apart():
     taken: set[str] = set()
     assert [safe_name(name, taken) for name in ("A/../b", "a b", "¡¿", "")] == ["a-b", "a-b-2", "run", "run-2"]
+
+
+FOREIGN = """async () => {
+  const refused = [];
+  document.addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
+  const script = document.createElement("script");
+  script.textContent = "window.foreign = 1";
+  const image = new Image();
+  image.src = "https://elsewhere.test/seen.png";
+  document.body.append(script, image);
+  await fetch("https://elsewhere.test/").catch(() => 0);
+  await new Promise((then) => setTimeout(then, 200));
+  return [window.foreign ?? 0, refused.sort()];
+}"""
+
+
+def test_the_policy_of_every_page_stands_first_and_holds(site: Path, browser: Browser):
+    for path in site.rglob("*.html"):
+        head = html.unescape(path.read_text("utf-8").split("</head>")[0])
+        assert head.count('http-equiv="Content-Security-Policy"') == 1, path
+        assert head.index("Content-Security-Policy") < min(map(head.index, ("<script", "<link"))), path
+        assert "default-src 'none'; script-src 'self' file:;" in head, path
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    for path in (site / "index.html", next(iter(sorted((site / "runs").glob("*.html"))))):
+        page.goto(path.as_uri())
+        assert page.evaluate(FOREIGN) == [0, ["connect-src", "img-src", "script-src-elem"]]
+    context.close()
