@@ -7,7 +7,7 @@ import { bring, DETAILS, IN_PANEL, wanted } from "./loader.js";
 import { remember, remembered } from "./remember.js";
 import { tr, translated } from "./words.js";
 
-const IDEA = 30; // the place of the view that shows the idea
+const IDEA = 30; // the place of the view that shows the idea, if it has no higher one
 // What shows most where a record does not say it, as with one of another program.
 const ELSE = ["tree", "thermometer", "completions", "vote", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
 /** The view that shows the idea of a run's method: the one that its header names, else what fits its record best. */
@@ -80,7 +80,7 @@ export class Shown {
   }
 
   #place(entry) {
-    return entry === this.idea ? IDEA : entry.place;
+    return entry === this.idea ? Math.min(IDEA, entry.place) : entry.place;
   }
 
   #bring(entry) {
@@ -104,7 +104,7 @@ export class Shown {
       dom = el("div", "dx-content");
     const frame = inside
       ? el("details", { class: "dx-view", open: true, "data-view": name }, el("summary", {}, title), dom)
-      : el("section", { class: "dx-part", "data-view": name, "data-idea": place === IDEA }, dom);
+      : el("section", { class: "dx-part", "data-view": name, "data-idea": entry === this.idea }, dom);
     if (!inside && title) frame.prepend(el("h3", {}, title));
     const after = this.all.find((one) => one.inside === inside && one.place > place);
     const box = inside ? this.details : this.body;

@@ -2,8 +2,8 @@
 
 export const VIEWS = [
   { file: "headline", name: "Headline", title: "", place: 10, needs: [] },
+  { file: "media", name: "Media", title: "Picture tokens", place: 15, needs: ["media"] },
   { file: "tokens", name: "Tokens", title: "", place: 20, needs: [] },
-  { file: "media", name: "Media", title: "Picture tokens", place: 25, needs: ["media"] },
   { file: "text", name: "Text", title: "Answer", place: 40, needs: [] },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },

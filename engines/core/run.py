@@ -59,6 +59,8 @@ class Run(Iterator[Step]):
     ) -> None:
         info, main = method.info, models[method.info.role]
         p = parameters(method, params)
+        if picture := getattr(main, "picture", None):  # nothing follows its last cell
+            vars(p)[LENGTH] = min(getattr(p, LENGTH), picture.cells)
         prompt_ids = ids_of(main, prompt)
         self._length = getattr(p, LENGTH, 0)
         check_seed(seed)

@@ -10,6 +10,7 @@ from engines.tasks.chains import CHAINS
 from engines.tasks.dereferences import Dereference, Dereferences, dereferences
 from engines.tasks.language import LANGUAGE
 from engines.tasks.lists import LISTS
+from engines.tasks.pictures import PICTURES, picture_asked
 from engines.tasks.programs import PROGRAMS
 from engines.tasks.puzzles import PUZZLES
 from engines.tasks.reading import READING
@@ -30,6 +31,7 @@ __all__ = [
     "dereferences",
     "difference_with_steps",
     "example_of",
+    "picture_asked",
     "recognise",
     "split_of",
     "task_of",
@@ -46,6 +48,8 @@ LONGEST = 4_000  # characters of a prompt that is looked at; the tasks ask a ten
 
 def example_of(slug: str) -> str:
     """A short prompt of a task as its models are asked; "" where there is no such task."""
+    if slug in PICTURES:
+        return PICTURES[slug][1]
     task = CHAINS if slug == CHAINS.slug else TASKS.get(slug)
     if task is None:
         return ""

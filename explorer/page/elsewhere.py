@@ -27,4 +27,5 @@ def look(prompt: Any) -> str:
     """What a prompt asks, as the component's value: a task's slug, "" where it is none of ours, None where nothing is
     asked."""
     asked = isinstance(prompt, str) and prompt.strip() != ""
-    return fresh(task=getattr(tasks.recognise(prompt), "task", "") if asked else None)
+    known = tasks.recognise(prompt) if asked else None
+    return fresh(task=None if not asked else known.task if known else tasks.picture_asked(prompt))

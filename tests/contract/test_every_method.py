@@ -15,11 +15,15 @@ from engines.core.trace import check_consistency
 from engines.models.parts import folder_of
 from tests.engines.fakes import board
 
+DRAWS = "tiny-digits"
 CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4")
 
 
 def example(info):
-    """The model that a method is tried on: the example of its kind, or the smallest that has its trained parts."""
+    """The model that a method is tried on: the example of its kind, the smallest that has its trained parts, or one
+    that draws pictures."""
+    if "media" in info.emits:
+        return DRAWS
     usual = KINDS[info.needs[info.role]].example
     having = [m.name for m in engines.list_models() if all(folder_of(p, m.name).is_dir() for p in info.parts.values())]
     return usual if usual in having else having[0]
@@ -29,7 +33,7 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 MODELS = {info.slug: example(info) for info in METHODS.values()}
-READS = {"tiny-reasoner": CHAINS}  # a model that reads something of its own
+READS = {"tiny-reasoner": CHAINS, DRAWS: ("7", "3")}  # models that read something of their own
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
@@ -223,8 +227,8 @@ def test_a_run_can_be_forked_at_any_step(slug):
     changed state."""
     original = decode(slug)
     at = len(original.header.prompt_ids)
-    other = "copy: Zoe" if prompts(slug) is PROMPTS else CHAINS[1]
-    forced = next(iter(engines.load_model(MODELS[slug], dtype="float32").tokenizer.encode_prompt(other)[3:4]))
+    other = "copy: Zoe" if prompts(slug) is PROMPTS else prompts(slug)[1]
+    forced = engines.load_model(MODELS[slug], dtype="float32").tokenizer.encode_prompt(other)[:4][-1]
     step = next(s.index for s in original.steps if s.commits and at in s.commits.positions)
     fork = decode(slug, edits=[(step, engines.Edit(force={at: forced}))])
     assert fork.steps[step].commits == original.steps[step].commits

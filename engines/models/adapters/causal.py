@@ -19,6 +19,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache, Tokenizer
+from engines.core.picture import picture_of
 from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel
@@ -34,6 +35,7 @@ class HFCausalLM(HFModel):
         super().__init__(model, tokenizer, record, eos_ids)
         self.num_layers, self.max_positions = self.config.num_hidden_layers, self.config.max_position_embeddings
         self._layer_types = layer_types(self.config)
+        self.picture = picture_of(self.config)
 
     @property
     def position_bytes(self) -> int:

@@ -31,7 +31,16 @@ COVERED = {
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
     "systems": {"easyspec.json", "specmemo_bytes.json"},
-    "sampling": {"ead.json", "top_h.json", "adadec.json", "mgd.json", "rpc.json", "ffs.json", "a_star.json"},
+    "sampling": {
+        "ead.json",
+        "top_h.json",
+        "adadec.json",
+        "mgd.json",
+        "rpc.json",
+        "ffs.json",
+        "a_star.json",
+        "sjd.json",
+    },
 }
 
 

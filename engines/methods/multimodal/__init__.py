@@ -1,0 +1,1 @@
+"""Methods for pictures: image tokens, captions, words in scenes."""

@@ -1,0 +1,1 @@
+"""Models that write a picture pixel by pixel, and their data."""

@@ -1,0 +1,164 @@
+"""Speculative Jacobi decoding: the law stays, the greedy picture stays, and what is recorded is what was tested."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import engines
+from engines import UserError
+from engines.methods.multimodal._jacobi import first_guess, iterate
+
+DIGITS, TEXT = "tiny-digits", "tiny-ar-s"
+
+
+def run(model=DIGITS, prompt="7", seed=0, **params):
+    return engines.run("sjd", model, prompt, params=params, seed=seed)
+
+
+def markov(seed: int, vocab: int) -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = torch.Generator().manual_seed(seed)
+    return (torch.randn(n, vocab, dtype=torch.float64, generator=drawn).mul(1.5).softmax(-1) for n in (1, vocab))
+
+
+@pytest.mark.parametrize("init", ["random", "left"])
+@pytest.mark.parametrize("exact_match", [False, True])
+def test_the_law_is_that_of_drawing_one_by_one(init, exact_match):
+    """Chi-square over all texts of three tokens of a first-order model; 26 degrees of freedom, 54.05 is p = 0.001."""
+    vocab, length, window, runs = 3, 3, 3, 3000
+    first, following = markov(1, vocab)
+    drawn = torch.Generator().manual_seed(2)
+    seen = dict.fromkeys(itertools.product(range(vocab), repeat=length), 0)
+    for _ in range(runs):
+        tokens, drafts, q = [], [], []
+        while len(tokens) < length:
+            width = min(window, length - len(tokens))
+            drafts, q = drafts[: width - 1], q[: width - 1]
+            while len(drafts) < width - 1:
+                u = float(torch.rand((), generator=drawn))
+                place = len(tokens) + len(drafts)
+                drafts.append(first_guess(init, [*tokens, *drafts], 0, place, u, range(vocab))[0])
+                q.append(torch.eye(vocab, dtype=torch.float64)[drafts[-1]])
+            p = following[[*tokens[-1:], *drafts]] if tokens else torch.cat([first, following[drafts]])
+            found = iterate(p, drafts, q, torch.rand(2 * width, generator=drawn).tolist(), exact_match)
+            n = len(found.committed)
+            tokens, drafts, q = [*tokens, *found.committed], found.fresh[n:], list(p[n:])
+        seen[tuple(tokens)] += 1
+    wanted = {t: runs * float(first[0, t[0]] * following[t[0], t[1]] * following[t[1], t[2]]) for t in seen}
+    assert sum((seen[t] - wanted[t]) ** 2 / wanted[t] for t in seen) < 54.05
+
+
+def test_equal_distributions_keep_every_guess_and_an_impossible_one_goes():
+    p = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    kept = iterate(p, [1], [p[0]], [0.1, 0.9, 0.999999, 0.5])
+    assert kept.accepted == 1 and kept.committed == [1, kept.fresh[1]] and kept.left is None
+    gone = iterate(p, [2], [torch.tensor([0.0, 0.0, 1.0])], [0.1, 0.9, 0.0, 0.7])
+    assert gone.accepted == 0 and gone.committed == [1] and gone.chances == [0.0]
+    assert torch.allclose(gone.left, p[0])
+
+
+def test_first_guesses():
+    before = [5, 6, 7, 8]
+    assert first_guess("left", before, 4, 4, 0.0, range(9)) == (0, "random"), "no copy over the start of a row"
+    assert first_guess("left", before[:3], 4, 3, 0.0, range(9)) == (7, "left")
+    assert first_guess("above", before, 4, 4, 0.0, range(9)) == (5, "above")
+    assert first_guess("above", before[:3], 4, 3, 0.0, range(9)) == (7, "left"), "in the first row"
+    assert first_guess("above", [], 4, 0, 0.999999, range(2, 9)) == (8, "random")
+
+
+@pytest.mark.parametrize("init", ["random", "left", "above"])
+@pytest.mark.parametrize("window", [1, 5, 64])
+def test_at_temperature_0_the_picture_is_the_greedy_one(window, init):
+    greedy = engines.run("greedy", DIGITS, "3", params={"max_new_tokens": 64})
+    ours = run(prompt="3", window=window, init=init, temperature=0.0)
+    assert ours.output_ids == greedy.output_ids and ours.totals.forwards <= 64
+    assert run(prompt="3", window=window, init=init, top_k=1).output_ids == greedy.output_ids
+
+
+@pytest.mark.parametrize("criterion", ["speculative", "jacobi"])
+def test_on_text_it_writes_the_greedy_text_to_its_end_mark(criterion):
+    greedy = engines.run("greedy", TEXT, "copy: Mia, Leo, Ada", params={"max_new_tokens": 24})
+    ours = run(TEXT, "copy: Mia, Leo, Ada", temperature=0.0, max_new_tokens=24, criterion=criterion)
+    assert ours.output_ids == greedy.output_ids and ours.end.reason == greedy.end.reason
+
+
+def test_a_window_of_one_draws_one_by_one():
+    """The same draws by hand: a uniform per forward decides, the second is for a test that is not made."""
+    made = run(window=1)
+    assert made.totals.forwards == len(made.output_ids) == 64
+    model = engines.load_model(DIGITS)
+    drawn, cache, ids = torch.Generator().manual_seed(0), model.new_cache(65), list(made.header.prompt_ids)
+    for token in made.output_ids:
+        p = model.extend(ids[cache.length :], cache).logits[-1]
+        p[: model.picture.first] = -torch.inf
+        u = torch.rand(2, dtype=torch.float64, generator=drawn)[0]
+        cumulative = p.softmax(-1).double().cumsum(-1)
+        assert token == int(torch.searchsorted(cumulative, u * cumulative[-1], right=True))
+        ids.append(token)
+
+
+def test_the_record_says_what_was_tested_and_what_is_guessed_next():
+    made = run()
+    picture, start = engines.load_model(DIGITS).picture, len(made.header.prompt_ids)
+    assert made.totals.forwards == len(made.steps) < 40 and len(made.output_ids) == 64
+    known: list[int] = []
+    for step, after in itertools.pairwise([*made.steps, None]):
+        known += step.commits.tokens
+        codes = step.media.codes.array()
+        assert codes.shape == (8, 8) and step.media.colours == list(picture.colours)
+        assert (codes.ravel()[: len(known)] + picture.first).tolist() == known
+        guesses = (codes.ravel()[step.media.guesses] + picture.first).tolist()
+        assert step.media.guesses == list(range(len(known), len(known) + len(guesses)))
+        assert (codes.ravel()[len(known) + len(guesses) :] == -1).all()
+        if after:
+            assert after.tree.tokens[1 : 1 + len(guesses)] == guesses
+            assert set(after.tree.sources[1 : 1 + len(guesses)]) <= {"carried"}
+        accepted = sum(step.tree.accepted) - 1
+        assert step.commits.causes == ["accepted"] * accepted + [step.commits.causes[-1]]
+        assert (
+            step.facts["accepted"] == accepted and step.tree.start == start + len(known) - len(step.commits.tokens) - 1
+        )
+        for chance, u, kept in zip(step.tree.chances[1:], step.tree.uniforms[1:], step.tree.accepted[1:], strict=True):
+            assert chance is None or (u < chance) == kept
+
+
+def test_the_cache_after_a_cut_is_that_of_the_text():
+    """Every probability of the record comes out of one forward over prompt and picture."""
+    made = engines.run("sjd", engines.load_model(DIGITS, dtype="float32"), "5")
+    model = engines.load_model(DIGITS, dtype="float32")
+    ids = [*made.header.prompt_ids, *made.output_ids]
+    z = model.extend(ids[:-1], model.new_cache(65)).logits
+    z[:, : model.picture.first] = -torch.inf
+    wanted = z.softmax(-1)[range(64), made.output_ids]
+    said = [p for step in made.steps for p in step.commits.probabilities]
+    assert np.allclose(said, wanted, atol=2e-5)
+
+
+def test_guidance_reads_the_blank_prompt_as_well():
+    plain, pulled = run(seed=3), run(seed=3, guidance=3.0)
+    assert [step.forwards for step in pulled.steps] == [{"target": 2}] * len(pulled.steps)
+    assert plain.steps[0].forwards == {"target": 1} and pulled.output_ids != plain.output_ids
+
+
+def test_a_picture_ends_with_its_last_cell():
+    assert run(max_new_tokens=256).header.params["max_new_tokens"] == 64
+    assert len(run(max_new_tokens=20).output_ids) == 20
+    assert len(engines.run("greedy", DIGITS, "7", params={"max_new_tokens": 200}).output_ids) == 64
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "params", "sentence"),
+    [
+        (DIGITS, "77", {}, "write a single digit such as 7"),
+        (DIGITS, "seven", {}, "write a single digit such as 7"),
+        (TEXT, "copy: Mia", {"init": "above"}, "init=above copies from the row above and tiny-ar-s writes text"),
+        (TEXT, "copy: Mia", {"guidance": 2.0}, "guidance=2 needs a model that knows a blank prompt"),
+        ("tiny-shapes", "red cat left of blue square", {}, "red circle left of blue square"),
+    ],
+)
+def test_what_cannot_be_asked(model, prompt, params, sentence):
+    with pytest.raises(UserError, match=sentence):
+        engines.run("sjd", model, prompt, params={"max_new_tokens": 8, **params})

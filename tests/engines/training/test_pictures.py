@@ -1,0 +1,119 @@
+"""The picture models: what ships draws what it was asked, their prompts, and their data."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+import engines
+from engines.core.errors import UserError
+from engines.core.picture import picture_of
+from engines.tasks import example_of, picture_asked
+from engines.training.core.loop import Until, run
+from engines.training.pictures import digits, shapes
+from engines.training.pictures.pixels import PixelTraining, drawn, nats
+from explorer import ASSETS
+
+
+def card(name):
+    return json.loads((ASSETS / "models" / name / "card.json").read_text("utf-8"))
+
+
+def test_what_ships_draws_captions_as_its_card_says():
+    told, model = card("tiny-shapes"), engines.load_model("tiny-shapes", dtype="float32")
+    assert (
+        min(told["drawn"].values()) >= 0.85 and sum(p.numel() for p in model.model.parameters()) == told["parameters"]
+    )
+    seen = torch.Generator().manual_seed(7)
+    words = shapes.captions(seen, 12)
+    rows = torch.tensor([shapes.KIND.ids(one) for one in words])
+    codes = torch.stack([shapes.picture(one, seen).flatten() for one in words])
+    with torch.no_grad():
+        loss = float(nats(model.model, shapes.KIND, torch.cat([rows, codes + shapes.KIND.first], 1))) * 256
+    assert abs(loss - told["nats_per_picture"]) < 3
+    made = drawn(model.model, shapes.KIND, rows, torch.Generator().manual_seed(1))
+    named = [{1 + list(shapes.COLOURS).index(one[i]) for i in (0, 3)} for one in words]
+    assert sum(colours <= set(grid.tolist()) for colours, grid in zip(named, made, strict=True)) >= 9
+
+
+def test_the_card_of_the_digits_and_their_licence():
+    told = card("tiny-digits")
+    assert told["read_as_wanted"]["drawn"] >= 0.9 and "CC BY 4.0" in told["data"] and told["parameters"] < 200_000
+
+
+@pytest.mark.parametrize(
+    ("words", "middle"),
+    [(["red", "square", "left of", "blue", "square"], 1), (["red", "triangle", "above", "blue", "circle"], 0)],
+)
+def test_a_picture_shows_its_caption(words, middle):
+    for seed in range(20):
+        grid = shapes.picture(words, torch.Generator().manual_seed(seed))
+        first, second = ((grid == code).nonzero() for code in (1, 3))
+        assert len(first) >= 10 and len(second) >= 10 and set(grid.unique().tolist()) == {0, 1, 3}
+        assert first[:, middle].max() < 8 <= second[:, middle].min()
+        assert shapes.apart(words, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "read"),
+    [
+        ("tiny-digits", " 7 ", "7"),
+        ("tiny-shapes", "Red  circle left of blue square", "red circle left of blue square"),
+    ],
+)
+def test_prompts_are_words_and_others_are_refused(name, asked, read):
+    model = engines.load_model(name)
+    ids = model.tokenizer.encode_prompt(asked)
+    assert len(ids) == (1 if name == "tiny-digits" else 5)
+    assert "".join(read.split()) == "".join("".join(model.tokenizer.piece(i).text for i in ids).split())
+    for foreign in ("sort: Mia, Leo", "red dog left of blue square", "red circle", "12"):
+        with pytest.raises(UserError, match="such as"):
+            model.tokenizer.encode_prompt(foreign)
+
+
+def test_the_page_knows_which_model_a_picture_is_for():
+    assert picture_asked("7") == "digit" and picture_asked("Red circle  above blue square") == "shapes"
+    assert picture_asked("red dog above blue square") == picture_asked("17") == ""
+    tasks = {info.name: info.tasks for info in engines.list_models()}
+    assert tasks["tiny-digits"] == ("digit",) and tasks["tiny-shapes"] == ("shapes",)
+    assert all(picture_asked(example_of(slug)) == slug for slug in ("digit", "shapes"))
+
+
+class Squares(PixelTraining):
+    def rows(self, drawn, count):
+        codes = torch.randint(2, (count, self.kind.cells), generator=drawn)
+        return torch.full((count, 1), 2), codes
+
+
+def test_a_training_sees_the_same_batches_again_and_learns():
+    kind = replace(digits.KIND, name="squares", rows=3, columns=3, signs="·a", colours=("#ffffff", "#000000"), batch=8)
+    one, two = (Squares(kind, 1, 6) for _ in range(2))
+    run(one, Until(3))
+    two.progress.step = 3
+    assert torch.equal(one.batch(0.5), two.batch(0.5))
+    words = torch.cat([two.batch(0.5)[:, 0] for two.progress.step in range(40)])
+    assert 0 < (words == 1).float().mean() < 0.3, "a tenth of the prompts is left out"
+    before = float(nats(Squares(kind, 1, 6).network, kind, one.batch(0)).detach())
+    run(one, Until(6))
+    assert float(nats(one.network, kind, one.batch(0)).detach()) < before
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"rows": 2, "columns": 2, "first": 3},
+        {"rows": "x", "columns": 2, "first": 3, "colours": ["#ffffff"]},
+        {"rows": 0, "columns": 2, "first": 3, "colours": ["#ffffff"]},
+        {"rows": 400, "columns": 400, "first": 3, "colours": ["#ffffff"]},
+        {"rows": 2, "columns": 2, "first": 9, "colours": ["#ffffff", "#000000"]},
+        {"rows": 2, "columns": 2, "first": 3, "colours": ["javascript:"]},
+        [],
+    ],
+)
+def test_a_config_that_says_no_picture_is_refused(told):
+    class Config:
+        picture, vocab_size = told, 10
+
+    with pytest.raises(UserError, match="config says"):
+        picture_of(Config)
