@@ -7,12 +7,13 @@ import { able, instead, lost } from "./slot.js";
 
 const WORDS = {
   said: (names, example) =>
-    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as “${example}”, and will \
-answer this with something unrelated.`,
+    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as \
+“${example}”, and will answer this with something unrelated.`,
   use: (name) => tr`Use ${name} instead`,
 };
 
-/** props.value: JSON of {task}: its slug, "" for none of ours, null where nothing is asked. knownForms, changeForms: of form.js. */
+/** props.value: JSON of {task}: its slug, "" for none of ours, null where nothing is asked. knownForms,
+ * changeForms: of form.js. */
 export function elsewhere(element, props, watch, { knownForms, changeForms }) {
   const words = make("p", { class: "status", "data-kind": "warn", role: "status" }),
     button = make("button", { type: "button", onclick: () => swap() });

@@ -167,7 +167,6 @@ MANY: dict[str, Callable[[str], list[str]]] = {
     "latin": _squares,
     "sudoku": _grids,  # also with several solutions, which `engines.tasks.recognise` refuses
 }
-TASKS = (*ONE, *MANY)
 
 
 def right_answers(prompt: str) -> list[str]:
@@ -179,9 +178,9 @@ def right_answers(prompt: str) -> list[str]:
     verb, _, text = prompt.partition(":")
     slug = " ".join(verb.lower().split())
     example = recognise(prompt)
-    if slug not in TASKS or (example is None and slug != "sudoku"):
+    if slug not in (*ONE, *MANY) or (example is None and slug != "sudoku"):
         raise UserError(
-            f"'{prompt.strip()[:40]}' is nothing that the oracle can answer; it knows {', '.join(TASKS)}. "
+            f"'{prompt.strip()[:40]}' is nothing that the oracle can answer; it knows {', '.join((*ONE, *MANY))}. "
             "Write for example 'shuffle: Mia, Leo, Ada'."
         )
     return MANY[slug](text.strip()) if slug in MANY or example is None else [example.answer]

@@ -63,7 +63,14 @@ def list_models() -> list[ModelInfo]:
             ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
             *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
             ModelInfo(
-                oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",), tasks=oracle.TASKS
+                oracle.NAME,
+                "masked",
+                oracle.TITLE,
+                0,
+                "embedded",
+                oracle.NOTE,
+                kinds=("masked",),
+                tasks=(*oracle.ONE, *oracle.MANY),
             ),
         ],
         {

@@ -118,7 +118,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "acceptance": (range(len(ids), len(ids) + len(found.chances)), torch.tensor(found.chances)),
             },
             candidates=lambda: (at, P[:n].log()),
-            tree=lambda: chain(ids, drafts, q, P, found, made, u),
+            tree=(lambda: chain(ids, drafts, q, P, found, made, u)) if drafts else None,
             media=media(picture, [*ids[len(prompt) :], *gained], found.fresh[n : end - len(ids) - 1])
             if picture
             else None,

@@ -1,0 +1,140 @@
+"""How a model's reasoning is read while it is written: where a step begins, what is doubt, where an answer stands, and
+how sure the model is of it. Two forms: the marked steps of the tiny reasoners, and prose in lines.
+
+Letters: V vocabulary, z [V] the logits behind the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engines.kit import CausalLM, KVCache
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Ours: the paper's own pool was not found; public digests name the first.
+PHRASES = ("It is clear that", "Clearly,", "We can be sure that", "It follows that", "Without doubt,")
+DOUBT = ("Wait", "But", "However", "Hmm", "Alternatively", "Actually", "Maybe")
+PROBE = "\nAm I sure of this answer? I am"
+SURE = ("sure", "confident", "certain", "absolutely", "very")
+UNSURE = ("not", "unsure", "uncertain", "still", "doubtful")
+STATED = re.compile(r"\\boxed\{|####|answer is", re.IGNORECASE)
+SMALL = 100  # tokens of a vocabulary of single characters
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a probe read: p(C) and p(D), and the model calls that it took. conf = p(C) / (p(C) + p(D))."""
+
+    sure: float
+    unsure: float
+    calls: int
+
+    @property
+    def confidence(self) -> float:
+        """conf; 0.5 where the model says neither."""
+        return self.sure / (self.sure + self.unsure) if self.sure + self.unsure > 0 else 0.5
+
+
+class Marked:
+    """The tiny reasoners' traces (`engines/training/tiny/overthinker.py`): "c4+8=2;u2*7=4;w2*7=4;#4$". A step begins
+    with its mood, c sure, u unsure, w a second look; # states the answer, $ ends."""
+
+    def __init__(self, model: CausalLM) -> None:
+        one = lambda sign: model.tokenizer.encode(sign)[0]  # noqa: E731
+        self.mood, self.doubt, self.again = one("c"), one("u"), one("w")
+        self.next, self.answer, self.ends = one(";"), one("#"), sorted(model.eos_ids)
+
+    def starts(self, written: Sequence[int]) -> bool:
+        """Whether the next token begins a step."""
+        return not written or written[-1] == self.next
+
+    def phrase(self, number: int) -> list[int]:
+        """Nothing is put before a step; its mood is the phrase."""
+        return []
+
+    def instead(self, token: int) -> int:
+        """The confident mood where the model drew the doubtful one."""
+        return self.mood if token == self.doubt else token
+
+    def reflection(self, z: Tensor) -> float:
+        """Probability that the step that begins now is a second look."""
+        return float(z.softmax(-1)[self.again])
+
+    def reflects(self, step: Sequence[int]) -> bool:
+        """Whether a step is one."""
+        return bool(step) and step[0] == self.again
+
+    def answered(self, written: Sequence[int]) -> bool:
+        """Whether an answer has just been stated: # and a digit."""
+        return len(written) > 1 and written[-2] == self.answer
+
+    def probe(self, model: CausalLM, z: Tensor, cache: KVCache) -> Probe:
+        """What follows the answer: the end, or a further step. The forward that was made anyway tells it."""
+        p = z.softmax(-1)
+        return Probe(float(p[self.ends].sum()), float(p[self.next]), 0)
+
+
+class Prose:
+    """Text in lines, such as a chat model's: each line is a step, an answer is \\boxed{}, behind #### or "answer is",
+    and the probe is a question put behind the line in a fork of the cache."""
+
+    def __init__(self, model: CausalLM) -> None:
+        self.model = model
+        self.phrases = [model.tokenizer.encode(phrase) for phrase in PHRASES]
+        self.asked = model.tokenizer.encode(PROBE)
+        self.sure, self.unsure = (
+            self._first([form for word in words for form in (f" {word}", f" {word.capitalize()}")])
+            for words in (SURE, UNSURE)
+        )
+        self.doubts = self._first([form for word in DOUBT for form in (word, f" {word}")])
+
+    def _first(self, words: Sequence[str]) -> list[int]:
+        """First tokens of words, each once."""
+        return sorted({self.model.tokenizer.encode(word)[0] for word in words})
+
+    def _lines(self, written: Sequence[int]) -> str:
+        return self.model.tokenizer.decode(list(written))
+
+    def starts(self, written: Sequence[int]) -> bool:
+        """Whether a line begins."""
+        return not written or self._lines(written[-1:]).endswith("\n")
+
+    def phrase(self, number: int) -> list[int]:
+        """The phrase of the step with this number; the pool is gone through in turn, so no random number is used."""
+        return self.phrases[number % len(self.phrases)]
+
+    def instead(self, token: int) -> int:
+        """What is drawn stays."""
+        return token
+
+    def reflection(self, z: Tensor) -> float:
+        """Probability that the step that begins now starts with a word of doubt."""
+        return float(z.softmax(-1)[self.doubts].sum())
+
+    def reflects(self, step: Sequence[int]) -> bool:
+        """Whether a step starts with a word of doubt."""
+        return self._lines(step).lstrip().startswith(DOUBT)
+
+    def answered(self, written: Sequence[int]) -> bool:
+        """Whether a line that states an answer has just ended."""
+        if not written or not self.starts(written):
+            return False
+        lines = self._lines(written).rstrip("\n").splitlines()
+        return bool(lines) and STATED.search(lines[-1]) is not None
+
+    def probe(self, model: CausalLM, z: Tensor, cache: KVCache) -> Probe:
+        """Ask behind the text and forget the question: one more forward, and the cache is as it was."""
+        before = cache.length
+        p = model.extend(self.asked, cache, last_only=True).logits[-1].softmax(-1)
+        cache.crop(before)
+        return Probe(float(p[self.sure].sum()), float(p[self.unsure].sum()), 1)
+
+
+def reading(model: CausalLM) -> Marked | Prose:
+    """The form that a model writes: marked steps where its vocabulary is single characters with their marks."""
+    marked = model.vocab_size < SMALL and len(model.tokenizer.encode("c0+0=0;#")) == 8
+    return Marked(model) if marked else Prose(model)

@@ -1,0 +1,133 @@
+"""ConCISE: what its switches change and what they must not, and that its probe leaves no trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import engines
+from engines.methods.reasoning._thought import Marked, Probe, Prose, reading
+
+MODEL = "tiny-reasoner"
+CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4", "4+8-9*7", "2*7*8*3")
+NEVER = {"inject": False, "t_stop": 1.0}
+
+
+def run(chain=CHAINS[0], seed=0, model=MODEL, **params):
+    return engines.run("concise", model, chain, params=params, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_its_switches_it_is_plain_sampling(seed):
+    """Probes are read all the same: they leave cache and random numbers as they are."""
+    for chain in CHAINS:
+        plain = engines.run("temperature", MODEL, chain, params={"max_new_tokens": 96, "temperature": 1.0}, seed=seed)
+        ours = run(chain, seed, **NEVER)
+        assert ours.output_ids == plain.output_ids and ours.totals.forwards == plain.totals.forwards
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_stopping_alone_gives_a_prefix_and_a_higher_line_never_a_shorter_one(chain):
+    whole, before = run(chain, 1, **NEVER).text, ""
+    for line in (0.0, 0.3, 0.5, 0.6, 0.9, 1.0):
+        text = run(chain, 1, inject=False, t_stop=line).text
+        assert whole.startswith(text) and text.startswith(before)
+        before = text
+    first = run(chain, 1, inject=False, t_stop=0.0)
+    assert first.text == whole[: whole.index("#") + 2] and first.steps[-1].commits.causes == ["stopped"]
+    assert first.end.reason == "complete"
+
+
+def test_injection_puts_the_confident_mood_where_doubt_was_drawn():
+    plain, ours = run(CHAINS[1], 3, **NEVER), run(CHAINS[1], 3, t_stop=1.0)
+    assert "u" in plain.text and "u" not in ours.text
+    put = [token for step in ours.steps for token, why in zip(step.commits.tokens, step.commits.causes, strict=True)
+           if why == "injected"]  # fmt: skip
+    mood = engines.load_model(MODEL).tokenizer.encode("c")[0]
+    assert put and set(put) == {mood} and ours.steps[-1].facts["injected"] == len(put)
+    assert plain.text[: plain.text.index("u")] == ours.text[: plain.text.index("u")]
+
+
+def test_every_other_step_gets_a_phrase():
+    both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(6)]
+    labels = [[bool(span.label) for span in one.steps[-1].spans] for one in both]
+    assert any(any(row) for row in labels) and not any(row[i] for row in labels for i in range(1, len(row), 2))
+
+
+def test_steps_second_looks_and_probes_are_told():
+    made = run(CHAINS[3], 5, **NEVER)
+    start, text = len(made.header.prompt_ids), made.text
+    spans = made.steps[-1].spans
+    assert [span.start - start for span in spans] == [0, *(i + 1 for i, c in enumerate(text[:-1]) if c == ";")]
+    assert [span.kind == "reflection" for span in spans] == [text[span.start - start] == "w" for span in spans]
+    probes = [step for step in made.steps if step.choice]
+    assert [step.commits.positions[0] - start - 2 for step in probes] == [i for i, c in enumerate(text) if c == "#"]
+    for step in probes:
+        assert step.choice.chosen == "go on" and 0 <= step.choice.value <= 1 and step.choice.threshold == 1.0
+    assert made.steps[-1].facts["probe_forwards"] == 0
+    lanes = [lane for step in made.steps for lane in step.scores if lane.name == "reflection"]
+    assert len(lanes) == len(spans)
+
+
+def test_confidence_is_a_share_of_the_two():
+    assert Probe(0.3, 0.1, 0).confidence == pytest.approx(0.75) and Probe(0.0, 0.0, 1).confidence == 0.5
+
+
+def test_both_shorten_and_the_tuned_model_is_short_without_them():
+    """The card's rows on a few held-out chains; the study measures them with intervals."""
+    lengths = {
+        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(4))
+        for name, model, params in (
+            ("plain", MODEL, NEVER), ("both", MODEL, {}), ("tuned", "tiny-reasoner-concise", NEVER),
+        )
+    }  # fmt: skip
+    assert lengths["both"] < 0.9 * lengths["plain"] and lengths["tuned"] < 0.9 * lengths["plain"]
+
+
+class Words:
+    """A tokenizer of words and line ends, and a model that says what it is told, for prose."""
+
+    def __init__(self, script: list[str]) -> None:
+        self.ids: dict[str, int] = {}
+        self.script, self.asked = script, list[list[int]]()
+        self.tokenizer, self.vocab_size, self.eos_ids = self, 200, frozenset({199})
+
+    def encode(self, text: str) -> list[int]:
+        import re
+
+        return [self.ids.setdefault(word, len(self.ids)) for word in re.findall(r"\n| ?[^\s]+", text)]
+
+    def decode(self, ids: list[int]) -> str:
+        texts = {number: word for word, number in self.ids.items()}
+        return "".join(texts.get(i, "") for i in ids)
+
+
+def test_prose_is_read_in_lines():
+    model = Words([])
+    form = reading(model)
+    assert isinstance(form, Prose)
+    said = lambda text: model.encode(text)  # noqa: E731
+    assert form.starts([]) and form.starts(said("So 4\n")) and not form.starts(said("So 4"))
+    assert form.reflects(said("Wait, no")) and not form.reflects(said("So Wait"))
+    assert form.answered(said("I add\nThe answer is 4.\n")) and form.answered(said("\\boxed{4}\n"))
+    assert not form.answered(said("The answer is 4.")) and not form.answered(said("The answer is 4.\nSo\n"))
+    assert form.phrase(0) != form.phrase(1) and form.phrase(5) == form.phrase(0) and form.instead(7) == 7
+    z = torch.full((200,), -50.0)
+    z[model.encode("Wait")[0]] = z[model.encode(" But")[0]] = 5.0
+    assert form.reflection(z) == pytest.approx(1.0)
+
+
+def test_the_reasoners_write_marked_steps():
+    assert isinstance(reading(engines.load_model(MODEL)), Marked)
+    assert isinstance(reading(engines.load_model("tiny-ar-s")), Prose)
+
+
+@pytest.mark.smollm2
+def test_on_a_chat_model_phrases_stand_at_line_starts_and_the_probe_is_forgotten():
+    asked = "What is 12 + 30? Think in steps, one on each line, and end with 'The answer is'."
+    plain = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=48, **NEVER)
+    greedy = engines.run("greedy", "smollm2", asked, params={"max_new_tokens": 48})
+    assert plain.output_ids == greedy.output_ids
+    ours = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=48, t_stop=1.0)
+    assert ours.text.startswith("It is clear that") and ours.steps[0].commits.causes[:4] == ["injected"] * 4
+    assert "entropy_before" in ours.steps[0].facts
