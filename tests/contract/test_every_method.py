@@ -15,15 +15,17 @@ from engines.core.trace import check_consistency
 from engines.models.parts import folder_of
 from tests.engines.fakes import board
 
-DRAWS = "tiny-digits"
+DRAWS, THINKS = "tiny-digits", "tiny-reasoner"
 CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4")
 
 
 def example(info):
     """The model that a method is tried on: the example of its kind, the smallest that has its trained parts, or one
-    that draws pictures."""
+    that draws pictures or thinks aloud, where the method shows that."""
     if "media" in info.emits:
         return DRAWS
+    if info.signature == "thoughts":
+        return THINKS
     usual = KINDS[info.needs[info.role]].example
     having = [m.name for m in engines.list_models() if all(folder_of(p, m.name).is_dir() for p in info.parts.values())]
     return usual if usual in having else having[0]
@@ -33,7 +35,7 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 MODELS = {info.slug: example(info) for info in METHODS.values()}
-READS = {"tiny-reasoner": CHAINS, DRAWS: ("7", "3")}  # models that read something of their own
+READS = {THINKS: CHAINS, DRAWS: ("7", "3")}  # models that read something of their own
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 

@@ -83,7 +83,7 @@ class Prose:
     and the probe is a question put behind the line in a fork of the cache."""
 
     def __init__(self, model: CausalLM) -> None:
-        self.model = model
+        self.model, self._breaks = model, dict[int, bool]()  # token -> whether it ends a line
         self.phrases = [model.tokenizer.encode(phrase) for phrase in PHRASES]
         self.asked = model.tokenizer.encode(PROBE)
         self.sure, self.unsure = (
@@ -101,7 +101,11 @@ class Prose:
 
     def starts(self, written: Sequence[int]) -> bool:
         """Whether a line begins."""
-        return not written or self._lines(written[-1:]).endswith("\n")
+        if not written:
+            return True
+        if (last := written[-1]) not in self._breaks:
+            self._breaks[last] = self._lines([last]).endswith("\n")
+        return self._breaks[last]
 
     def phrase(self, number: int) -> list[int]:
         """The phrase of the step with this number; the pool is gone through in turn, so no random number is used."""

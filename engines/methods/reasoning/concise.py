@@ -29,7 +29,7 @@ from engines.kit import (
     ranked,
     torch,
 )
-from engines.methods.reasoning._thought import Probe, reading
+from engines.methods.reasoning._thought import Marked, Probe, Prose, reading
 
 
 @method(
@@ -69,7 +69,8 @@ from engines.methods.reasoning._thought import Probe, reading
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step. Invariant after every step: the cache holds all ids but the last."""
     ids, start, end = prompt, len(prompt), len(prompt) + p.max_new_tokens
-    form, cache, thought = reading(model), model.new_cache(end + 32), Thought(len(prompt))
+    form, cache = reading(model), model.new_cache(end + 32)
+    thought = Thought(form, len(prompt))
     while len(ids) < end and not (len(ids) > start and ids[-1] in model.eos_ids):
         z = model.extend(ids[cache.length :], cache, last_only=True).logits  # [1, V]
         probe = form.probe(model, z[0], cache) if form.answered(ids[start:]) else None
@@ -77,13 +78,14 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         begins = form.starts(ids[start:]) and not stop
         likely = form.reflection(z[0]) if begins else None
         phrase, before = [], z
-        if begins and p.inject and thought.due(p.every):
+        due = begins and p.inject and len(thought.begun(ids)) % p.every == 0
+        if due:
             phrase = form.phrase(thought.phrases)[: end - len(ids) - 1]
             z = model.extend(phrase, cache, last_only=True).logits if phrase else z
         chances, order = ranked(z[0], p.temperature)
         wanted = min(model.eos_ids) if stop else int(order[draw(chances, run.rng)])
-        token = form.instead(wanted) if begins and p.inject and thought.due(p.every) else wanted
-        thought.note(len(ids), begins, bool(phrase) or token != wanted, probe)
+        token = form.instead(wanted) if due else wanted
+        thought.note(len(ids), bool(phrase) or token != wanted, probe)
         new, at = [*phrase, token], list(range(len(ids), len(ids) + len(phrase) + 1))
         last, odds = at[-1:], z.double().softmax(-1)[0, token]
         edit = yield run.step(
@@ -99,9 +101,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 **({"reflection": (at[:1], torch.tensor([likely]))} if likely is not None else {}),
             },
             candidates=lambda: (last, z),
-            spans=thought.spans(form, [*ids, *new]),
+            spans=thought.spans([*ids, *new]),
             choice=thought.choice(probe, p.t_stop),
-            facts=thought.facts(likely, entropy(before.double()), entropy(z.double()), bool(phrase)),
+            facts=thought.facts([*ids, *new], likely, entropy(before.double()), entropy(z.double()), bool(phrase)),
             note=thought.told(probe, stop, token in model.eos_ids, bool(phrase), token != wanted),
         )
         after = run.apply_edit(edit, [*ids, *new], cache)
@@ -112,38 +114,38 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 class Thought:
     """The steps so far, and what was done to them."""
 
-    def __init__(self, start: int) -> None:
-        self.begun: list[tuple[int, bool]] = []  # place where a step begins, whether a phrase was put there
+    def __init__(self, form: Marked | Prose, start: int) -> None:
+        self.form, self.start = form, start
+        self.put: set[int] = set()  # places of the steps that got a phrase
         self.phrases = self.probes = self.calls = 0
-        self.start = start
 
-    def due(self, every: int) -> bool:
-        """Whether the step that begins now gets a phrase."""
-        return len(self.begun) % every == 0
+    def begun(self, ids: list[int]) -> list[int]:
+        """The places at which the steps of a text begin."""
+        return [at for at in range(self.start, len(ids)) if self.form.starts(ids[self.start : at])]
 
-    def note(self, place: int, begins: bool, injected: bool, probe: Probe | None) -> None:
-        """What this token did."""
-        if begins:
-            self.begun.append((place, injected))
-        self.phrases += injected
+    def note(self, place: int, injected: bool, probe: Probe | None) -> None:
+        """What was done at this place."""
+        if injected:
+            self.put.add(place)
+            self.phrases += 1
         if probe:
             self.probes, self.calls = self.probes + 1, self.calls + probe.calls
 
     def cut(self, length: int) -> None:
-        """Forget steps that an edit took away."""
-        self.begun = [one for one in self.begun if one[0] < length]
+        """Forget what an edit took away."""
+        self.put = {place for place in self.put if place < length}
 
-    def spans(self, form: object, ids: list[int]) -> list[Span]:
+    def spans(self, ids: list[int]) -> list[Span]:
         """Every step as a stretch of the board, the last one still open."""
-        ends = [*(place for place, _ in self.begun[1:]), len(ids)]
+        begun = self.begun(ids)
         return [
             Span(
-                "reflection" if form.reflects(ids[a:b]) else "thought",  # type: ignore[attr-defined]
+                "reflection" if self.form.reflects(ids[a:b]) else "thought",
                 a,
                 b,
-                "injected" if injected else "",
+                "injected" if a in self.put else "",
             )
-            for (a, injected), b in zip(self.begun, ends, strict=True)
+            for a, b in zip(begun, [*begun[1:], len(ids)], strict=True)
         ]
 
     def choice(self, probe: Probe | None, line: float) -> Decision | None:
@@ -161,9 +163,11 @@ class Thought:
             detail=f"p(sure) {probe.sure:.3f}, p(unsure) {probe.unsure:.3f}",
         )
 
-    def facts(self, likely: float | None, before: torch.Tensor, after: torch.Tensor, phrase: bool) -> dict[str, float]:
+    def facts(
+        self, ids: list[int], likely: float | None, before: torch.Tensor, after: torch.Tensor, phrase: bool
+    ) -> dict[str, float]:
         """Counts so far, and around a phrase the entropy of the next token without and with it."""
-        found = {"steps_begun": len(self.begun), "injected": self.phrases, "probes": self.probes}
+        found = {"steps_begun": len(self.begun(ids)), "injected": self.phrases, "probes": self.probes}
         found |= {"probe_forwards": self.calls}
         if likely is not None:
             found["reflection_chance"] = likely
