@@ -117,7 +117,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
             with stages.during(TARGET, f"upper layers {l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
-            _ = work.result() if work else draft.grow(ids, d, sent, p.gamma, stages)
+            if work:
+                work.result()
+            else:
+                draft.grow(ids, d, sent, p.gamma, stages)
             with stages.during(TARGET, END):
                 proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
                 verdict = verify(z[c:], proposed, p.temperature, run.rng, target.eos_ids)
@@ -128,10 +131,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             window = draft.window(best, turn.accepted)
             omega = overlap(distribution(turn.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
             edit = yield run.step(
-                **turn.groups() | {"scores": lambda turn=turn, omega=omega: scores(turn, omega)},
+                **{**turn.groups(), "scores": lambda turn=turn, omega=omega: scores(turn, omega)},
                 lanes=stages.lanes(run, modelled=not threads),
                 choice=decision(turn, z_e, best, p.kappa) if draft.grown else None,
-                facts=turn.facts(exit_layer=l_e, fresh=int(was_fresh), **draft.facts(best, turn.accepted)),
+                facts=turn.facts(exit_layer=l_e, fresh=int(was_fresh and bool(d)), **draft.facts(best, turn.accepted)),
                 note=note(turn, len(d) * was_fresh, len(draft.grown), window),
                 branches=draft.branches(len(ids), best),
             )
