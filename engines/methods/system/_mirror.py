@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 WIDEST, LONGEST = 16, 8  # kappa and gamma
 ROWS = (LONGEST + 1) * (1 + WIDEST * LONGEST)  # of the draft's cache, beside the text
-TARGET, DRAFT, END = "target", "draft", "rendezvous"
+FRESH, LOWER, EXIT, UPPER, BRANCHES, END = range(6)  # the stages of a step, as they stand on two devices
+ON_DRAFT = (FRESH, BRANCHES)
 
 
 def channel(z: Tensor, kappa: int) -> tuple[Tensor, Tensor]:
@@ -91,43 +92,41 @@ class Latency:
 
 @dataclass
 class Stages:
-    """When the stages of a step ran, by `time.perf_counter`: (lane, label, began, ended)."""
+    """When the stages of a step ran, by `time.perf_counter`: (stage, label, began, ended)."""
 
-    parts: list[tuple[str, str, float, float]] = field(default_factory=list)
+    parts: list[tuple[int, str, float, float]] = field(default_factory=list)
 
     @contextmanager
-    def during(self, lane: str, label: str) -> Iterator[None]:
-        """A stage; it may run in a thread of its own."""
+    def during(self, stage: int, label: str) -> Iterator[None]:
+        """A part of a stage; it may run in a thread of its own."""
         began = time.perf_counter()
         yield
-        self.parts.append((lane, label, began, time.perf_counter()))
+        self.parts.append((stage, label, began, time.perf_counter()))
 
     def lanes(self, run: Recorder, modelled: bool) -> list[Interval]:
-        """The stages where they ran, measured; with `modelled` beside them where they would stand if the draft had a
-        device of its own: a fresh draft before the target, branches beside its upper layers, the rendezvous behind
-        both. No cost of communication."""
-        ordered = sorted(self.parts, key=lambda part: (part[0] != TARGET, part[2]))
-        measured = [one for lane, label, a, b in ordered for one in run.interval(lane, a, b, label)]
+        """The parts where they ran, measured; with `modelled` also where they would stand if the draft had a device of
+        its own: a fresh draft before the target, branches beside its upper layers, the rendezvous behind both. No cost
+        of communication."""
+        ordered = sorted(self.parts)
+        measured = [
+            one
+            for stage, label, began, ended in ordered
+            for one in run.interval("draft" if stage in ON_DRAFT else "target", began, ended, label)
+        ]
         if not (modelled and measured):
             return measured
         zero = min(one.start for one in measured)
-        free = {"device 1": zero, "device 2": zero}  # when each is free
+        free = {"device 1": zero, "device 2": zero}  # when each of them is
         laid = list[Interval]()
-        for _, label, began, ended in sorted(self.parts, key=lambda part: (stage(part[1]), part[2])):
-            device = "device 2" if stage(label) in (0, 4) else "device 1"
-            if stage(label) in (1, 5):  # these wait for both
+        for stage, label, began, ended in ordered:
+            if stage in (LOWER, END):  # these wait for both
                 free = dict.fromkeys(free, max(free.values()))
+            device = "device 2" if stage in ON_DRAFT else "device 1"
             start, free[device] = free[device], free[device] + ended - began
             laid.append(Interval(device, start, free[device], f"scheduled: {label}", measured=False))
-            if stage(label) == 2:  # what the exit says goes to the draft, which can begin
+            if stage == EXIT:  # what it says goes to the draft, which can begin
                 free["device 2"] = free["device 1"]
         return measured + laid
-
-
-def stage(label: str) -> int:
-    """Where a stage stands in a step: fresh draft, lower layers, exit, upper layers with the head, branches, end."""
-    names = ("fresh", "lower", "exit", "upper", "branches", END)
-    return names.index(label.split()[0])
 
 
 class Hypothesis(NamedTuple):
@@ -155,7 +154,7 @@ class Rollouts:
         text, self.kept = list(ids), -1
         self.cache.crop(min(self.cache.length, len(ids) - 1))
         for j in range(internal_steps(gamma, repeat(1)) if gamma else 0):
-            with stages.during(DRAFT, f"fresh {j + 1}"):
+            with stages.during(FRESH, f"fresh {j + 1}"):
                 z = self.model.extend(text[self.cache.length :], self.cache, last_only=True).logits
                 text.append(int(z[0, : self.vocab_size].argmax()))
         return text[len(ids) :]
@@ -183,7 +182,7 @@ class Rollouts:
             growing = [one for one in growing if self.worth(text[: len(ids) + one.at] + one.tokens[1:])]
             if not growing:
                 break
-            with s.during(DRAFT, f"branches {step + 1}"):
+            with s.during(BRANCHES, f"branches {step + 1}"):
                 for one in growing:
                     fed.append(one.tokens[-1])
                     parents.append(one.rows[-1] if one.rows else len(ids) - 1 + one.at - b)

@@ -41,14 +41,25 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.methods.system._mirror import END, LONGEST, TARGET, WIDEST, Rollouts, Stages, channel, overlap
+from engines.methods.system._mirror import (
+    END,
+    EXIT,
+    LONGEST,
+    LOWER,
+    UPPER,
+    WIDEST,
+    Rollouts,
+    Stages,
+    channel,
+    overlap,
+)
 from engines.models.exits import exits_of, maps_of, scaled
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 OVERLAP = LaneInfo("probability", "The target's probability of all guesses of the early exit together.")
-EVERY, FIRST, REUSE, FRESH = "every row", "first row", "reuse", "fresh draft"
+EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 
 
 @method(
@@ -105,23 +116,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             was_fresh, d = not window, window[:gamma] or draft.fresh(ids, gamma, stages)
             fed, c = [*ids[base:], *d], len(ids) - base - 1
             l_e, R = exit_of(models.maps, N, p.depth, p.exits == "raw", target.record.device)
-            with stages.during(TARGET, f"lower layers 1–{l_e}"):
+            with stages.during(LOWER, f"layers 1–{l_e}"):
                 h = target.layers(target.embed(fed), side.cache, 0, l_e)  # [c + 1 + gamma, d]
             sent = nothing(h)
             if draft.worth(ids):
-                with stages.during(TARGET, "exit head"):
+                with stages.during(EXIT, "exit head"):
                     x = h[c:] if R is None else scaled(h[c:]) @ R.T
                     z_e = target.playing("draft").unembed(x, normed=R is not None, predicts=len(ids))
                     sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
             work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
-            with stages.during(TARGET, f"upper layers {l_e + 1}–{N}"):
+            with stages.during(UPPER, f"layers {l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
             if work:
                 work.result()
             else:
                 draft.grow(ids, d, sent, p.gamma, stages)
-            with stages.during(TARGET, END):
+            with stages.during(END, "rendezvous"):
                 proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
                 verdict = verify(z[c:], proposed, p.temperature, run.rng, target.eos_ids)
                 gained = written(proposed, verdict)[: side.end - len(ids)]
@@ -177,8 +188,8 @@ def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision 
     if token < 0:
         return None
     rank = 1 + int((row > row[token]).sum()) + int((row[:token] == row[token]).sum())
-    chosen = FRESH if best is None else REUSE
-    return Decision([REUSE, FRESH], chosen, "rank among the early exit's guesses", rank, kappa, unit="count")
+    chosen = ANEW if best is None else REUSED
+    return Decision([REUSED, ANEW], chosen, "rank among the early exit's guesses", rank, kappa, unit="count")
 
 
 def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:

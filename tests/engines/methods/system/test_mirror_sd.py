@@ -9,7 +9,7 @@ import engines
 import engines.golden.mirror  # the checker
 from engines.core.sampling import distribution, draw
 from engines.golden.verify import verify_file
-from engines.methods.system._mirror import END, Latency, Stages, channel, internal_steps, overlap, reused, stage
+from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
 from engines.models.hub import read_json
 from engines.models.parts import folder_of
 from tests.engines.conftest import GOLDEN
@@ -137,21 +137,14 @@ def test_stages_are_laid_out_as_the_model_of_a_step_says():
             row = sorted((i.start, i.end) for i in step.lanes if i.lane == lane)
             assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(row))
 
-        def took(*names, spent=spent):
-            return [spent[label] for label in spent if label.split()[0] in names]
+        def took(word, spent=spent):
+            return [spent[label] for label in spent if label.split()[0] == word]
 
-        model = Latency(sum(took("lower")), sum(took("upper")), took("branches"), sum(took("exit")), spent[END])
+        lower, upper = (spent[label] for label in spent if label.startswith("layers"))
+        model = Latency(lower, upper, took("branches"), sum(took("exit")), spent["rendezvous"])
         long = max(i.end for i in laid) - min(i.start for i in laid)
         assert long == pytest.approx(sum(took("fresh")) + model.mirror)
         assert sum(i.end - i.start for i in laid) == pytest.approx(sum(spent.values()))
-
-
-def test_a_label_without_a_place_in_the_step_is_refused():
-    assert [stage(label) for label in ("fresh 2", "lower layers 1–5", END)] == [0, 1, 5]
-    stages = Stages()
-    with stages.during("target", "lower layers"):
-        pass
-    assert stages.parts[0][:2] == ("target", "lower layers") and stages.parts[0][2] <= stages.parts[0][3]
 
 
 def test_a_fork_forgets_what_was_prepared():
