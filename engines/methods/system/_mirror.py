@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engines.kit import Branch, Interval, Params, Recorder, top_ids
+from engines.kit import Branch, Interval, Recorder, top_ids
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -142,9 +142,10 @@ class Hypothesis(NamedTuple):
 class Rollouts:
     """The draft's side: its cache, fresh windows, and windows for every hypothesis at once."""
 
-    def __init__(self, model: Any, prompt: Sequence[int], p: Params, vocab_size: int) -> None:
-        self.model, self.vocab_size, self.end = model, vocab_size, len(prompt) + p.max_new_tokens
-        self.cache = model.new_cache(self.end + ROWS)
+    def __init__(self, model: Any, end: int, vocab_size: int) -> None:
+        """end: tokens that the text may have in all. vocab_size: the target's."""
+        self.model, self.vocab_size, self.end = model, vocab_size, end
+        self.cache = model.new_cache(end + ROWS)
         self.base = self.made = 0  # the text's rows below the tree; hypotheses of the rounds before this one
         self.kept = -1  # the number of the hypothesis that the window came from
         self.grown: list[Hypothesis] = []

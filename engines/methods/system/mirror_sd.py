@@ -108,7 +108,8 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""
     target, N = models.target, models.target.num_layers
-    side, draft = Target(target, prompt, p, rows=LONGEST + 1), Rollouts(models.draft, prompt, p, target.vocab_size)
+    side = Target(target, prompt, p, rows=LONGEST + 1)
+    draft = Rollouts(models.draft, side.end, target.vocab_size)
     ids, window = prompt, list[int]()
     with ThreadPoolExecutor(1, "draft") as pool:
         while side.unfinished(ids):
