@@ -235,7 +235,7 @@ class Rollouts:
                 self.kept,
                 one.tokens,
                 before + one.at + len(one.tokens),
-                {"log-probability": round(one.chance, 4)},
+                {"log p": round(one.chance, 4)},
                 "chosen" if i == best else "pruned",
             )
             for i, one in enumerate(self.grown)

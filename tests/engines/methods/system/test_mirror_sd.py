@@ -55,6 +55,26 @@ def test_drawn_tokens_are_those_of_plain_sampling():
     assert sum(step.facts["reused"] for step in ours.steps) > 0
 
 
+def test_drawn_tokens_are_among_the_guesses_as_often_as_omega_says():
+    """Section 3.2: a token drawn from q is in the channel with probability omega, so that 1 - omega bounds the fresh
+    drafts."""
+    model = engines.load_model(MODEL, dtype="float32")
+    given = {"max_new_tokens": 40, "temperature": 1.8, "exits": "raw", "depth": 0.2, "kappa": 2, "gamma": 2}
+    hits, omegas = 0, list[float]()
+    for seed in range(12):
+        trace, before = engines.run("mirror-sd", model, STORY, params=given, seed=seed), 0
+        for step in trace.steps:
+            for lane in (lane for lane in step.scores if lane.name == "overlap"):
+                omegas += lane.values.array().tolist()
+                for i in range(len(lane.values.array())):
+                    behind = len(trace.header.prompt_ids) + before + i
+                    roots = [one.tokens[0] for one in step.branches if one.length - len(one.tokens) == behind]
+                    hits += trace.output_ids[before + i] in roots if roots else lane.values.array()[i]
+            before += len(step.commits.tokens)
+    spread = sum(omega * (1 - omega) for omega in omegas) ** 0.5
+    assert spread > 4 and abs(hits - sum(omegas)) < 3.5 * spread
+
+
 def test_threads_change_nothing_but_the_clock():
     one, other = (decode(execution=e) for e in ("turns", "threads"))
     assert one.output_ids == other.output_ids
