@@ -43,6 +43,21 @@ def test_without_a_modelled_order_all_that_was_measured_is_shown(js: Call) -> No
     assert js("views/schedule.js", "M.parts(lanes)", lanes=LANES[-1:]) is None
 
 
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"}])
+def test_lanes_that_ran_side_by_side_are_not_told_as_one_after_another(opened: Open, options: dict[str, Any]) -> None:
+    """Both models of Mirror-SD in two threads: nothing is modelled, and what they share counts once."""
+    given = {"max_new_tokens": 12, "execution": "threads", "kappa": 8}
+    trace = engines.run("mirror-sd", "tiny-ar-m", "story: Mia, boat", params=given)
+    page = opened([trace], folded=True, **options).page
+    view = page.locator('[data-view="Schedule"]')
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        long = max(i.end for i in step.lanes) - min(i.start for i in step.lanes)
+        both = sum(i.end - i.start for i in step.lanes) > long
+        assert ("Side by side, measured" if both else "one after another") in view.inner_text()
+    page.close()
+
+
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     return engines.run("easyspec", "tiny-ar-m", "story: Mia, boat", params={"max_new_tokens": 16, "size": 3})

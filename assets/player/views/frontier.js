@@ -48,7 +48,7 @@ export function open(found) {
 
 export class Frontier {
   load(run, dom) {
-    this.run = run;
+    Object.assign(this, { run, dom });
     this.say = el("p", "dx-readout");
     this.list = styled("div", `min-height:${18 * OPEN}px`);
     this.edges = svg("g");
@@ -67,6 +67,14 @@ export class Frontier {
     );
     const left = styled("div", "font-size:13px;min-width:0", head, legend, this.list);
     dom.append(this.say, styled("div", GRID, left, this.scroll));
+    this.grow();
+  }
+
+  /** Hidden where no branch is ranked by an f: that is no search. */
+  grow() {
+    const { steps, length } = this.run,
+      any = steps.some(({ branches }) => branches?.some(({ scores }) => scores && "f" in scores));
+    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !any;
   }
 
   show(t, hurry) {

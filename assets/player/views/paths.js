@@ -30,13 +30,26 @@ const styled = (tag, style, ...children) => {
 
 export class Lines {
   load(run, dom) {
-    this.run = run;
+    Object.assign(this, { run, dom });
     this.say = el("p", "dx-readout");
     this.rows = styled("div", "overflow:auto;max-height:440px;font-size:12px");
     this.rows.tabIndex = 0;
     this.rows.setAttribute("role", "group");
     this.rows.setAttribute("aria-label", tr`Paths side by side`);
     dom.append(this.say, this.rows);
+    this.grow();
+  }
+
+  /** Hidden where no branch goes on from one step to another: these are no paths. */
+  grow() {
+    const { steps, length } = this.run,
+      seen = new Set(),
+      on = steps.some(({ branches = [] }) => {
+        const again = branches.some(({ id }) => seen.has(id));
+        for (const { id } of branches) seen.add(id);
+        return again;
+      });
+    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 1 && !on;
   }
 
   /** Every path as it stands after t steps: {id, length, tokens, fate, ended}; how many there are in the whole run, and

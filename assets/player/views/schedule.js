@@ -22,9 +22,8 @@ const LEFT = 108,
 
 const plain = (label = "") => (label.startsWith(MARK) ? label.slice(MARK.length) : label);
 
-/** Of a step's intervals in seconds: the modelled ones with the measured ones that they are made of, or where nothing
- * is modelled all of them; where they begin, the sum of the measured ones and the length of the modelled order.
- * Null without any. */
+/** The modelled intervals of a step with the measured ones that they are made of, or all where nothing is modelled;
+ * where they begin, the sum of the measured ones, the length of the modelled order. Null without any. */
 export function parts(lanes = []) {
   const timed = lanes.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
     modelled = timed.filter(({ measured }) => measured === false),
@@ -75,7 +74,7 @@ export class Schedule {
     this.grow();
   }
 
-  /** Colours go by the first word of a label, in the order in which these appear in the run. */
+  /** Colours go by the first word of a label, in order of appearance. */
   grow() {
     const labels = this.run.steps.flatMap((step) => (parts(step.lanes)?.shown ?? []).map(({ label }) => plain(label)));
     this.kinds = [...new Set(labels.map((label) => label.split(/[ ,]/)[0]))];
@@ -165,7 +164,7 @@ export class Schedule {
     if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
     const { measured, modelled } = found,
       ours = tr`Parts one after another, measured: ${seconds(measured ?? 0)}.`;
-    if (modelled === null) return ours;
+    if (modelled === null) return measured > found.long ? tr`Side by side, measured: ${seconds(found.long)}.` : ours;
     const there = tr`On these lanes, modelled from it: ${seconds(modelled)}.`;
     return measured
       ? `${ours} ${there} ${tr`That is ${number(measured / modelled)} times as fast, if it ran so.`}`

@@ -22,12 +22,13 @@ from tqdm import tqdm
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
-from engines.models import smollm2
+from engines.models import smollm2, stored
 from engines.models.exits import scaled
 from engines.models.networks.exit_adapter import ExitAdapter
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
 from engines.training.core import text_cache
+from engines.training.core.coding import coded, convert
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.head import HeadTraining
 from engines.training.core.loop import Loss, Until, checkpoint_file, restore, run
@@ -39,7 +40,8 @@ ADAPTERS, MAPS = "exit-adapters", "exit-maps"
 LARGE, DRAFT_VOCABULARY, RIDGE_ROWS = 16_384, 8192, 50_000
 PER_SHARD, EVERY = 40, 9  # answers of a shard; one prompt of so many is held out
 DEFAULTS = {"prompts": 400, "length": 72, "epochs": 4, "minutes": 8.0, "seed": 0}
-OF_SMOLLM2 = {ADAPTERS: (2, 26), MAPS: (2, 6, 10, 14, 18, 22, 26)}  # bfloat16, at most 7 MB each
+OF_SMOLLM2 = {ADAPTERS: (2, 26), MAPS: (8, 15, 20, 24, 26)}  # at most 7 MB in bfloat16 and 2 MB in int8
+LARGEST, WIDTH = 2_000_000, 8  # bytes of maps, a larger file is stored in int8 by row; guesses that an exit is given
 
 
 class Exits(nn.ModuleDict):
@@ -122,6 +124,31 @@ def agreement(cache: TextCache, teacher: Teacher, maps: dict[int, Tensor]) -> di
     return {str(i): round(found / n, 4) for i, found in hits.items()}
 
 
+@torch.inference_mode()
+def guesses(cache: TextCache, model: Any, maps: dict[int, Tensor]) -> dict[str, dict[str, dict[str, float]]]:
+    """On held-out rows, of the WIDTH likeliest tokens of every exit, with its map and as the model has it (`raw`): how
+    often the model's first choice is among them, and the model's probability of all of them together (omega of
+    arXiv 2510.13161)."""
+    teacher, last = Teacher(model.model.get_output_embeddings().weight.float()), max(cache.layers)
+    found = {kind: {i: torch.zeros(2, dtype=torch.float64) for i in maps} for kind in ("mapped", "raw")}
+    n = 0
+    for text in cache.texts((*maps, last), held_out=True):
+        at = torch.tensor(text.rows(0), dtype=torch.long)
+        q = teacher.logits(text.hidden[last][at]).softmax(-1)
+        n += len(at)
+        for i, R in maps.items():
+            h = text.hidden[i][at].float()
+            for kind, x in (("mapped", scaled(h) @ R.T), ("raw", model.normed(h))):
+                top = teacher.logits(x).topk(WIDTH).indices
+                hit = (top == q.argmax(-1, keepdim=True)).any(-1).sum()
+                found[kind][i] += torch.stack([hit.double(), q.gather(1, top).sum().double()])
+    names = (f"first_choice_in_top_{WIDTH}", f"omega_{WIDTH}")
+    return {
+        name: {kind: {str(i): round(float(x[k]) / n, 4) for i, x in one.items()} for kind, one in found.items()}
+        for k, name in enumerate(names)
+    }
+
+
 def answers(model: Any, prompts: int, length: int, seed: int) -> Iterator[list[Answer]]:
     """What the model writes for prompts of the training split, PER_SHARD at a time."""
     if model.record.name == smollm2.NAME:
@@ -141,7 +168,7 @@ def answers(model: Any, prompts: int, length: int, seed: int) -> Iterator[list[A
 def cache_of(model: Any, given: dict[str, Any], folder: Path | None) -> TextCache:
     """The cached answers of a model with the streams behind its exits, made when they are first needed."""
     folder = folder or text_cache.folder_of(f"{model.record.name}-exits")
-    layers = (*exits_of(MAPS, model), model.num_layers)
+    layers = sorted({*exits_of(ADAPTERS, model), *exits_of(MAPS, model), model.num_layers})
     if not text_cache.shards(folder):
         made = answers(model, given["prompts"], given["length"], given["seed"])
         text_cache.fill(folder, model, layers, made, lambda: True)
@@ -198,8 +225,15 @@ def make(
         "licence": "Apache-2.0 (trained here, on what the model wrote)",
         "command": command,
     }
+    how = "int8" if name == MAPS and 2 * parameters > LARGEST else "plain"
+    if name == MAPS:
+        kept = stored.decoded(coded(state, how))
+        maps = {i: kept[f"{i}.R"].float() for i in exits}
+        held_out |= {"same_first_token": agreement(cache, teacher, maps), **guesses(cache, model, maps)}
     print(held_out, flush=True)
-    return install_part(out, state | ({} if ids is None else {"vocabulary": ids.int()}), card)
+    card["held_out"] |= held_out
+    install_part(out, state | ({} if ids is None else {"vocabulary": ids.int()}), card)
+    return out if how == "plain" else convert(out, how)
 
 
 def _options(parser: ArgumentParser) -> None:

@@ -1,0 +1,185 @@
+"""Mirror-SD: the target's own text for every exit and width, what is reused, and the clock of a step."""
+
+import itertools
+
+import pytest
+import torch
+
+import engines
+import engines.golden.mirror  # the checker
+from engines.core.sampling import distribution, draw
+from engines.golden.verify import verify_file
+from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
+from engines.models.hub import read_json
+from engines.models.parts import folder_of
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import board
+
+MODEL, STORY = "tiny-ar-m", "story: Mia, boat"
+
+
+def decode(prompt=STORY, slug="mirror-sd", **params):
+    model = engines.load_model(MODEL, dtype="float32")
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 40, **params})
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "systems" / "mirror_sd.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 24
+
+
+@pytest.mark.parametrize("rooting", ["every row", "first row"])
+@pytest.mark.parametrize("given", [{"depth": 0.2, "kappa": 1, "gamma": 1}, {"kappa": 16, "gamma": 8}, {"exits": "raw"}])
+def test_the_text_is_the_targets_own(given, rooting):
+    for prompt in ("add: 45 + 86", STORY):
+        ours = decode(prompt, rooting=rooting, **given)
+        assert ours.output_ids == decode(prompt, "greedy").output_ids == board(ours)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
+def test_short_answers_end_where_they_should(length):
+    ours = decode(max_new_tokens=length, gamma=4)
+    assert ours.output_ids == decode(slug="greedy", max_new_tokens=length).output_ids
+    assert length > 2 or not any(step.branches for step in ours.steps)  # no window behind a guess would have room
+
+
+def test_drawn_tokens_are_those_of_plain_sampling():
+    """A token is accepted where it equals the drawn one, so that both runs draw the same tokens one after another."""
+    model, rng = engines.load_model(MODEL, dtype="float32"), torch.Generator().manual_seed(0)
+    ours = decode(temperature=1.3)
+    ids, cache = list(ours.header.prompt_ids), model.new_cache(100)
+    for token in ours.output_ids:
+        z = model.extend(ids[cache.length :], cache, last_only=True).logits[0]
+        ids.append(draw(distribution(z.double(), 1.3), rng))
+        assert ids[-1] == token
+    assert sum(step.facts["reused"] for step in ours.steps) > 0
+
+
+def test_drawn_tokens_are_among_the_guesses_as_often_as_omega_says():
+    """Section 3.2: a token drawn from q is in the channel with probability omega, so that 1 - omega bounds the fresh
+    drafts."""
+    model = engines.load_model(MODEL, dtype="float32")
+    given = {"max_new_tokens": 40, "temperature": 1.8, "exits": "raw", "depth": 0.2, "kappa": 2, "gamma": 2}
+    hits, omegas = 0, list[float]()
+    for seed in range(12):
+        trace, before = engines.run("mirror-sd", model, STORY, params=given, seed=seed), 0
+        for step in trace.steps:
+            for lane in (lane for lane in step.scores if lane.name == "overlap"):
+                omegas += lane.values.array().tolist()
+                for i in range(len(lane.values.array())):
+                    behind = len(trace.header.prompt_ids) + before + i
+                    roots = [one.tokens[0] for one in step.branches if one.length - len(one.tokens) == behind]
+                    hits += trace.output_ids[before + i] in roots if roots else lane.values.array()[i]
+            before += len(step.commits.tokens)
+    spread = sum(omega * (1 - omega) for omega in omegas) ** 0.5
+    assert spread > 4 and abs(hits - sum(omegas)) < 3.5 * spread
+
+
+def test_threads_change_nothing_but_the_clock():
+    one, other = (decode(execution=e) for e in ("turns", "threads"))
+    assert one.output_ids == other.output_ids
+    assert [(s.facts, s.branches, s.choice) for s in one.steps] == [
+        (s.facts, s.branches, s.choice) for s in other.steps
+    ]
+    assert all(i.measured for s in other.steps for i in s.lanes)
+
+
+@pytest.mark.parametrize("rooting", ["every row", "first row"])
+def test_a_window_that_was_prepared_is_what_a_fresh_draft_would_be(rooting):
+    """The draft reads the text alone, and its first choices are the window."""
+    trace = decode(rooting=rooting, gamma=4, kappa=4)
+    draft = engines.load_model(trace.header.models[1].name, dtype="float32", kind="causal")
+    text, checked = list(trace.header.prompt_ids), 0
+    for step in trace.steps:
+        window = step.tree.tokens[1:]
+        if not step.facts["fresh"]:
+            ids = list(text)
+            for token in window:
+                assert int(draft.extend(ids, draft.new_cache(len(ids)), last_only=True).logits[0].argmax()) == token
+                ids.append(token)
+            checked += 1
+        text += step.commits.tokens
+    assert checked or rooting == "first row"
+
+
+def test_every_window_is_fresh_or_reused_and_the_kept_branch_holds_the_text():
+    trace = decode(kappa=4)
+    found = 0
+    for step, after in itertools.pairwise(trace.steps):
+        kept = [one for one in step.branches if one.fate == "chosen"]
+        assert len(kept) == (step.choice is not None and step.choice.chosen == "reuse") == (not after.facts["fresh"])
+        assert step.facts["branch_tokens"] == step.facts["reused"] + step.facts["wasted"]
+        assert {one.parent for one in step.branches} <= {-1} if step.facts["fresh"] else True
+        if kept:
+            at = kept[0].length - len(kept[0].tokens)  # counted in the whole text
+            written = (trace.header.prompt_ids + trace.output_ids)[at:]
+            assert kept[0].tokens[0] == written[0]
+            assert kept[0].tokens[-int(step.facts["reused"]) :][: len(after.tree.tokens) - 1] == after.tree.tokens[1:]
+            found += 1
+    assert found
+
+
+def test_more_guesses_never_miss_what_fewer_hold():
+    z = torch.randn(20, 30, generator=torch.Generator().manual_seed(0)).round(decimals=1)  # with ties
+    q = torch.randn(20, 30, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    last = torch.zeros(20)
+    for kappa in range(1, 31):
+        omega = overlap(q, channel(z, kappa)[0])
+        assert (omega >= last).all()
+        last = omega
+    assert torch.allclose(last, torch.ones(20))
+    assert channel(torch.tensor([[1.0, 2.0, 2.0]]), 1)[0].tolist() == [[1]]  # the lower id
+    fresh = [sum(s.facts["fresh"] for s in decode(kappa=kappa, gamma=1, depth=0.3).steps) for kappa in (1, 4, 16)]
+    assert fresh == sorted(fresh, reverse=True) and fresh[0] > fresh[-1]
+
+
+def test_paths_that_hold_the_corrected_prefix():
+    assert reused([[1, 2, 3], [4, 5]], [1, 2]) == 0 and reused([[1, 2, 3]], [1, 3]) is None
+    assert reused([[1, 2], [1, 2, 3]], [1]) == 1  # the one that goes on the farthest
+    assert internal_steps(5, [2, 2, 2]) == 3
+
+
+def test_the_draft_is_free_until_it_outlasts_the_upper_layers():
+    hidden, longer = Latency(3, 5, [2, 3], 0.5, 0.25), Latency(3, 5, [2, 3, 4], 0.5, 0.25)
+    assert hidden.mirror == hidden.target + 0.75 and hidden.exposed == 0
+    assert longer.mirror == longer.target + 0.75 + 4 and longer.exposed == 4
+    for one in (hidden, longer):
+        assert one.serial - one.mirror == min(one.budget, one.draft) - 0.75
+
+
+def test_stages_are_laid_out_as_the_model_of_a_step_says():
+    trace = decode()
+    for step in trace.steps:
+        measured, laid = ([i for i in step.lanes if i.measured is kind] for kind in (True, False))
+        spent = {i.label: i.end - i.start for i in measured}
+        assert {i.label.removeprefix("scheduled: ") for i in laid} == set(spent)
+        for lane in {i.lane for i in step.lanes}:
+            row = sorted((i.start, i.end) for i in step.lanes if i.lane == lane)
+            assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(row))
+
+        def took(word, spent=spent):
+            return [spent[label] for label in spent if label.split()[0] == word]
+
+        lower, upper = (spent[label] for label in spent if label.startswith("layers"))
+        model = Latency(lower, upper, took("branches"), sum(took("exit")), spent["rendezvous"])
+        long = max(i.end for i in laid) - min(i.start for i in laid)
+        assert long == pytest.approx(sum(took("fresh")) + model.mirror)
+        assert sum(i.end - i.start for i in laid) == pytest.approx(sum(spent.values()))
+
+
+def test_a_fork_forgets_what_was_prepared():
+    trace = decode()
+    at = next(s.index for s in trace.steps if s.facts["reused"])
+    last = trace.steps[at].commits.positions[-1]
+    forced = next(token for token in trace.header.prompt_ids if token != trace.steps[at].commits.tokens[-1])
+    fork = engines.fork(trace, at + 1, edit=engines.Edit(force={last: forced}))
+    assert fork.steps[at + 1].facts["fresh"] == 1 and board(fork) == fork.output_ids
+    assert {one.parent for one in fork.steps[at + 1].branches} <= {-1}
+
+
+def test_the_map_of_smollm2_holds_the_models_choice():
+    """The planning figure of the paper's card here: four of five among eight guesses at layer 24."""
+    card = read_json(folder_of("exit-maps", "smollm2") / "card.json")
+    found = card["held_out"]["first_choice_in_top_8"]
+    assert found["mapped"]["24"] >= 0.8 > found["raw"]["24"]
+    assert card["stored"]["bytes"] <= 2_000_000
