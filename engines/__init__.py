@@ -84,6 +84,7 @@ __all__ = [
     "stream_fork",
     "study",
     "verify",
+    "watch",
     "wilson",
 ]
 
@@ -95,8 +96,8 @@ def study(name: str, /, *, progress: Progress | None = None, **inputs: Any) -> S
 
 
 def __getattr__(name: str) -> Any:
-    """The zoo, the mathematics of joint distributions and the benchmark with its records are imported at first use:
-    they may pull heavy modules."""
+    """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
+    are imported at first use: they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 
@@ -105,6 +106,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import joint
 
         return joint
+    if name == "watch":
+        from engines.watching import watch
+
+        return watch
     if name == "parallelbench":
         from engines.studies import parallelbench
 
