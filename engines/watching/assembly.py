@@ -121,8 +121,8 @@ def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
 def _described(step: Step, turn: Turn, shift: bool) -> None:
     """Scores and candidates of the open places whose rows were taken down."""
     assert turn.facts is not None and turn.start is not None
-    rows = {place: row_of(place, turn.start, shift) for place in turn.open}
-    at = [place for place, row in rows.items() if row in turn.facts.place]
+    rows = turn.rows or {place: row_of(place, turn.start, shift) for place in turn.open}
+    at = [place for place, row in sorted(rows.items()) if row in turn.facts.place]
     if not at:
         return
     index = [turn.facts.place[rows[place]] for place in at]
@@ -177,7 +177,8 @@ def _header(reading: Reading, session: Session, steps: Sequence[Step]) -> Header
     groups = {name for step in steps for name in names if getattr(step, name)}
     ids = reading.board[: reading.prompt]
     about = [
-        "The loop was watched from outside: its rule and its parameters are not known.",
+        "The loop was watched from outside: its rule and its parameters are not known. Probabilities are the model's "
+        "own, without any temperature, filter or noise of the loop.",
         *reading.remarks,
     ]
     if reading.rows > 1:

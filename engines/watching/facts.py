@@ -32,6 +32,11 @@ class Facts:
             return None
         return float(self.probabilities[self.place[row], token])
 
+    def likely(self, row: int, token: int) -> float | None:
+        """The probability of a token that is among the likeliest of a row; None for others."""
+        at = (self.tokens[self.place[row]] == token).nonzero().flatten()
+        return float(self.chances[self.place[row], at[0]]) if len(at) else None
+
     def __post_init__(self) -> None:
         self.place = {row: i for i, row in enumerate(self.rows)}
 

@@ -23,16 +23,20 @@ class Written(NamedTuple):
     before: float | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Turn:
     """calls: the forwards of this turn, the deciding one last. start: where its rows stand on the board, None where
-    that cannot be seen. open: places with a distribution that is shown, rising."""
+    that cannot be seen. open: places with a distribution that is shown, rising; rows: where they are not those that
+    follow from the place, place -> row. unseen: [first, last) positions whose tokens were not seen when they were
+    written."""
 
     calls: list[Call]
     start: int | None = 0
     end: int = 0
     facts: Facts | None = None
     open: list[int] = field(default_factory=list)
+    rows: dict[int, int] = field(default_factory=dict)
+    unseen: tuple[int, int] | None = None
     written: list[Written] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

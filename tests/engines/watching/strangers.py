@@ -116,3 +116,72 @@ class Silent(FastDllm):
 
     def forward(self, input_ids, past_key_values=None, use_cache=False, where=None):
         return super().forward(input_ids, past_key_values, use_cache, where)
+
+
+@torch.no_grad()
+def greedy(model, ids, *, tokens, eos, cached=True):
+    """One token per forward, with a cache or feeding the whole text again."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache() if cached else None
+    fed = ids
+    for _ in range(tokens):
+        more = {"past_key_values": cache, "use_cache": True} if cached else {"use_cache": False}
+        new = model(fed, **more).logits[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, new], 1)
+        fed = new if cached else ids
+        if int(new) in eos:
+            break
+    return ids
+
+
+@torch.no_grad()
+def tree_drafting(model, ids, *, tokens, eos, guess):
+    """Greedy verification of a draft tree: two guesses below the root, two below the first of them, one below each.
+    `guess(text, k)` names k tokens. Returns the text and (accepted, emitted) of every round."""
+    from transformers import DynamicCache
+
+    parents = [-1, 0, 0, 1, 1, 3, 2]
+    cache, rounds = DynamicCache(), []
+    text = ids[0].tolist()
+    start = len(text)
+    model(ids[:, :-1], past_key_values=cache, use_cache=True)
+    while len(text) - start < tokens:
+        rows, paths = [text[-1]], [text]
+        for row in range(1, len(parents)):
+            above = parents[row]
+            rank = sum(parent == above for parent in parents[:row])
+            rows.append(guess(paths[above], 2)[rank])
+            paths.append([*paths[above], rows[-1]])
+        past, n = cache.get_seq_length(), len(rows)
+        sees = torch.zeros(n, n, dtype=torch.bool)
+        for row, parent in enumerate(parents):
+            if parent >= 0:
+                sees[row] = sees[parent]
+            sees[row, row] = True
+        mask = torch.cat([torch.ones(n, past, dtype=torch.bool), sees], 1)
+        mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)[None, None]
+        depth = sees.sum(1) - 1
+        out = model(
+            torch.tensor([rows]),
+            attention_mask=mask,
+            position_ids=(past + depth)[None],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        best = out.logits[0].argmax(-1).tolist()
+        path = [0]
+        while (
+            step := next((r for r in range(n) if parents[r] == path[-1] and rows[r] == best[path[-1]]), None)
+        ) is not None:
+            path.append(step)
+        gained = [*(rows[r] for r in path[1:]), best[path[-1]]]
+        gained = gained[: next((i + 1 for i, token in enumerate(gained) if token in eos), len(gained))]
+        rounds.append((path[1:], gained))
+        text = [*text, *gained]
+        for layer in cache.layers:  # keep the rows of the path
+            at = torch.tensor([*range(past), *(past + r for r in path)])
+            layer.keys, layer.values = layer.keys[:, :, at], layer.values[:, :, at]
+        if text[-1] in eos:
+            break
+    return torch.tensor([text]), rounds
