@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engines.watching.drafts import tree_of
-from engines.watching.facts import Facts, describe
+from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.lockstep import Lockstep
 from engines.watching.rows import Fingerprint, fingerprint, parents_of
@@ -115,6 +115,7 @@ class Line:
     turns: list[Turn] = field(default_factory=list)
     fed: Fed | None = None
     remarks: list[str] = field(default_factory=list)
+    describe: Describer = field(default_factory=Describer)
     offset: int = 0  # from a position id to a position of the text (padding on the left)
 
     def look(self, call: Call, cache: Any) -> None:
@@ -162,7 +163,7 @@ class Line:
         rows = [row for row in range(root, n) if row >= n - len(logits)][:MOST]
         if not self.full or not rows:
             return None
-        facts = describe(logits, [row - n + len(logits) for row in rows])
+        facts = self.describe(logits, [row - n + len(logits) for row in rows])
         facts.rows, facts.place = rows, {row: i for i, row in enumerate(rows)}
         return facts
 

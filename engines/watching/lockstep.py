@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engines.core.trace import Branch
-from engines.watching.facts import Facts, describe
+from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.rows import Fingerprint, fingerprint
 from engines.watching.turn import Reading, Turn, Written
@@ -44,6 +44,7 @@ class Lockstep:
         self._ids: list[list[int]] = []  # all of the last forward's rows, where it had no cache
         self._print: Fingerprint | None = None
         self._parents: list[int] | None = None
+        self._describe = Describer()
 
     def look(self, call: Call, cache: Any) -> None:
         """Before a forward: which sequence each one was."""
@@ -88,7 +89,7 @@ class Lockstep:
                 if len(self.levels) > 1 or before.probabilities is not None:
                     before.forget()
         if self.full:
-            level.facts = describe(logits[:, -1], range(self.batch))
+            level.facts = self._describe(logits[:, -1], range(self.batch))
         self.levels.append(level)
         self._print = fingerprint(call, cache)
 

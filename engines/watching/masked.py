@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.trace import Span
-from engines.watching.facts import describe
+from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.turn import Reading, Turn, Written
 
@@ -69,6 +69,7 @@ class Board:
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
         self._skipped = False
+        self._describe = Describer()
 
     @property
     def guided(self) -> bool:
@@ -206,7 +207,7 @@ class Board:
         ways = (False, True) if self.reader.shift is None else (self.reader.shift,)
         rows = {row_of(place, turn.start, way) for place in turn.open for way in ways} - {-1}
         if rows:
-            turn.facts = describe(logits, sorted(rows))
+            turn.facts = self._describe(logits, sorted(rows))
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
         """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""

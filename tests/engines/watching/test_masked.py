@@ -214,6 +214,19 @@ def test_inference_mode_and_bf16(dlm, network, ids):
     assert torch.equal(out, bare) and trace.header.models[0].dtype == "bfloat16" and len(trace.steps) == 8
 
 
+def test_a_model_that_accelerate_has_put_on_devices(dlm, ids):
+    import copy
+
+    from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+
+    placed = copy.deepcopy(dlm.model)
+    add_hook_to_module(placed, AlignDevicesHook(execution_device="cpu", io_same_device=True))  # as a device_map does
+    with engines.watch(placed, mask_id=dlm.mask_id, shift=True) as seen:
+        out = strangers.llada(placed, ids, length=G, block=BLOCK, steps=4, mask_id=dlm.mask_id)
+    trace = seen.trace(out)
+    assert len(trace.steps) == 4 and all(step.commits and step.scores for step in trace.steps)
+
+
 def test_a_compiled_module_is_watched_from_outside_or_refused(dlm, network, ids):
     compiled = torch.compile(network, backend="eager")
     with engines.watch(compiled, mask_id=dlm.mask_id) as seen:
