@@ -33,6 +33,7 @@ from engines.core.study import (
 from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file
 from engines.core.version import code_version
+from engines.core.watched import forking_method
 from engines.golden.verify import FileReport, checks, differ, verify
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ __all__ = [
     "extra_folder",
     "extra_methods",
     "fork",
+    "forking_method",
     "get_method",
     "get_study",
     "joint",

@@ -6,6 +6,6 @@ over a board with masks in `masked`, left to right in `causal`. What cannot be k
 
 from __future__ import annotations
 
-from engines.watching.session import METHOD, Watch, watch
+from engines.watching.session import Watch, watch
 
-__all__ = ["METHOD", "Watch", "watch"]
+__all__ = ["Watch", "watch"]

@@ -16,6 +16,7 @@ from engines.core.method import LaneInfo
 from engines.core.recording import FOCUS_LIMIT, pack_scores
 from engines.core.trace import (
     SCHEMA_VERSION,
+    WATCHED,
     Candidates,
     Commits,
     Detail,
@@ -33,7 +34,6 @@ from engines.watching.hooks import Call
 from engines.watching.masked import row_of
 from engines.watching.turn import Reading, Turn, Written
 
-METHOD = "watched"  # what a header calls a loop that was watched; no method has this slug
 LANES = {
     "confidence": LaneInfo("probability", "The largest probability at each open position."),
     "entropy": LaneInfo("nats", "Entropy of the distribution at each open position."),
@@ -188,13 +188,13 @@ def _header(reading: Reading, session: Session, steps: Sequence[Step]) -> Header
     lost += [] if all(session.layers.get(model.role) for model in session.models) else ["work"]
     return Header(
         schema=SCHEMA_VERSION,
-        method=METHOD,
+        method=WATCHED,
         title=session.title,
-        family="watched",
+        family=WATCHED,
         paper="",
         params={},
         models=session.models,
-        prompt=session.prompt or session.tokenizer.decode(ids),
+        prompt=session.prompt or session.tokenizer.decode(ids).strip(),
         prompt_ids=ids,
         seed=0,
         detail=session.detail,

@@ -14,13 +14,11 @@ import msgspec
 from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.trace import Detail, ModelRecord, Trace
-from engines.watching.assembly import METHOD, Session, assemble, layers_of
+from engines.watching.assembly import Session, assemble, layers_of
 from engines.watching.causal import CausalReader
 from engines.watching.hooks import Hooks
 from engines.watching.masked import MaskedReader
 from engines.watching.subjects import Subject, end_ids, subjects_of, tokenizer_of
-
-__all__ = ["METHOD", "Watch", "watch"]
 
 Kind = Literal["masked", "causal"]
 
