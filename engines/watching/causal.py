@@ -227,6 +227,8 @@ class Line:
         self._forget()
 
     def _forget(self) -> None:
+        for call in self.fed.turn.calls if self.fed is not None else ():
+            call.facts.clear()
         if self.fed is not None and self.fed.facts is not None:
             self.fed.facts.forget()
 

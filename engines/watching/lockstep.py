@@ -86,8 +86,8 @@ class Lockstep:
             before = self.levels[-1].facts
             if before is not None and level.parents is not None:
                 level.p = [before.of(parent, token) for parent, token in zip(level.parents, tokens, strict=True)]
-                if len(self.levels) > 1 or before.probabilities is not None:
-                    before.forget()
+            if before is not None:
+                before.forget()
         if self.full:
             level.facts = self._describe(logits[:, -1], range(self.batch))
         self.levels.append(level)

@@ -33,6 +33,9 @@ def generate(ar, text, **more):
 
 MODES = {
     "greedy": {"do_sample": False},
+    "greedy-uncached": {"do_sample": False, "use_cache": False},
+    "beams-uncached": {"num_beams": 3, "do_sample": False, "use_cache": False},
+    "static-cache": {"do_sample": False, "cache_implementation": "static"},
     "sampling": {"do_sample": True, "temperature": 1.5, "eos_token_id": None},
     "beams": {"num_beams": 3, "do_sample": False},
     "lookup": {"prompt_lookup_num_tokens": 4, "do_sample": False},

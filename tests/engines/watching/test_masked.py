@@ -237,3 +237,45 @@ def test_a_compiled_module_is_watched_from_outside_or_refused(dlm, network, ids)
     with pytest.raises(engines.UserError, match="compiled in place"), engines.watch(inner, mask_id=0):
         pass
     assert not inner._forward_hooks
+
+
+class Growing(torch.nn.Module):
+    """A table of logits; with a cache it returns the keys of all that was fed, as block-diffusion models do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = torch.nn.Embedding(32, 32)
+
+    def forward(self, input_ids, past_key_values=None, store=False):
+        logits = self.table(input_ids)
+        keys = torch.zeros(1, 1, input_ids.shape[1], 2)
+        if past_key_values is not None:
+            keys = torch.cat([past_key_values[0][0], keys], 2) if store else past_key_values[0][0]
+        return {"logits": logits, "past_key_values": [(keys, keys)]}
+
+
+def test_a_board_that_grows_block_by_block():
+    """Without a cache the whole text and the next block are fed; with one the prompt, then a block until it is full."""
+    module, prompt, mask, told = Growing(), [3, 4, 5], 31, []
+    for cached in (False, True):
+        text, wrote = list(prompt), []
+        with torch.no_grad(), engines.watch(module, mask_id=mask, kind="masked", shift=False) as seen:
+            cache = module(torch.tensor([text]))["past_key_values"] if cached else None
+            for _ in range(2):
+                block = [mask] * 4
+                for place in range(4):
+                    fed = torch.tensor([block if cached else text + block])
+                    z = module(fed, past_key_values=cache)["logits"]
+                    token = int(z[0, place - 4, :mask].argmax()) if place % 2 else 7 + place
+                    block[place] = token
+                    wrote.append((len(text) + place, token))
+                if cached:  # once more, to keep its keys
+                    cache = module(torch.tensor([block]), past_key_values=cache, store=True)["past_key_values"]
+                text += block
+        trace = seen.trace(text)
+        assert trace.end.reason == "complete", trace.end.message
+        assert trace.header.prompt_ids == prompt and trace.header.canvas == 11
+        told.append([one for one in by_step(trace) if one])
+        assert told[-1] == [[one] for one in wrote] and trace.header.prompt_ids + trace.output_ids == text
+    assert told[0] == told[1]
