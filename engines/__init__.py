@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
-from engines.core.fork import digest, fork, models_of, stream_fork
+from engines.core.fork import fork, models_of, stream_fork
 from engines.core.kinds import kinds_of
 from engines.core.measure import next_logits, row_costs
 from engines.core.method import MethodInfo
@@ -33,7 +33,7 @@ from engines.core.study import (
 from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file
 from engines.core.version import code_version
-from engines.core.watched import forking_method
+from engines.core.watched import digest, forking_method
 from engines.golden.verify import FileReport, checks, differ, verify
 
 if TYPE_CHECKING:

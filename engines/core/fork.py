@@ -7,7 +7,6 @@ number type, another machine) the fork says so."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from engines.core.replay import Replay
 from engines.core.roles import assign_roles, roles_for
 from engines.core.run import MAX_STEPS, Run, stream
 from engines.core.trace import WATCHED, Detail, Edit, Header, Origin, Trace
-from engines.core.watched import forking_method, taken_over
+from engines.core.watched import FromBoard, digest, forking_method
 
 
 def stream_fork(
@@ -87,7 +86,7 @@ def stream_fork(
 
 
 def _from_board(trace: Trace, step: int, change: Edit, model: Any, **options: Any) -> Run:
-    """A method takes over from the board of a watched loop; nothing is replayed. Raises UserError."""
+    """A method takes over from the board of a watched loop. Raises UserError."""
     h, slug = trace.header, forking_method(trace, change.method)
     info = get_method(slug).info
     if KINDS[info.needs[info.role]].board != h.models[0].kind:
@@ -95,12 +94,7 @@ def _from_board(trace: Trace, step: int, change: Edit, model: Any, **options: An
             f"'{slug}' is for {info.kind} models and this run has a {h.models[0].kind} one; choose a method for those."
         )
     models = assign_roles(info, models_of(h, slug) if model is None else model)
-    params, edit = taken_over(trace, step, change, slug)
-    edits = [(-1, edit)] if edit != Edit() else []
-    run = stream(slug, models, h.prompt_ids, params=params, edits=edits, **options)
-    run.header.prompt, run.header.title = h.prompt, f"{h.title}, then {info.title}"
-    run.header.origin = Origin(digest(trace), step, h.method, h.title, change)
-    return run
+    return FromBoard(trace, step, change, get_method(slug), models, **options)
 
 
 def fork(trace: Trace, step: int, **options: Any) -> Trace:
@@ -112,11 +106,6 @@ def fork(trace: Trace, step: int, **options: Any) -> Trace:
     finally:
         run.close()
     return run.trace()
-
-
-def digest(trace: Trace) -> str:
-    """What a fork calls its parent: the sha256 of its JSON."""
-    return hashlib.sha256(trace.to_json().encode()).hexdigest()
 
 
 def models_of(header: Header, method: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from engines.core.errors import UserError
+from engines.core.kinds import KINDS
 from engines.core.lazy import torch
 from engines.core.trace import Detail, ModelRecord, Trace
 from engines.watching.assembly import Session, assemble, layers_of
@@ -54,6 +55,8 @@ def watch(
     if kind not in (None, "masked", "causal"):
         raise UserError(f"kind='{str(kind)[:40]}' is not known; a loop is watched as masked or as causal.")
     kind = kind or main.kind or ("masked" if mask_id is not None else "causal")
+    if not isinstance(model, Mapping):
+        subjects = {KINDS[kind].role: main}
     if kind == "masked" and mask_id is None:
         raise UserError("a masked loop needs the id of its mask token: mask_id=126336 for LLaDA, 151666 for Dream.")
     if kind == "masked" and not 0 <= int(mask_id or 0) < main.vocab_size:

@@ -163,7 +163,7 @@ def test_guidance_in_two_calls_is_one_step(dlm, network, ids):
             network(blind)
             x[0, ids.shape[1] + place] = blind[0, ids.shape[1] + place] = 5
     trace = seen.trace(x)
-    assert [s.forwards for s in trace.steps] == [{"target": 2}] * 2
+    assert [s.forwards for s in trace.steps] == [{"model": 2}] * 2
     assert by_step(trace) == [[(ids.shape[1], 5)], [(ids.shape[1] + 1, 5)]]
 
 
