@@ -68,7 +68,7 @@ class Board:
         self.x = np.zeros(0, dtype=np.int64)  # [L], as it was last seen
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
-        self._skipped = False
+        self._skipped = self._masked = False
         self._describe = Describer()
 
     @property
@@ -189,6 +189,7 @@ class Board:
             return Turn([call], None, 0, notes=[note])
         end, length = start + len(part), len(self.x)
         turn = Turn([call], start, end, open=(start + np.flatnonzero(part == self.reader.mask_id)).tolist())
+        self._masked |= bool(turn.open)
         if len(part) < length:
             kind = "prefix" if end == length else "dual"
             turn.spans = [Span("fed", start, end, kind)]
@@ -211,7 +212,7 @@ class Board:
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
         """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""
-        turns = [turn for turn in self.turns if all(call.ended for call in turn.calls)]  # without one that failed
+        turns = self.turns = [turn for turn in self.turns if all(call.ended for call in turn.calls)]  # none that failed
         board, remarks, complete = self.x.copy(), list[str](), False
         before = [list(turn.written) for turn in turns[-1:]]
         notes = [list(turn.notes) for turn in turns[-1:]]
@@ -240,9 +241,13 @@ class Board:
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said
-        return Reading(
-            shown, board.tolist(), self.prompt, self.fault, len(board), shift, remarks, complete, number, answers
-        )
+        fault = self.fault
+        if not fault and turns and not self._masked:
+            fault = (
+                f"No position held the mask token {self.reader.mask_id} in any call; give the model's own as mask_id=, "
+                "or kind='causal' for a loop that writes left to right."
+            )
+        return Reading(shown, board.tolist(), self.prompt, fault, len(board), shift, remarks, complete, number, answers)
 
     def _outcome(self, output: list[int]) -> np.ndarray | None:
         """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""

@@ -40,9 +40,9 @@ def watch(
     `seen.trace(out)`.
 
     model: the torch module that the loop calls, one of `load_model`, or several by role: {"target": ..., "draft": ...}.
-    kind: masked or causal; by default masked where there is a mask_id. tokenizer: that of transformers; without one
-    tokens are shown as numbers. mask_id: by default what model or tokenizer say. prompt: ids or text of the prompt,
-    where the first call holds more than it. shift: whether row i of a masked model predicts token i + 1; None: found
+    kind: masked or causal; by default masked where a mask_id is given, or the model has one. tokenizer: that of
+    transformers; without one tokens are shown as numbers. mask_id: by default what model or tokenizer say. prompt: ids
+    or text of the prompt, where the first call holds more than it. shift: whether row i of a masked model predicts token i + 1; None: found
     out from what was written. detail: full, or light for what was written alone. The loop's results stay what they are,
     bit for bit; what a hook cannot read never ends the loop, it ends the watching. Raises UserError, before the loop
     begins, for what cannot be watched."""
@@ -51,10 +51,11 @@ def watch(
     if detail not in ("full", "light"):
         raise UserError(f"detail='{str(detail)[:40]}' is not known; watch at full or at light.")
     known = tokenizer_of(tokenizer, main)
-    mask_id = mask_id if mask_id is not None else main.mask_id(tokenizer)
     if kind not in (None, "masked", "causal"):
         raise UserError(f"kind='{str(kind)[:40]}' is not known; a loop is watched as masked or as causal.")
-    kind = kind or main.kind or ("masked" if mask_id is not None else "causal")
+    told = mask_id if mask_id is not None else main.mask_id(None)
+    kind = kind or main.kind or ("masked" if told is not None else "causal")  # a causal model's tokenizer may have one
+    mask_id = told if told is not None else main.mask_id(tokenizer)
     if not isinstance(model, Mapping):
         subjects = {KINDS[kind].role: main}
     if kind == "masked" and mask_id is None:

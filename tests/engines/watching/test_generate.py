@@ -128,3 +128,12 @@ def test_a_padded_batch_keeps_its_padding_in_the_prompt(ar, text):
         out = ar.model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False, eos_token_id=None)
     trace = seen.trace(out)
     assert trace.header.prompt_ids == padded[0].tolist() and trace.output_ids == out[0, padded.shape[1] :].tolist()
+
+
+def test_a_tokenizer_of_transformers_shows_the_text(ar, text):
+    with engines.watch(ar.model, tokenizer=ar.tokenizer.tokenizer) as seen, torch.inference_mode():
+        out = generate(ar, text, do_sample=False)
+    trace = seen.trace(out)
+    assert trace.text == ar.tokenizer.decode(out[0, text.shape[1] :].tolist()).strip() and "Mia" in trace.text
+    assert trace.header.models[0].kind == "causal" and trace.header.models[0].parameters > 0
+    assert {piece.text for piece in trace.pieces} >= {" Mia", " Leo"}

@@ -102,3 +102,42 @@ def test_an_output_that_does_not_fit(dlm, network, ids):
     assert "does not fit the board" in trace.header.departures and "tokens" in trace.header.missing
     with pytest.raises(engines.UserError, match="not their text"):
         seen.trace("ada, leo")
+
+
+def test_a_mask_that_is_never_fed(dlm, network, ids):
+    with engines.watch(network, mask_id=7) as seen:
+        network(board(ids, dlm))
+    trace = seen.trace(board(ids, dlm))
+    assert "No position held the mask token 7" in trace.end.message and len(trace.steps) == 1
+
+
+def test_a_loop_that_fails_keeps_what_was_seen(dlm, network, ids):
+    x, calls = board(ids, dlm), []
+    p = ids.shape[1]
+
+    def fail(module, args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("out of memory")
+
+    handle = network.dream[0].register_forward_pre_hook(fail)  # inside the module that is watched
+    seen = engines.watch(network, mask_id=dlm.mask_id)
+    try:
+        with pytest.raises(RuntimeError, match="out of memory"), torch.no_grad(), seen:
+            for place in range(4):
+                network(x)
+                x[0, p + place] = 9
+    finally:
+        handle.remove()
+    trace = seen.trace(x)
+    assert by_step(trace) == [[(p, 9)], [(p + 1, 9)]] and not network._forward_hooks
+    assert engines.read_trace(trace.to_json()) == trace
+
+
+def test_a_watch_is_for_one_block(network, dlm, ids):
+    seen = engines.watch(network, mask_id=dlm.mask_id)
+    with seen:
+        network(board(ids, dlm))
+    with pytest.raises(engines.UserError, match="used already"), seen:
+        pass
+    assert not network._forward_hooks
