@@ -42,10 +42,10 @@ def watch(
     model: the torch module that the loop calls, one of `load_model`, or several by role: {"target": ..., "draft": ...}.
     kind: masked or causal; by default masked where a mask_id is given, or the model has one. tokenizer: that of
     transformers; without one tokens are shown as numbers. mask_id: by default what model or tokenizer say. prompt: ids
-    or text of the prompt, where the first call holds more than it. shift: whether row i of a masked model predicts token i + 1; None: found
-    out from what was written. detail: full, or light for what was written alone. The loop's results stay what they are,
-    bit for bit; what a hook cannot read never ends the loop, it ends the watching. Raises UserError, before the loop
-    begins, for what cannot be watched."""
+    or text of the prompt, where the first call holds more than it. shift: whether row i of a masked model predicts
+    token i + 1; None: found out from what was written. detail: full, or light for what was written alone. The loop's
+    results stay what they are, bit for bit; what a hook cannot read never ends the loop, it ends the watching. Raises
+    UserError, before the loop begins, for what cannot be watched."""
     subjects = subjects_of(model)
     main = next(iter(subjects.values()))
     if detail not in ("full", "light"):
