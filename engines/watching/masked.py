@@ -67,6 +67,7 @@ class Board:
         self.reader, self.row, self.blind = reader, row, blind
         self.x = np.zeros(0, dtype=np.int64)  # [L], as it was last seen
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
+        self.evidence: list[tuple[float, float]] = []  # p and before of every token written, see `Written`
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
         self._skipped = self._masked = False
         self._describe = Describer()
@@ -171,9 +172,12 @@ class Board:
         for position, token in zip(at.tolist(), tokens.tolist(), strict=True):
             cause = "remasked" if token == mask else "filled" if self.x[position] == mask else "changed"
             p = before = None
-            if turn.facts and turn.start is not None and token != mask and not self.guided:
+            if turn.facts and turn.start is not None and token != mask:
                 p = turn.facts.of(position - turn.start, token)
                 before = turn.facts.of(row_of(position, turn.start, True), token)
+                self.evidence += [(p, before)] if p is not None and before is not None else []
+            if self.guided:  # the rows are mixed before they decide
+                p = before = None
             outside += turn.start is not None and not turn.start <= position < turn.end
             turn.written.append(Written(position, token, cause, p, before))
         if outside:
@@ -215,7 +219,7 @@ class Board:
         turns = self.turns = [turn for turn in self.turns if all(call.ended for call in turn.calls)]  # none that failed
         board, remarks, complete = self.x.copy(), list[str](), False
         before = [list(turn.written) for turn in turns[-1:]]
-        notes = [list(turn.notes) for turn in turns[-1:]]
+        notes, evidence = [list(turn.notes) for turn in turns[-1:]], list(self.evidence)
         if output is not None and turns and not self.fault:
             last = self._outcome(output)
             if last is None:
@@ -241,6 +245,7 @@ class Board:
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said
+        self.evidence = evidence
         fault = self.fault
         if not fault and turns and not self._masked:
             fault = (
@@ -266,12 +271,8 @@ class Board:
         """Whether row i predicts token i + 1: as it was told, or as the written tokens show it."""
         if self.reader.shift is not None or not self.reader.full:
             return bool(self.reader.shift)
-        pairs = [
-            (w.p, w.before) for turn in self.turns for w in turn.written if w.p is not None and w.before is not None
-        ]
-        said = sum(
-            max(-MOST, min(MOST, float(np.log((a + 1e-9) / (b + 1e-9))))) for a, b in pairs if a is not None and b
-        )
+        pairs = self.evidence
+        said = sum(max(-MOST, min(MOST, float(np.log((a + 1e-9) / (b + 1e-9))))) for a, b in pairs)
         if abs(said) < CLEAR:
             remarks.append(
                 "Whether row i is the distribution of token i or of token i + 1 did not show itself in the tokens "

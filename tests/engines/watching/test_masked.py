@@ -149,7 +149,8 @@ def test_guidance_is_one_answer_whose_chances_are_not_known(dlm, network, ids):
     )
     assert by_step(trace) == by_step(ours)
     assert all(not step.commits.probabilities for step in trace.steps)
-    assert "guidance" in trace.header.departures
+    assert "guidance" in trace.header.departures and "distribution of token i:" in trace.header.departures
+    assert seen.trace(out) == trace  # asked again, the same
     assert trace.steps[0].tokens_fed == 2 * (ids.shape[1] + G)
 
 
