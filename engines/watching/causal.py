@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engines.watching.drafts import tree_of
+from engines.watching.drafts import follow, tree_of
 from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.lockstep import Lockstep
@@ -133,6 +133,9 @@ class Line:
         if not self.turns and self.given is None:
             self._first_draft(calls, ids)
         root = self._root(call, start, len(logits))
+        if self.turns and start == 0 and len(calls) > 1:  # all of the text again: what was there before it was drafted
+            known = (calls[0].past or 0) + calls[0].n
+            root = known - 1 if known <= call.n else root
         if self.turns and self.fed is not None:
             self._close(ids, start, root)
         elif not self.turns:
@@ -311,7 +314,7 @@ class Line:
             self.text = final
             return True
         tokens = final[len(self.text) :]
-        path: list[int] | None = follow(fed, tokens) if fed.drafted else []
+        path: list[int] | None = follow(fed.ids, fed.parents, fed.root, tokens) if fed.drafted else []
         steps = len(path) + 1 if path is not None else len(tokens)
         self._settle(fed, tokens[:steps], path)
         if rest := tokens[steps:]:
@@ -329,19 +332,3 @@ class Line:
             first, last = turn.unseen
             turn.written = [Written(q, final[q], "written") for q in range(first, min(last, len(final)))]
         self.text = [final[q] if token < 0 and q < len(final) else token for q, token in enumerate(self.text)]
-
-
-def follow(fed: Fed, tokens: list[int]) -> list[int] | None:
-    """The drafted rows that an output follows from the root on; None where the rows' parents are not known."""
-    if fed.parents is None:
-        return None
-    path: list[int] = []
-    for token in tokens:
-        above = path[-1] if path else fed.root
-        step = next(
-            (r for r in range(above + 1, len(fed.ids)) if fed.parents[r] == above and fed.ids[r] == token), None
-        )
-        if step is None:
-            break
-        path.append(step)
-    return path

@@ -33,7 +33,7 @@ def tree_of(
         "accepted" if row in kept else "mismatch" if above[row] in kept else "unreached" for row in range(1, len(above))
     ]
     drafts = [call for call in calls[:-1] if call.role != calls[-1].role]
-    said = [None, *(_drafted(drafts, above, tokens, start, row) for row in range(1, len(above)))] if drafts else []
+    said = _drafted(drafts, above, tokens, start) if drafts else []
     target: list[float | None] = []
     if facts is not None:
         target = [None, *(_log(facts.of(above[row] + root, tokens[row])) for row in range(1, len(above)))]
@@ -51,20 +51,50 @@ def tree_of(
     )
 
 
-def _drafted(
-    calls: Sequence[Call], parents: Sequence[int], tokens: Sequence[int], start: int, row: int
-) -> float | None:
-    """The log-probability that the drafting module gave a row: from the one call that fed its parent at its place; None
-    where there is none, or several."""
-    parent, found = parents[row], set[float]()
-    place = start + row_depths(parents)[parent]
+def _drafted(calls: Sequence[Call], parents: Sequence[int], tokens: Sequence[int], start: int) -> list[float | None]:
+    """The log-probability that the drafting module gave each row: from the call whose last row was its parent at its
+    place, else from one that fed it among others. None where there is none, where several say different things, and
+    where the module was fed other tokens on the way there, so that its row may stand behind another path."""
+    depths, fed = row_depths(parents), dict[int, set[int]]()
+    known: dict[tuple[int, int], list[tuple[bool, Call, int]]] = {}  # (position, token) -> (last row, call, row said)
     for call in calls:
-        taken, said = call.facts.get("said", ((), None))
-        for i, fed in enumerate(taken):
-            at = (call.past or 0) + fed
-            if call.ids is not None and at == place and int(call.ids[0, fed]) == tokens[parent]:
-                found.add(round(float(said[i, tokens[row]]), 6))
-    return found.pop() if len(found) == 1 else None
+        places, taken = _places(call, start), call.facts.get("said", ((), None))[0]
+        for row, (at, token) in places.items():
+            fed.setdefault(at, set()).add(token)
+            if row in taken:
+                known.setdefault((at, token), []).append((row == call.n - 1, call, taken.index(row)))
+    sure, found = [True], list[float | None]([None])  # sure: the module stood behind this row's own path
+    for row in range(1, len(parents)):
+        parent = parents[row]
+        told = known.get((start + depths[parent], tokens[parent]), []) if sure[parent] else []
+        best = [one for one in told if one[0]] or told
+        values = {round(float(call.facts["said"][1][at, tokens[row]]), 6) for _, call, at in best}
+        found.append(values.pop() if len(values) == 1 else None)
+        sure.append(sure[parent] and fed.get(start + depths[row]) == {tokens[row]})
+    return found
+
+
+def _places(call: Call, start: int) -> dict[int, tuple[int, int]]:
+    """Row -> (position, token) of the rows of a drafting call from a position on."""
+    if call.ids is None:
+        return {}
+    first = call.past or 0
+    at = range(first, first + call.n) if call.positions is None else call.positions[0].tolist()
+    return {row: (place, int(call.ids[0, row])) for row, place in enumerate(at) if place >= start}
+
+
+def follow(ids: Sequence[int], parents: Sequence[int] | None, root: int, tokens: Sequence[int]) -> list[int] | None:
+    """The rows of a forward that a text follows from the root on; None where the rows' parents are not known."""
+    if parents is None:
+        return None
+    path: list[int] = []
+    for token in tokens:
+        above = path[-1] if path else root
+        step = next((r for r in range(above + 1, len(ids)) if parents[r] == above and ids[r] == token), None)
+        if step is None:
+            break
+        path.append(step)
+    return path
 
 
 def _log(p: float | None) -> float | None:

@@ -185,3 +185,21 @@ def tree_drafting(model, ids, *, tokens, eos, guess):
         if text[-1] in eos:
             break
     return torch.tensor([text]), rounds
+
+
+@torch.no_grad()
+def simple_speculation(target, draft, ids, *, tokens, ahead):
+    """Greedy speculation as it is taught: both models are fed the whole text every time. Returns the text and the
+    number of drafts accepted in every round."""
+    text, rounds, start = ids[0].tolist(), [], ids.shape[1]
+    while len(text) - start < tokens:
+        drafted = list(text)
+        for _ in range(ahead):
+            drafted.append(int(draft(torch.tensor([drafted]), use_cache=False).logits[0, -1].argmax()))
+        best = target(torch.tensor([drafted]), use_cache=False).logits[0].argmax(-1).tolist()
+        n = len(text)
+        while n < len(drafted) and drafted[n] == best[n - 1]:
+            n += 1
+        rounds.append(n - len(text))
+        text = [*drafted[:n], best[n - 1]]
+    return torch.tensor([text]), rounds

@@ -82,6 +82,24 @@ def test_our_own_loops_are_read_as_they_say_themselves(ar, small, slug, params):
         assert theirs.work == mine.work
 
 
+@pytest.mark.parametrize("slug", ["speculative-sampling", "dyspec"])
+def test_what_a_draft_model_said_of_a_row_is_right_or_missing(ar, small, slug):
+    with engines.watch({"target": ar.model, "draft": small.model}, kind="causal") as seen:
+        ours = engines.run(slug, {"target": ar, "draft": small}, PROMPT, params={"max_new_tokens": 8}, seed=3)
+    whole, known = ours.header.prompt_ids + ours.output_ids, 0
+    for tree in (s.tree for s in seen.trace(whole).steps if s.tree):
+        paths = [whole[: tree.start + 1]]
+        for row in range(1, len(tree.parents)):
+            above = paths[tree.parents[row]]
+            paths.append([*above, tree.tokens[row]])
+            if (said := tree.draft_logprobs[row]) is not None:
+                with torch.no_grad():
+                    z = small.model(torch.tensor([above]), use_cache=False).logits[0, -1].log_softmax(-1)
+                assert said == pytest.approx(float(z[tree.tokens[row]]), abs=1e-3)
+                known += 1
+    assert known >= 8
+
+
 def guesser(ar):
     """Guesses from the model itself, the best one second every third time, so that both branches are taken."""
 
@@ -168,6 +186,17 @@ def test_a_draft_model_is_told_from_the_one_that_decides(ar, small):
         for a, b in zip(mine.tree.target_logprobs, theirs.tree.target_logprobs, strict=True):
             assert (a is None) == (b is None) or math.isclose(a or 0, b or 0, abs_tol=1e-3)
         assert "accepted" not in theirs.commits.causes or "draft" in theirs.commits.authors
+
+
+def test_speculation_without_any_cache(ar, small, text):
+    with engines.watch({"target": ar.model, "draft": small.model}, kind="causal") as seen:
+        out, rounds = strangers.simple_speculation(ar.model, small.model, text, tokens=20, ahead=3)
+    trace = seen.trace(out)
+    assert len(set(rounds)) > 1, "some drafts are refused"
+    assert [list(s.commits.causes).count("accepted") for s in trace.steps] == rounds
+    assert [s.forwards for s in trace.steps] == [{"draft": 3, "target": 1}] * len(rounds)
+    assert trace.header.prompt_ids + trace.output_ids == out[0].tolist()
+    assert all(s.tree.parents == [-1, 0, 1, 2] and None not in s.tree.draft_logprobs[1:] for s in trace.steps)
 
 
 def test_a_text_that_is_taken_back_shows(ar, text):
