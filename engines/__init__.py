@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
-from engines.core.fork import digest, fork, models_of, stream_fork
+from engines.core.fork import fork, models_of, stream_fork
 from engines.core.kinds import kinds_of
 from engines.core.measure import next_logits, row_costs
 from engines.core.method import MethodInfo
@@ -33,6 +33,7 @@ from engines.core.study import (
 from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file
 from engines.core.version import code_version
+from engines.core.watched import digest, forking_method
 from engines.golden.verify import FileReport, checks, differ, verify
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ __all__ = [
     "extra_folder",
     "extra_methods",
     "fork",
+    "forking_method",
     "get_method",
     "get_study",
     "joint",
@@ -84,6 +86,7 @@ __all__ = [
     "stream_fork",
     "study",
     "verify",
+    "watch",
     "wilson",
 ]
 
@@ -95,8 +98,8 @@ def study(name: str, /, *, progress: Progress | None = None, **inputs: Any) -> S
 
 
 def __getattr__(name: str) -> Any:
-    """The zoo, the mathematics of joint distributions and the benchmark with its records are imported at first use:
-    they may pull heavy modules."""
+    """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
+    are imported at first use: they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion"):
         from engines.models import zoo
 
@@ -105,6 +108,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import joint
 
         return joint
+    if name == "watch":
+        from engines.watching import watch
+
+        return watch
     if name == "parallelbench":
         from engines.studies import parallelbench
 

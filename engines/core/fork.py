@@ -7,19 +7,20 @@ number type, another machine) the fork says so."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from engines.core.errors import UserError
+from engines.core.kinds import KINDS
 from engines.core.params import LENGTH
 from engines.core.registry import get_method
 from engines.core.replay import Replay
 from engines.core.roles import assign_roles, roles_for
 from engines.core.run import MAX_STEPS, Run, stream
-from engines.core.trace import Detail, Edit, Header, Origin, Trace
+from engines.core.trace import WATCHED, Detail, Edit, Header, Origin, Trace
+from engines.core.watched import FromBoard, digest, forking_method
 
 
 def stream_fork(
@@ -38,8 +39,8 @@ def stream_fork(
     first, then goes on.
 
     edit: tokens to force, forbid or hide again. method: another method for the same kind of model, which begins anew
-    from the board there. params: new values for the method, or the parameters of the new one. model: as in `run`; by
-    default the trace's models by their names. Raises UserError."""
+    from the board there; a watched loop needs one. params: new values for the method, or the parameters of the new one.
+    model: as in `run`; by default the trace's models by their names. Raises UserError."""
     change = msgspec.structs.replace(edit or Edit(), method=method or (edit.method if edit else ""))
     change.params = {**change.params, **(params or {})}
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= len(trace.steps):
@@ -53,6 +54,10 @@ def stream_fork(
             "with detail=light or full."
         )
     h, changed = trace.header, change != Edit()
+    if h.method == WATCHED:
+        return _from_board(
+            trace, step, change, model, detail=detail or h.detail, max_steps=max_steps, max_seconds=max_seconds
+        )
     slug, given = h.method, h.params
     models = assign_roles(get_method(h.method).info, models_of(h) if model is None else model)
     if step == 0 and change.method:  # nothing of the old method is left
@@ -80,6 +85,18 @@ def stream_fork(
     return run
 
 
+def _from_board(trace: Trace, step: int, change: Edit, model: Any, **options: Any) -> Run:
+    """A method takes over from the board of a watched loop. Raises UserError."""
+    h, slug = trace.header, forking_method(trace, change.method)
+    info = get_method(slug).info
+    if KINDS[info.needs[info.role]].board != h.models[0].kind:
+        raise UserError(
+            f"'{slug}' is for {info.kind} models and this run has a {h.models[0].kind} one; choose a method for those."
+        )
+    models = assign_roles(info, models_of(h, slug) if model is None else model)
+    return FromBoard(trace, step, change, get_method(slug), models, **options)
+
+
 def fork(trace: Trace, step: int, **options: Any) -> Trace:
     """The finished fork of a recorded run. Arguments as in `stream_fork`."""
     run = stream_fork(trace, step, **options)
@@ -91,27 +108,24 @@ def fork(trace: Trace, step: int, **options: Any) -> Trace:
     return run.trace()
 
 
-def digest(trace: Trace) -> str:
-    """What a fork calls its parent: the sha256 of its JSON."""
-    return hashlib.sha256(trace.to_json().encode()).hexdigest()
-
-
-def models_of(header: Header) -> dict[str, Any]:
-    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it. Raises
-    UserError where one is not known here."""
+def models_of(header: Header, method: str = "") -> dict[str, Any]:
+    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it, or of
+    the one that takes over from a watched loop. Raises UserError where one is not known here."""
     from engines.models import zoo
 
-    roles, known = get_method(header.method).info.needs, {m.name for m in zoo.list_models()}
+    watched = header.method == WATCHED
+    info, known = get_method(method if watched else header.method).info, {m.name for m in zoo.list_models()}
     found: dict[str, Any] = {}
-    for record in header.models:
-        if record.role not in roles or record.role in found:
+    for number, record in enumerate(header.models):
+        role = info.role if watched and not number else record.role
+        if role not in info.needs or role in found:
             continue  # of a method that took over later
         if record.name not in known:
             raise UserError(
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here "
                 f"are {', '.join(sorted(known))}."
             )
-        found[record.role] = zoo.load_model(record.name, **record.loading)
+        found[role] = zoo.load_model(record.name, **record.loading)
     return found
 
 

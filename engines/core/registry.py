@@ -13,6 +13,7 @@ from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import declared_in
+from engines.core.trace import WATCHED
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
@@ -75,6 +76,11 @@ def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> Non
 def get_method(slug: str) -> Method:
     """The method of that slug. Raises UserError with the known slugs."""
     methods = registry().methods
+    if slug == WATCHED:
+        raise UserError(
+            "this run was watched in a loop that has no engine here, so it cannot be run again; watch that loop again, "
+            "or fork the run with a method that takes over from its board."
+        )
     if slug not in methods:
         raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")
     return methods[slug]

@@ -66,10 +66,13 @@ def fork_command(args: argparse.Namespace) -> int:
     the recording."""
     check_target(args.json)
     trace = read_traces([args.file])[0]
-    info = engines.get_method(trace.header.method).info
+    slug = engines.forking_method(trace, args.method)
+    info = engines.get_method(slug).info
     given = {role or info.role: name for role, name in (split_role(one, [info]) for one in args.model)}
     models = (
-        {role: engines.load_model(name) for role, name in given.items()} if given else engines.models_of(trace.header)
+        {role: engines.load_model(name) for role, name in given.items()}
+        if given
+        else engines.models_of(trace.header, slug)
     )
     models = engines.assign_roles(info, models)
     limits = budget(args)

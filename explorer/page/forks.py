@@ -123,7 +123,8 @@ class Forks:
         header, limits = trace.header, self.handlers.limits
         if not header.models:
             raise UserError("this run does not name its model, so it cannot go on here.")
-        for slug in filter(None, (header.method, wish.method, *(one.edit.method for one in header.edits))):
+        first = engines.forking_method(trace, wish.method)
+        for slug in filter(None, (first, wish.method, *(one.edit.method for one in header.edits))):
             if slug not in self.handlers.catalogue.methods:
                 raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")
         if len(header.prompt_ids) > limits.prompt_characters:
@@ -132,7 +133,7 @@ class Forks:
                 "here."
             )
         for params in (header.params, wish.params, *(one.edit.params for one in header.edits)):
-            self.handlers.catalogue.check_params(self.handlers.catalogue.methods[header.method], params)
+            self.handlers.catalogue.check_params(self.handlers.catalogue.methods[first], params)
         if not self.handlers.catalogue.open and (told := [name for model in header.models for name in model.options]):
             raise UserError(
                 f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot "
@@ -149,9 +150,10 @@ class Forks:
         return trace
 
     def _begin(self, wish: Wish, trace: Trace, session: Session) -> engines.Run:
-        info, main = self.handlers.catalogue.methods[trace.header.method], trace.header.models[0].name
+        first = engines.forking_method(trace, wish.method)
+        info, main = self.handlers.catalogue.methods[first], trace.header.models[0].name
         listed = {model.name for model in self.handlers.catalogue.models}
-        given = engines.models_of(trace.header) if main in listed else {info.role: session.named[main]}
+        given = engines.models_of(trace.header, first) if main in listed else {info.role: session.named[main]}
         models = engines.assign_roles(info, given)
         edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
         limits = self.handlers.limits

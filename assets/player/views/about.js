@@ -27,7 +27,10 @@ export class About {
       [tr`seed`, run.missing.has("seed") ? "" : String(header.seed)],
       [tr`imported`, header.imported_from],
       [tr`not recorded`, missing.join(", ").replaceAll("_", " ")],
-      [header.imported_from ? tr`this record` : tr`differs from the paper`, header.departures],
+      [
+        header.imported_from || header.method === "watched" ? tr`this record` : tr`differs from the paper`,
+        header.departures,
+      ],
     ];
     dom.append(
       el("dl", "dx-about", ...rows.flatMap(([name, text]) => (text ? [el("dt", {}, name), el("dd", {}, text)] : []))),

@@ -158,7 +158,7 @@ Click tokens on the board, or choose a position.`,
   }
 
   #methods(now) {
-    const kind = host.methods.find(({ slug }) => slug === now.method)?.kind;
+    const kind = host.methods.find(({ slug }) => slug === now.method)?.kind ?? this.run.header.models[0].kind;
     const methods = host.methods.filter((method) => method.kind === kind);
     return select(
       tr`Method`,

@@ -20,7 +20,18 @@ from engines.core.trace.groups import (
     Truncation,
     Vote,
 )
-from engines.core.trace.header import SCHEMA_VERSION, Absent, Edit, End, Header, ModelRecord, Origin, Piece, TimedEdit
+from engines.core.trace.header import (
+    SCHEMA_VERSION,
+    WATCHED,
+    Absent,
+    Edit,
+    End,
+    Header,
+    ModelRecord,
+    Origin,
+    Piece,
+    TimedEdit,
+)
 from engines.core.trace.packed import MISSING, Packed, pack, pack_exact
 from engines.core.trace.reading import check_consistency
 from engines.core.trace.step import Step, step_tokens
@@ -66,6 +77,7 @@ __all__ = [
     "Truncation",
     "Vote",
     "Unit",
+    "WATCHED",
     "pack",
     "pack_exact",
     "step_tokens",

@@ -1,0 +1,101 @@
+"""A draft tree as it was fed, and what became of its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from engines.core.trace import Tree
+from engines.core.trees import row_depths
+from engines.watching.facts import Facts
+from engines.watching.hooks import Call
+
+
+def tree_of(
+    ids: Sequence[int],
+    parents: Sequence[int],
+    root: int,
+    start: int,
+    path: Sequence[int],
+    gained: Sequence[int],
+    calls: Sequence[Call],
+    facts: Facts | None,
+) -> Tree | None:
+    """The tree behind the row `root` of a forward of n rows, at position `start`. path: the rows accepted. calls: those
+    that drafted, and the forward. None where rows hang on one before the root.
+
+    What was drawn and against which chance cannot be seen from outside, so neither is there."""
+    above = [max(-1, parents[row] - root) if row > root else -1 for row in range(root, len(ids))]
+    if any(parent < 0 for parent in above[1:]):
+        return None
+    tokens, kept = list(ids[root:]), {row - root for row in path} | {0}
+    why = ["root"] + [
+        "accepted" if row in kept else "mismatch" if above[row] in kept else "unreached" for row in range(1, len(above))
+    ]
+    drafts = [call for call in calls[:-1] if call.role != calls[-1].role]
+    said = _drafted(drafts, above, tokens, start) if drafts else []
+    target: list[float | None] = []
+    if facts is not None:
+        target = [None, *(_log(facts.of(above[row] + root, tokens[row])) for row in range(1, len(above)))]
+    return Tree(
+        start=start,
+        parents=above,
+        tokens=tokens,
+        accepted=[row in kept for row in range(len(above))],
+        why=why,
+        emitted=list(gained),
+        sources=["root"] + [drafts[-1].role] * (len(above) - 1) if drafts else [],
+        draft_logprobs=said if any(one is not None for one in said) else [],
+        target_logprobs=target if any(one is not None for one in target) else [],
+        emitted_source="not recorded",
+    )
+
+
+def _drafted(calls: Sequence[Call], parents: Sequence[int], tokens: Sequence[int], start: int) -> list[float | None]:
+    """The log-probability that the drafting module gave each row: from the call whose last row was its parent at its
+    place, else from one that fed it among others. None where there is none, where several say different things, and
+    where the module was fed other tokens on the way there, so that its row may stand behind another path."""
+    depths, fed = row_depths(parents), dict[int, set[int]]()
+    known: dict[tuple[int, int], list[tuple[bool, Call, int]]] = {}  # (position, token) -> (last row, call, row said)
+    for call in calls:
+        places, taken = _places(call, start), call.facts.get("said", ((), None))[0]
+        for row, (at, token) in places.items():
+            fed.setdefault(at, set()).add(token)
+            if row in taken:
+                known.setdefault((at, token), []).append((row == call.n - 1, call, taken.index(row)))
+    sure, found = [True], list[float | None]([None])  # sure: the module stood behind this row's own path
+    for row in range(1, len(parents)):
+        parent = parents[row]
+        told = known.get((start + depths[parent], tokens[parent]), []) if sure[parent] else []
+        best = [one for one in told if one[0]] or told
+        values = {round(float(call.facts["said"][1][at, tokens[row]]), 6) for _, call, at in best}
+        found.append(values.pop() if len(values) == 1 else None)
+        sure.append(sure[parent] and fed.get(start + depths[row]) == {tokens[row]})
+    return found
+
+
+def _places(call: Call, start: int) -> dict[int, tuple[int, int]]:
+    """Row -> (position, token) of the rows of a drafting call from a position on."""
+    if call.ids is None:
+        return {}
+    first = call.past or 0
+    at = range(first, first + call.n) if call.positions is None else call.positions[0].tolist()
+    return {row: (place, int(call.ids[0, row])) for row, place in enumerate(at) if place >= start}
+
+
+def follow(ids: Sequence[int], parents: Sequence[int] | None, root: int, tokens: Sequence[int]) -> list[int] | None:
+    """The rows of a forward that a text follows from the root on; None where the rows' parents are not known."""
+    if parents is None:
+        return None
+    path: list[int] = []
+    for token in tokens:
+        above = path[-1] if path else root
+        step = next((r for r in range(above + 1, len(ids)) if parents[r] == above and ids[r] == token), None)
+        if step is None:
+            break
+        path.append(step)
+    return path
+
+
+def _log(p: float | None) -> float | None:
+    return None if p is None or p <= 0 else round(math.log(p), 6)

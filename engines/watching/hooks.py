@@ -1,0 +1,248 @@
+"""Hooks around the forwards of a torch module: what goes in, what comes out, when; nothing is changed.
+
+A hook never raises: whatever it cannot read becomes a sentence (`Hooks.fault`) and the loop goes on. While torch
+compiles, a hook does nothing, so a compiled graph is what it would have been."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.core.lazy import torch
+from engines.core.meter import synchronise
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IDS = ("input_ids", "ids", "tokens", "idx", "x", "input", "inputs")
+CACHES = ("past_key_values", "past_key_value", "cache", "kv_cache", "past", "layer_past")
+NOT_IDS = ("position", "mask", "label", "keep", "type")
+
+
+class Unreadable(Exception):
+    """A call that cannot be read; the message is a sentence for a person."""
+
+
+@dataclass
+class Call:
+    """One forward. ids [B, n] on the CPU, None where embeddings were fed. past: rows in the cache before, 0 without
+    one, None where the cache does not tell. positions [B, n] where they were given. place: where on the board the rows
+    belong, where the call says it. rows: rows of logits. Times are those of time.perf_counter: `entered` and `left`
+    enclose the hooks' own work, `began` and `ended` the forward alone."""
+
+    role: str
+    given: dict[str, Any]
+    ids: Tensor | None
+    past: int | None
+    positions: Tensor | None
+    place: int | None
+    entered: float
+    batch: int = 1
+    n: int = 0
+    rows: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+    left: float = 0.0
+    kept: Any = None  # what the reading found in the cache before this call
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def recorded(self) -> float:
+        """Seconds that the hooks took."""
+        return max(0.0, (self.began - self.entered) + (self.left - self.ended))
+
+
+class Hooks:
+    """The hooks of one module. before(call, cache) and after(call, logits, cache) read the forward; `fault` is the
+    first sentence about what could not be read, after which nothing is read any more."""
+
+    def __init__(
+        self,
+        role: str,
+        module: Any,
+        before: Callable[[Call, Any], None],
+        after: Callable[[Call, Tensor, Any], None],
+    ) -> None:
+        self.role, self.module, self.fault = role, module, ""
+        self._before, self._after = before, after
+        self._signature: inspect.Signature | None = None
+        self._handles: list[Any] = []
+        self._open: Call | None = None
+
+    def install(self) -> None:
+        """Put the hooks on the module. Raises UserError for one that runs its hooks inside a compiled graph."""
+        if getattr(self.module, "_compiled_call_impl", None) is not None:
+            raise UserError(
+                f"the module of role '{self.role}' was compiled in place (module.compile()), and nothing can be seen "
+                "inside a compiled call; leave that out, or watch what torch.compile(module) returns."
+            )
+        inner = getattr(self.module, "_orig_mod", self.module)
+        try:
+            self._signature = inspect.signature(inner.forward)
+        except (TypeError, ValueError):
+            self._signature = None
+        self._handles = [
+            self.module.register_forward_pre_hook(self._pre, with_kwargs=True),
+            self.module.register_forward_hook(self._post, with_kwargs=True),
+        ]
+
+    def remove(self) -> None:
+        """Take the hooks away again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._open = [], None
+
+    def _pre(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if torch.compiler.is_compiling() or self.fault:
+            return
+        entered = time.perf_counter()
+        self._open = None
+        call = self._read(lambda: read_call(self.role, self._arguments(args, kwargs), entered))
+        if call is None:
+            return
+        with torch.no_grad():
+            self._read(lambda: self._before(call, cache_of(call.given)))
+        if call.ids is not None:
+            synchronise(str(next(iter(_devices(call.given)), "cpu")))
+        self._open, call.began = call, time.perf_counter()
+
+    def _post(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        call, self._open = self._open, None
+        if torch.compiler.is_compiling() or call is None or self.fault:
+            return
+        with torch.no_grad():
+            logits = self._read(lambda: logits_of(output, call.ids))
+            if logits is not None:
+                synchronise(str(logits.device))
+                call.ended, call.rows = time.perf_counter(), int(logits.shape[-2])
+                cache = getattr(output, "past_key_values", None)
+                self._read(lambda: self._after(call, logits.detach(), cache_of(call.given) if cache is None else cache))
+        call.given = {}  # nothing of the loop is kept alive
+        call.left = time.perf_counter()
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            bound = dict(self._signature.bind_partial(*args, **kwargs).arguments) if self._signature else {}
+        except TypeError:
+            bound = {}
+        named = {str(i): value for i, value in enumerate(args)} if not bound else {}
+        found = named | bound | kwargs
+        for value in [v for k, v in bound.items() if isinstance(v, dict) and k not in kwargs]:
+            found |= value
+        return found
+
+    def _read(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except Unreadable as error:
+            self.fault = str(error)
+        except Exception as error:  # watching must never end the loop that is watched
+            self.fault = f"a call of the model could not be read ({type(error).__name__}: {str(error)[:160]})."
+        return None
+
+
+def read_call(role: str, given: Mapping[str, Any], entered: float) -> Call:
+    """What a forward was given."""
+    ids = find_ids(given)
+    embeds: Any = given.get("inputs_embeds")
+    if ids is None and embeds is None:
+        raise Unreadable(
+            f"a call of role '{role}' holds no token ids; watch the module that is called with them (the language "
+            "model, not a layer of it)."
+        )
+    shape = (ids if ids is not None else embeds[..., 0]).shape
+    batch, n = (1, int(shape[0])) if len(shape) == 1 else (int(shape[0]), int(shape[1]))
+    flat = None if ids is None else ids.detach().reshape(batch, n).cpu()
+    return Call(
+        role, dict(given), flat, cache_length(cache_of(given)), _positions(given, batch, n), _place(given, n), entered,
+        batch, n,
+    )  # fmt: skip
+
+
+def find_ids(given: Mapping[str, Any]) -> Tensor | None:
+    """The token ids among the arguments: by a usual name, else the first whole numbers of one or two dimensions."""
+    usual = [given[name] for name in IDS if name in given]
+    others = [value for name, value in given.items() if not any(word in name for word in NOT_IDS)]
+    for value in (*usual, *others):
+        if torch.is_tensor(value) and value.dtype in (torch.int64, torch.int32) and value.ndim in (1, 2):
+            return value  # type: ignore[no-any-return]
+    return None
+
+
+def cache_of(given: Mapping[str, Any]) -> Any:
+    """The cache among the arguments, or None."""
+    return next((given[name] for name in CACHES if given.get(name) is not None), None)
+
+
+def cache_length(cache: Any) -> int | None:
+    """Rows that a cache holds; 0 for none, None where it does not tell."""
+    if cache is None:
+        return 0
+    if hasattr(cache, "get_seq_length"):
+        return int(cache.get_seq_length())
+    if isinstance(cache, (tuple, list)):
+        keys = keys_of(cache)
+        return 0 if not len(cache) else None if keys is None else int(keys.shape[-2])
+    length = getattr(cache, "length", None)
+    return int(length) if isinstance(length, int) else None
+
+
+def keys_of(cache: Any) -> Tensor | None:
+    """The keys [B, h, K, d] of the last layer, which depend on everything before them; None where they cannot be
+    seen."""
+    layers = getattr(cache, "layers", None)
+    if layers:
+        keys: Any = getattr(layers[-1], "keys", None)
+    elif isinstance(cache, (tuple, list)) and cache and isinstance(cache[-1], (tuple, list)) and cache[-1]:
+        keys = cache[-1][0]
+    else:
+        keys = None
+    return keys if torch.is_tensor(keys) and keys.ndim == 4 else None  # type: ignore[no-any-return]
+
+
+def logits_of(output: Any, ids: Tensor | None = None) -> Tensor:
+    """The logits [B, n, V] in what a module returned for these ids."""
+    found: Any = getattr(output, "logits", None)
+    if found is None and isinstance(output, Mapping):
+        found = output.get("logits")
+    if found is None and isinstance(output, (tuple, list)):
+        found = next((one for one in output if _scores(one)), None)
+    if found is None and torch.is_tensor(output):
+        found = output
+    if not _scores(found) or (ids is not None and ids.numel() and int(ids.max()) >= found.shape[-1]):
+        kind = type(output).__name__
+        raise Unreadable(
+            f"the model returned no logits (a {kind[:60]}); watch the module with the output head, whose result has "
+            "`.logits` of shape [batch, rows, vocabulary]."
+        )
+    return found if found.ndim == 3 else found[None]
+
+
+def _scores(value: Any) -> bool:
+    return torch.is_tensor(value) and value.ndim in (2, 3) and value.is_floating_point()
+
+
+def _positions(given: Mapping[str, Any], batch: int, n: int) -> Tensor | None:
+    for name in ("position_ids", "cache_position"):
+        value: Any = given.get(name)
+        if torch.is_tensor(value) and value.ndim in (1, 2) and value.shape[-1] == n:
+            return value.detach().reshape(-1, n).expand(batch, n).cpu().long()
+    return None
+
+
+def _place(given: Mapping[str, Any], n: int) -> int | None:
+    """Where the rows go in a cache of the whole board: from a marker of the places that are replaced."""
+    for name, value in given.items():
+        if "replace" in name and torch.is_tensor(value) and value.ndim in (1, 2) and value.shape[-1] >= n:
+            marked = value.detach().reshape(-1, value.shape[-1])[0].bool().nonzero().flatten().tolist()
+            if len(marked) == n and marked[-1] - marked[0] == n - 1:
+                return int(marked[0])
+    return None
+
+
+def _devices(given: Mapping[str, Any]) -> list[Any]:
+    return [value.device for value in given.values() if torch.is_tensor(value)]

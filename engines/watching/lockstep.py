@@ -1,0 +1,225 @@
+"""Several sequences that grow by a token each in every forward: a batch of prompts, samples of one prompt, or beams.
+
+Which sequence each one was before shows in the cache (`rows.Fingerprint`), or in the text where all of it is fed again.
+Where they only ever follow themselves, each is an answer of its own; otherwise they are beams of one answer.
+
+Shapes: B sequences, n rows fed, V vocabulary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engines.core.trace import Branch
+from engines.watching.facts import Describer, Facts
+from engines.watching.hooks import Call, Unreadable
+from engines.watching.rows import Fingerprint, fingerprint
+from engines.watching.turn import Reading, Turn, Written
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass
+class Level:
+    """One forward. tokens [B]: the last ones fed; parents [B]: which sequence of the forward before each one was, None
+    where that cannot be seen; p [B]: their probabilities by that forward."""
+
+    calls: list[Call]
+    tokens: list[int]
+    parents: list[int] | None
+    facts: Facts | None
+    p: list[float | None] = field(default_factory=list)
+
+
+class Lockstep:
+    """The forwards of B sequences, from the prompts on."""
+
+    def __init__(self, full: bool, batch: int) -> None:
+        self.full, self.batch = full, batch
+        self.levels: list[Level] = []
+        self.prompts: list[list[int]] = []
+        self._ids: list[list[int]] = []  # all of the last forward's rows, where it had no cache
+        self._print: Fingerprint | None = None
+        self._parents: list[int] | None = None
+        self._describe = Describer()
+
+    def look(self, call: Call, cache: Any) -> None:
+        """Before a forward: which sequence each one was."""
+        if call.batch != self.batch:
+            raise Unreadable(f"the loop fed {self.batch} rows and then {call.batch}, so they cannot be followed.")
+        if self.levels and call.n > 1 and call.past:
+            raise Unreadable(
+                f"{self.batch} sequences with {call.n} rows each cannot be followed; decode them one by one."
+            )
+        assert call.ids is not None
+        ids = call.ids.tolist()
+        self._parents = None
+        if not self.levels:
+            self._parents = list(range(self.batch))
+        elif not call.past:
+            self._parents = self._by_text(ids)
+        elif self._print is not None:
+            self._parents = self._print.parents(cache)
+        self._ids = ids
+
+    def _by_text(self, ids: list[list[int]]) -> list[int] | None:
+        found: list[int] = []
+        for b, row in enumerate(ids):
+            same = [i for i in (b, *range(self.batch)) if self._ids[i] == row[:-1]]
+            if not same:
+                return None
+            found.append(same[0])
+        return found
+
+    def take(self, calls: list[Call], logits: Tensor, cache: Any) -> None:
+        """After a forward: what it fed, and what it says of the next tokens. logits [B, n, V]."""
+        call = calls[-1]
+        assert call.ids is not None
+        tokens = call.ids[:, -1].tolist()
+        level = Level(calls, tokens, self._parents, None)
+        if not self.levels:
+            self.prompts = call.ids.tolist()
+        else:
+            before = self.levels[-1].facts
+            if before is not None and level.parents is not None:
+                level.p = [before.of(parent, token) for parent, token in zip(level.parents, tokens, strict=True)]
+            if before is not None:
+                before.forget()
+        if self.full:
+            level.facts = self._describe(logits[:, -1], range(self.batch))
+        self.levels.append(level)
+        self._print = fingerprint(call, cache)
+
+    def readings(self, outputs: list[list[int]] | None, drafts: list[Call]) -> list[Reading]:
+        """What is known of each answer."""
+        levels = [level for level in self.levels if all(call.ended for call in level.calls)]
+        if not levels:
+            return []
+        moved = any(level.parents not in (None, list(range(self.batch))) for level in levels)
+        one = len({tuple(prompt) for prompt in self.prompts}) == 1
+        if one and (moved or (outputs is not None and len(outputs) < self.batch)):
+            return [Beams(self, levels).reading(outputs)]
+        return [self._alone(b, levels, outputs[b] if outputs and b < len(outputs) else None) for b in range(self.batch)]
+
+    def _alone(self, b: int, levels: Sequence[Level], output: list[int] | None) -> Reading:
+        """One sequence that only ever followed itself."""
+        prompt, remarks, turns = self.prompts[b], list[str](), list[Turn]()
+        unseen = any(level.parents is None for level in levels)
+        text, end = list(prompt), len(prompt)
+        final = answered(prompt, output) if output is not None else None
+        for k, level in enumerate(levels):
+            turn = Turn(level.calls, end + k - 1, end + k)
+            after = levels[k + 1] if k + 1 < len(levels) else None
+            token = after.tokens[b] if after else final[end + k] if final and len(final) > end + k else None
+            if token is not None:
+                p = (after.p[b] if after.p else None) if after else level.facts.of(b, token) if level.facts else None
+                turn.written = [Written(end + k, token, "written", p, p)]
+                turn.facts, turn.rows = level.facts, {end + k: b}
+                text.append(token)
+            turns.append(turn)
+        complete = final is not None and final[: len(text)] == text[: len(final)]
+        if final is not None and not complete:
+            remarks.append("The output does not fit the text that was fed, so what the last step wrote is not known.")
+        elif final is None:
+            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+        if complete and final is not None and len(final) < len(text):
+            turns[-1].written.append(Written(len(final), -1, "withdrawn"))
+            text = final
+        if unseen:
+            remarks.append("The cache cannot be seen, so it is taken that every row goes on with its own text.")
+        return Reading(turns, text, len(prompt), "", None, True, remarks, complete, b, self.batch)
+
+
+class Beams:
+    """The sequences as beams of one answer: `texts` and `sums` by forward and beam, behind the prompt."""
+
+    def __init__(self, of: Lockstep, levels: Sequence[Level]) -> None:
+        self.levels, self.prompt, self.batch = levels, of.prompts[0], of.batch
+        self.texts: list[list[list[int]]] = [[[] for _ in range(self.batch)]]
+        self.sums: list[list[float | None]] = [[0.0] * self.batch]
+        for level in levels[1:]:
+            parents = level.parents or list(range(self.batch))
+            self.texts.append([[*self.texts[-1][a], t] for a, t in zip(parents, level.tokens, strict=True)])
+            p = level.p or [None] * self.batch
+            self.sums.append([added(self.sums[-1][a], c) for a, c in zip(parents, p, strict=True)])
+
+    def reading(self, outputs: list[list[int]] | None) -> Reading:
+        """The board shows the path of the output; without one that with the largest sum at the last forward."""
+        remarks = [f"{self.batch} beams are fed in one forward; the board shows the path that was chosen in the end."]
+        start = len(self.prompt)
+        if outputs is not None:
+            final = answered(self.prompt, outputs[0])[start:]
+            if len(outputs) > 1:
+                remarks.append(f"The first of {len(outputs)} answers is shown.")
+        else:
+            sums = [-math.inf if one is None else one for one in self.sums[-1]]
+            final = self.texts[-1][max(range(self.batch), key=sums.__getitem__)]
+            remarks.append(
+                "No output was given: the path with the largest sum of log-probabilities at the last forward is shown."
+            )
+        if any(level.parents is None for level in self.levels):
+            remarks.append("The cache cannot be seen, so which beam grew from which is not known.")
+        turns = [self._turn(k, level, final, start) for k, level in enumerate(self.levels)]
+        self._branches(turns, final)
+        seen = min(len(final), len(self.levels))
+        if len(final) > seen:
+            remarks.append(f"The last {len(final) - seen} tokens of the output were seen in no call.")
+        board = self.prompt + final[:seen]
+        return Reading(turns, board, start, "", None, True, remarks, outputs is not None)
+
+    def _turn(self, k: int, level: Level, final: list[int], start: int) -> Turn:
+        turn = Turn(level.calls, start + k - 1, start + k)
+        if k >= len(final):
+            turn.notes.append("The answer was complete; the search went on.")
+            return turn
+        beam = next((b for b, text in enumerate(self.texts[k]) if text == final[:k]), None)
+        p = None
+        if beam is not None and level.facts is not None:
+            p = level.facts.of(beam, final[k])
+            p = level.facts.likely(beam, final[k]) if p is None else p
+            p = self._later(k, final) if p is None and k + 1 < len(self.levels) else p
+            turn.facts, turn.rows = level.facts, {start + k: beam}
+        turn.written = [Written(start + k, final[k], "chosen", p, p)]
+        return turn
+
+    def _later(self, k: int, final: list[int]) -> float | None:
+        """The probability of a token as it was noted when the next forward fed it."""
+        after = self.levels[k + 1]
+        beam = next((b for b, text in enumerate(self.texts[k + 1]) if text == final[: k + 1]), None)
+        return after.p[beam] if beam is not None and after.p else None
+
+    def _branches(self, turns: Sequence[Turn], final: list[int]) -> None:
+        """What became of each beam: a first child goes on with its beam's number, others have new ones."""
+        numbers, following = [-1] * self.batch, 0  # -1: nothing but the prompt
+        for k, turn in enumerate(turns[:-1]):
+            after, taken, now = self.levels[k + 1], set[int](), list[int]()
+            for b, (parent, token) in enumerate(zip(after.parents or range(self.batch), after.tokens, strict=True)):
+                old = numbers[parent]
+                number, grew = (old, -1) if old >= 0 and old not in taken else (following, old)
+                following = max(following, number + 1)
+                taken.add(old)
+                now.append(number)
+                length, total = len(self.texts[k + 1][b]), self.sums[k + 1][b]
+                scores = {} if total is None else {"log p": round(total, 4)}
+                turn.branches.append(Branch(number, grew, [token], length, scores, "alive"))
+            for old in sorted(set(numbers) - taken - {-1}):
+                turn.branches.append(Branch(old, -1, [], len(self.texts[k][numbers.index(old)]), {}, "pruned"))
+            numbers = now
+        if len(turns) > 1:
+            for b, number in enumerate(numbers):
+                text = self.texts[-1][b]
+                fate = "chosen" if text == final[: len(text)] else "pruned"
+                turns[-1].branches.append(Branch(number, -1, [], len(text), {}, fate))
+
+
+def answered(prompt: list[int], output: list[int]) -> list[int]:
+    """The whole text by an output with the prompt or without it."""
+    return list(output) if output[: len(prompt)] == prompt else prompt + list(output)
+
+
+def added(total: float | None, p: float | None) -> float | None:
+    """A sum of log-probabilities with one more."""
+    return None if total is None or not p else total + math.log(p)

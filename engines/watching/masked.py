@@ -1,0 +1,319 @@
+"""Reading a loop over a board with masks: what was fed, and what was written, which is the difference between two
+inputs, and between the last one and the output.
+
+Shapes: B rows, L positions of the board, n of them fed, V vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.core.trace import Span
+from engines.watching.facts import Describer
+from engines.watching.hooks import Call, Unreadable
+from engines.watching.turn import Reading, Turn, Written
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CLEAR = 5.0  # nats by which one reading of the rows must explain the written tokens better than the other
+MOST = 10.0  # nats that a single token may say about it
+
+
+class MaskedReader:
+    """The calls of one module over masked boards; one `Board` per prompt among the rows."""
+
+    def __init__(self, mask_id: int, shift: bool | None, full: bool, prompt: list[int] | None) -> None:
+        self.mask_id, self.shift, self.full, self.prompt = mask_id, shift, full, prompt
+        self.boards: list[Board] = []
+        self._batch = 0
+
+    def before(self, call: Call, cache: Any) -> None:
+        """The board of the call, and with it what the turn before it wrote."""
+        if call.ids is None:
+            raise Unreadable("the loop feeds embeddings instead of token ids, so its board cannot be seen.")
+        if not self.boards:
+            self._batch = call.batch
+            self.boards = [Board(self, row, blind) for row, blind in guidance(call.ids.numpy(), self.mask_id)]
+        if call.batch != self._batch:
+            raise Unreadable(
+                f"the loop fed {self._batch} rows and then {call.batch}, so they cannot be followed; decode the "
+                "prompts one by one."
+            )
+        for board in self.boards:
+            board.see(call)
+
+    def after(self, call: Call, logits: Tensor, cache: Any) -> None:
+        """What the forward says at the open positions."""
+        if logits.shape[-2] != call.n:
+            raise Unreadable(f"{call.n} positions were fed and {logits.shape[-2]} rows of logits came back.")
+        for board in self.boards:
+            board.hear(call, logits[board.row if len(logits) > 1 else 0])
+
+    def readings(self, outputs: list[list[int]] | None) -> list[Reading]:
+        """What is known of each prompt's answer. outputs: the loop's own, one per prompt."""
+        return [
+            board.reading(outputs[i] if outputs is not None and i < len(outputs) else None, i, len(self.boards))
+            for i, board in enumerate(self.boards)
+        ]
+
+
+class Board:
+    """One prompt's board. row: its row in a forward; blind: the row beside it that does not see the prompt, of
+    guidance, or None."""
+
+    def __init__(self, reader: MaskedReader, row: int, blind: int | None) -> None:
+        self.reader, self.row, self.blind = reader, row, blind
+        self.x = np.zeros(0, dtype=np.int64)  # [L], as it was last seen
+        self.prompt, self.turns, self.fault = 0, list[Turn](), ""
+        self.evidence: list[tuple[float, float]] = []  # p and before of every token written, see `Written`
+        self.blind_calls = 0  # forwards of their own in which the prompt was hidden
+        self._skipped = self._masked = False
+        self._describe = Describer()
+
+    @property
+    def guided(self) -> bool:
+        """Whether a second row or call hides the prompt."""
+        return self.blind is not None or self.blind_calls > 0
+
+    def see(self, call: Call) -> None:
+        """Place the call's row on the board and close the turn before it."""
+        if self.fault:
+            return
+        assert call.ids is not None
+        part = call.ids[self.row].numpy()
+        self._skipped = False
+        try:
+            if not len(self.x):
+                self._begin(part, call)
+            elif self._unguided(part, call):
+                self._skipped = True
+                self.turns[-1].calls.append(call)
+                self.blind_calls += 1
+                return
+            start = self._start(part, call)
+            if start is not None:
+                self._write(part, start)
+            self.turns.append(self._turn(call, part, start))
+        except Unreadable as error:
+            self.fault = str(error)
+
+    def _begin(self, part: np.ndarray, call: Call) -> None:
+        if call.past:
+            raise Unreadable(
+                f"the cache already held {call.past} positions when watching began; begin the `with` before the "
+                "prompt is fed."
+            )
+        masks = np.flatnonzero(part == self.reader.mask_id)
+        given = self.reader.prompt
+        self.prompt = len(given) if given is not None else int(masks[0]) if len(masks) else len(part)
+        if self.prompt > len(part) or (given is not None and part[: self.prompt].tolist() != given):
+            raise Unreadable(
+                f"the board does not begin with the {self.prompt} tokens of `prompt`; give the ids as the loop feeds "
+                "them, or leave `prompt` out."
+            )
+        self.x = part.copy()
+
+    def _unguided(self, part: np.ndarray, call: Call) -> bool:
+        """Whether this is the board once more with its prompt hidden, the other half of guidance in two calls."""
+        if len(part) != len(self.x) or call.past or not self.prompt:
+            return False
+        other = np.flatnonzero(part != self.x)
+        return bool(len(other) and other.max() < self.prompt and (part[other] == self.reader.mask_id).all())
+
+    def _start(self, part: np.ndarray, call: Call) -> int | None:
+        """Where the part stands on the board: as the call says it, by what the cache holds, or by the one place where
+        it fits; None where that cannot be known."""
+        n, length, past = len(part), len(self.x), call.past
+        if call.positions is not None and n < length and past != 0:
+            at = call.positions[self.row]
+            if bool((at.diff() == 1).all()):
+                return int(at[0])
+        if call.place is not None:
+            return call.place
+        if past == 0 and n < length:
+            raise Unreadable(
+                f"the board had {length} positions and a board of {n} was fed without a cache; watch one answer at a "
+                "time, with a board of one width."
+            )
+        if past == 0 or n == length:
+            return 0
+        if past is not None and past + n == length:
+            return past
+        if past == length and self.reader.mask_id not in self.x:
+            return length  # another block behind a text that is complete
+        places = fitting(self.x, part, self.reader.mask_id)
+        return places[0] if len(places) == 1 else None
+
+    def _write(self, part: np.ndarray, start: int) -> None:
+        """Note what the turn before wrote: where the part differs from what stood there."""
+        mask, end = self.reader.mask_id, start + len(part)
+        if end > len(self.x):  # the board grows by masks
+            if start > len(self.x):
+                raise Unreadable(f"positions from {start} on were fed of a board of {len(self.x)}.")
+            self.x = np.concatenate([self.x, np.full(end - len(self.x), mask)])
+        old = self.x[start:end]
+        at = start + np.flatnonzero(old != part)
+        if len(at) and at[0] < self.prompt:
+            raise Unreadable("another prompt began; use one `with` for each answer.")
+        if not len(self.turns):
+            return
+        again = not (self.x[self.prompt :] == mask).any() and len(self.x) - self.prompt == len(at)
+        if again and (part[at - start] == mask).all():
+            raise Unreadable("the same prompt began once more; use one `with` for each answer.")
+        self._note(at, part[at - start])
+        self.x[start:end] = part
+
+    def _note(self, at: np.ndarray, tokens: np.ndarray) -> None:
+        """Book the changes on the last turn, and let go of its distributions."""
+        turn, mask = self.turns[-1], self.reader.mask_id
+        outside = 0
+        for position, token in zip(at.tolist(), tokens.tolist(), strict=True):
+            cause = "remasked" if token == mask else "filled" if self.x[position] == mask else "changed"
+            p = before = None
+            if turn.facts and turn.start is not None and token != mask:
+                p = turn.facts.of(position - turn.start, token)
+                before = turn.facts.of(row_of(position, turn.start, True), token)
+                self.evidence += [(p, before)] if p is not None and before is not None else []
+            if self.guided:  # the rows are mixed before they decide
+                p = before = None
+            outside += turn.start is not None and not turn.start <= position < turn.end
+            turn.written.append(Written(position, token, cause, p, before))
+        if outside:
+            turn.notes.append(
+                f"{outside} of these positions were not fed in this call; they may have been written in an earlier one."
+            )
+        if turn.facts:
+            turn.facts.forget()
+
+    def _turn(self, call: Call, part: np.ndarray, start: int | None) -> Turn:
+        if start is None:
+            note = f"{len(part)} positions were fed; which ones cannot be seen from the call."
+            return Turn([call], None, 0, notes=[note])
+        end, length = start + len(part), len(self.x)
+        turn = Turn([call], start, end, open=(start + np.flatnonzero(part == self.reader.mask_id)).tolist())
+        self._masked |= bool(turn.open)
+        if len(part) < length:
+            kind = "prefix" if end == length else "dual"
+            turn.spans = [Span("fed", start, end, kind)]
+            turn.spans += [Span("cache", a, b, kind) for a, b in ((0, start), (end, length)) if a < b]
+            turn.notes.append(f"{len(part)} of {length} positions are fed, the others are old.")
+        if not self.turns:
+            given = np.flatnonzero(part != self.reader.mask_id).tolist() if turn.open else []
+            turn.written = [Written(p, int(part[p]), "constraint") for p in given if p >= self.prompt]
+        return turn
+
+    def hear(self, call: Call, logits: Tensor) -> None:
+        """Take down what the forward says at the open positions. logits [n, V]."""
+        turn = self.turns[-1] if self.turns else None
+        if self.fault or self._skipped or turn is None or turn.start is None or not self.reader.full:
+            return
+        ways = (False, True) if self.reader.shift is None else (self.reader.shift,)
+        rows = {row_of(place, turn.start, way) for place in turn.open for way in ways} - {-1}
+        if rows:
+            turn.facts = self._describe(logits, sorted(rows))
+
+    def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
+        """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""
+        turns = self.turns = [turn for turn in self.turns if all(call.ended for call in turn.calls)]  # none that failed
+        board, remarks, complete = self.x.copy(), list[str](), False
+        before = [list(turn.written) for turn in turns[-1:]]
+        notes, evidence = [list(turn.notes) for turn in turns[-1:]], list(self.evidence)
+        if output is not None and turns and not self.fault:
+            last = self._outcome(output)
+            if last is None:
+                remarks.append(
+                    f"The output of {len(output)} tokens does not fit the board of {len(self.x)} positions with its "
+                    f"prompt of {self.prompt}, so what the last step wrote is not known."
+                )
+            else:
+                at, facts = np.flatnonzero(last != self.x), turns[-1].facts
+                kept = facts.probabilities if facts else None
+                self._note(at, last[at])
+                if facts:
+                    facts.probabilities = kept
+                board, complete = last, True
+        elif not self.fault:
+            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+        shift = self._shift(remarks)
+        if self.guided:
+            remarks.append(
+                "Two rows (guidance): the figures are those of the row that sees the prompt; the scale at which the "
+                "loop mixes the two cannot be seen, so the probabilities of what it wrote are not known."
+            )
+        shown = [Turn(**vars(turn)) for turn in turns]
+        for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
+            turn.written, turn.notes = written, said
+        self.evidence = evidence
+        fault = self.fault
+        if not fault and turns and not self._masked:
+            fault = (
+                f"No position held the mask token {self.reader.mask_id} in any call; give the model's own as mask_id=, "
+                "or kind='causal' for a loop that writes left to right."
+            )
+        return Reading(shown, board.tolist(), self.prompt, fault, len(board), shift, remarks, complete, number, answers)
+
+    def _outcome(self, output: list[int]) -> np.ndarray | None:
+        """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""
+        found, length, given = np.asarray(output, dtype=np.int64), len(self.x), self.x[: self.prompt]
+        if len(found) == length and (found[: self.prompt] == given).all():
+            return found
+        whole = self.prompt < len(found) < length and (found[: self.prompt] == given).all()
+        answer = found[self.prompt :] if whole else found
+        last = self.x.copy()
+        if not 0 < len(answer) <= length - self.prompt:
+            return None
+        last[self.prompt : self.prompt + len(answer)] = answer
+        return last
+
+    def _shift(self, remarks: list[str]) -> bool:
+        """Whether row i predicts token i + 1: as it was told, or as the written tokens show it."""
+        if self.reader.shift is not None or not self.reader.full:
+            return bool(self.reader.shift)
+        pairs = self.evidence
+        said = sum(max(-MOST, min(MOST, float(np.log((a + 1e-9) / (b + 1e-9))))) for a, b in pairs)
+        if abs(said) < CLEAR:
+            remarks.append(
+                "Whether row i is the distribution of token i or of token i + 1 did not show itself in the tokens "
+                "written; i is taken. Say shift=True or shift=False."
+            )
+            return False
+        shift = said < 0
+        told = "i + 1" if shift else "i"
+        remarks.append(
+            f"Row i is the distribution of token {told}: so much more likely are the {len(pairs)} tokens written "
+            f"({abs(said):.0f} nats)."
+        )
+        return shift
+
+
+def row_of(place: int, start: int, shift: bool) -> int:
+    """The row of a forward from `start` on that is the distribution of a place; -1 where it stands before what was
+    fed. The first row of a board keeps its own."""
+    return place - start if not shift or place == 0 else place - start - 1
+
+
+def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
+    """(row, its blind row or None) of every prompt in a first call [B, n]: a blind row is another one with more
+    masks."""
+    half = len(rows) // 2
+    if len(rows) % 2 == 0:
+        for first, second in ((0, half), (half, 0)):
+            pairs = list(zip(rows[first : first + half], rows[second : second + half], strict=True))
+            if all(_hidden(seen, blind, mask_id) for seen, blind in pairs):
+                return [(first + i, second + i) for i in range(half)]
+    return [(row, None) for row in range(len(rows))]
+
+
+def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
+    other = seen != blind
+    return bool(other.any() and (blind[other] == mask_id).all())
+
+
+def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
+    """The places of a board [L] where a part [n] can stand: what is written there is the same, masks may be filled."""
+    if len(part) > len(board):
+        return []
+    windows = np.lib.stride_tricks.sliding_window_view(board, len(part))
+    return np.flatnonzero(((windows == part) | (windows == mask_id)).all(1)).tolist()

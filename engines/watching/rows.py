@@ -1,0 +1,86 @@
+"""How the rows of a forward hang together, and which of them a cache kept: from position ids, masks, and the keys in
+the cache themselves.
+
+Shapes: B sequences, n rows fed, K columns of a mask or rows of a cache, h key-value heads, d head size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.core.lazy import torch
+from engines.watching.hooks import Call, keys_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST_ROWS = 512  # of a forward whose keys are held against the next cache
+
+
+def parents_of(call: Call) -> list[int] | None:
+    """The parent of each of n rows of the first sequence, -1 for the first one: by a mask [B, 1, n, K] the nearest row
+    that it sees, else a chain where the position ids rise by one. None where neither says it."""
+    mask: Any = call.given.get("attention_mask")
+    if torch.is_tensor(mask) and mask.ndim == 4 and mask.shape[-2] == call.n and mask.shape[-1] >= call.n:
+        return _by_mask(mask[0, 0, :, -call.n :])
+    if mask is not None and not torch.is_tensor(mask):
+        return None
+    if call.positions is not None and not bool((call.positions[0].diff() == 1).all()):
+        return None
+    return list(range(-1, call.n - 1))
+
+
+def _by_mask(mask: Tensor) -> list[int] | None:
+    """mask [n, n]: True, or a number that is not hugely negative, where row i sees row j."""
+    sees = mask if mask.dtype == torch.bool else mask > -1e4 if mask.is_floating_point() else mask.bool()
+    seen = sees.detach().cpu().numpy()
+    depths = seen.sum(1)
+    found = []
+    for row in range(len(depths)):
+        above = np.flatnonzero(seen[row, :row])
+        parent = int(above[depths[above].argmax()]) if len(above) else -1
+        if seen[row, row + 1 :].any() or len(above) != depths[row] - 1 or (parent < 0) != (row == 0):
+            return None  # later rows are seen, or rows hang on something that was not fed here
+        found.append(parent)
+    return found
+
+
+class Fingerprint:
+    """The keys that one forward put into a cache, last layer, first head: they depend on everything before a row, so
+    equal keys are the same row behind the same text."""
+
+    def __init__(self, keys: Tensor, past: int) -> None:
+        self.keys, self.past = keys, past  # [B, n, d]
+
+    def kept(self, cache: Any, now: int) -> list[int] | None:
+        """The rows of the forward that stand in the cache behind what was there before it, in their order; None where
+        that cannot be seen. now: rows in the cache."""
+        keys = keys_of(cache)
+        if keys is None or keys.shape[-2] < now or now < self.past or keys.shape[0] != len(self.keys):
+            return None
+        found = keys[0, 0, self.past : now]  # [k, d]
+        same = (found[:, None] == self.keys[0][None].to(found.device)).all(-1)  # [k, n]
+        if not bool(same.any(1).all()):
+            return None
+        return [int(row) for row in same.int().argmax(1)]
+
+    def parents(self, cache: Any) -> list[int] | None:
+        """Which sequence each sequence of the cache [B] was after that forward: itself where it can be."""
+        keys, at = keys_of(cache), self.past + self.keys.shape[1]
+        if keys is None or keys.shape[-2] < at or keys.shape[0] != len(self.keys):
+            return None
+        now = keys[:, 0, at - 1]  # [B, d]
+        same = (now[:, None] == self.keys[:, -1][None].to(now.device)).all(-1)  # [B now, B then]
+        if not bool(same.any(1).all()):
+            return None
+        return [b if bool(row[b]) else int(row.int().argmax()) for b, row in enumerate(same)]
+
+
+def fingerprint(call: Call, cache: Any) -> Fingerprint | None:
+    """That of a forward that has just ended; None where its keys cannot be seen, and where it fed very many rows."""
+    keys, past = keys_of(cache), call.past
+    if keys is None or past is None or keys.shape[-2] < past + call.n or keys.shape[0] != call.batch:
+        return None
+    start = past + max(0, call.n - MOST_ROWS)
+    return Fingerprint(keys[:, 0, start : past + call.n].clone(), start)

@@ -1,0 +1,214 @@
+"""The `with` block around a loop: which modules are watched, and the traces of what they did."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+import msgspec
+
+from engines.core.errors import UserError
+from engines.core.kinds import KINDS
+from engines.core.lazy import torch
+from engines.core.trace import Detail, ModelRecord, Trace
+from engines.watching.assembly import Session, assemble, layers_of
+from engines.watching.causal import CausalReader
+from engines.watching.hooks import Hooks
+from engines.watching.masked import MaskedReader
+from engines.watching.subjects import Subject, end_ids, subjects_of, tokenizer_of
+
+Kind = Literal["masked", "causal"]
+
+
+def watch(
+    model: Any,
+    *,
+    kind: Kind | None = None,
+    tokenizer: Any = None,
+    mask_id: int | None = None,
+    prompt: str | Sequence[int] | None = None,
+    shift: bool | None = None,
+    eos_ids: Sequence[int] | None = None,
+    detail: Detail = "full",
+    title: str = "",
+) -> Watch:
+    """Watch a decoding loop of your own: `with engines.watch(model, ...) as seen: out = generate(model, ...)`, then
+    `seen.trace(out)`.
+
+    model: the torch module that the loop calls, one of `load_model`, or several by role: {"target": ..., "draft": ...}.
+    kind: masked or causal; by default masked where a mask_id is given, or the model has one. tokenizer: that of
+    transformers; without one tokens are shown as numbers. mask_id: by default what model or tokenizer say. prompt: ids
+    or text of the prompt, where the first call holds more than it. shift: whether row i of a masked model predicts
+    token i + 1; None: found out from what was written. detail: full, or light for what was written alone. The loop's
+    results stay what they are, bit for bit; what a hook cannot read never ends the loop, it ends the watching. Raises
+    UserError, before the loop begins, for what cannot be watched."""
+    subjects = subjects_of(model)
+    main = next(iter(subjects.values()))
+    if detail not in ("full", "light"):
+        raise UserError(f"detail='{str(detail)[:40]}' is not known; watch at full or at light.")
+    known = tokenizer_of(tokenizer, main)
+    if kind not in (None, "masked", "causal"):
+        raise UserError(f"kind='{str(kind)[:40]}' is not known; a loop is watched as masked or as causal.")
+    told = mask_id if mask_id is not None else main.mask_id(None)
+    kind = kind or main.kind or ("masked" if told is not None else "causal")  # a causal model's tokenizer may have one
+    mask_id = told if told is not None else main.mask_id(tokenizer)
+    if not isinstance(model, Mapping):
+        subjects = {KINDS[kind].role: main}
+    if kind == "masked" and mask_id is None:
+        raise UserError("a masked loop needs the id of its mask token: mask_id=126336 for LLaDA, 151666 for Dream.")
+    if kind == "masked" and not 0 <= int(mask_id or 0) < main.vocab_size:
+        raise UserError(f"mask_id={mask_id} is not in the model's vocabulary of {main.vocab_size} tokens.")
+    given = known.encode_prompt(prompt) if isinstance(prompt, str) else None if prompt is None else _ids(prompt)
+    return Watch(
+        subjects,
+        kind=kind,
+        tokenizer=known,
+        mask_id=int(mask_id) if kind == "masked" and mask_id is not None else None,
+        prompt=given,
+        text=prompt if isinstance(prompt, str) else "",
+        shift=shift if shift is not None else main.shift,
+        eos_ids=sorted(set(eos_ids)) if eos_ids is not None else end_ids(main, tokenizer),
+        detail=detail,
+        title=title or f"Watched loop on {main.name}",
+    )
+
+
+class Watch:
+    """What `watch` returns: a context manager, and afterwards `trace(out)` or `traces(out)`. `faults`: the sentences of
+    what could not be read, after which nothing was recorded any more."""
+
+    def __init__(
+        self,
+        subjects: Mapping[str, Subject],
+        *,
+        kind: Kind,
+        tokenizer: Any,
+        mask_id: int | None,
+        prompt: list[int] | None,
+        text: str,
+        shift: bool | None,
+        eos_ids: list[int],
+        detail: Detail,
+        title: str,
+    ) -> None:
+        self._subjects, self._kind, self._tokenizer = dict(subjects), kind, tokenizer
+        self._mask_id, self._text, self._eos_ids, self._detail, self._title = mask_id, text, eos_ids, detail, title
+        self._main = next(iter(subjects))
+        full = detail == "full"
+        self._reader: MaskedReader | CausalReader = (
+            MaskedReader(int(mask_id or 0), shift, full, prompt)
+            if kind == "masked"
+            else CausalReader(self._main, full, prompt)
+        )
+        self._hooks = [
+            Hooks(role, one.module, self._reader.before, self._reader.after) for role, one in subjects.items()
+        ]
+        self._began = self._ended = 0.0
+        self._started = datetime.datetime.now(datetime.UTC)
+        self._output: Any = None
+
+    def __enter__(self) -> Watch:
+        if self._began:
+            raise UserError("this watch was used already; call engines.watch(...) again for another answer.")
+        try:
+            for hooks in self._hooks:
+                hooks.install()
+        except BaseException:
+            self._remove()
+            raise
+        self._started, self._began = datetime.datetime.now(datetime.UTC), time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._ended = time.perf_counter()
+        self._remove()
+
+    def _remove(self) -> None:
+        for hooks in self._hooks:
+            hooks.remove()
+
+    @property
+    def faults(self) -> list[str]:
+        """What ended the watching early, in a sentence each."""
+        return [hooks.fault for hooks in self._hooks if hooks.fault]
+
+    def trace(self, out: Any = None) -> Trace:
+        """The trace of the one answer that was decoded. out: what the loop returned (ids, a tensor [L] or [1, L], or
+        what has `.sequences`), with the prompt or without it; without it the last step's tokens are missing. Raises
+        UserError where nothing was seen, or several answers."""
+        found = self.traces(out)
+        if len(found) > 1:
+            raise UserError(
+                f"{len(found)} prompts were decoded at once; seen.traces(out) gives their {len(found)} traces."
+            )
+        return found[0]
+
+    def traces(self, out: Any = None) -> list[Trace]:
+        """One trace for each answer of a batch, in the order of its rows. Raises UserError where nothing was seen."""
+        self._output = out if out is not None else self._output
+        readings = [one for one in self._reader.readings(outputs_of(self._output)) if one.turns or one.fault]
+        seen = [one for one in readings if one.turns]
+        if not seen:
+            reasons = [*self.faults, *(one.fault for one in readings)]
+            raise UserError(
+                reasons[0]
+                if reasons
+                else "the loop never called the watched module; watch the one whose call (not .forward) it makes, "
+                "outside torch.compile."
+            )
+        session = Session(
+            title=self._title,
+            main=self._main,
+            models=[self._record(role, one) for role, one in self._subjects.items()],
+            layers={role: layers_of(getattr(one.module, "config", None)) for role, one in self._subjects.items()},
+            tokenizer=self._tokenizer,
+            eos_ids=self._eos_ids,
+            mask_id=self._mask_id,
+            detail=self._detail,
+            began=self._began,
+            ended=self._ended or time.perf_counter(),
+            started_at=self._started,
+            prompt=self._text if len(seen) == 1 else "",
+        )
+        return [assemble(one, session, self.faults) for one in seen]
+
+    def _record(self, role: str, one: Subject) -> ModelRecord:
+        return msgspec.structs.replace(one.record(self._kind), role=role)
+
+    def _repr_html_(self) -> str:
+        shown = [getattr(trace, "_repr_html_", None) for trace in self.traces()]
+        return "".join(
+            show() if show else html.escape("import explorer, and this run plays itself here.") for show in shown
+        )
+
+
+def outputs_of(out: Any) -> list[list[int]] | None:
+    """The token ids of each answer that a loop returned, or None where it gave none. Raises UserError for anything
+    else."""
+    found = getattr(out, "sequences", out)
+    if isinstance(found, tuple) and found:  # loops that return (ids, number of forwards)
+        found = next((one for one in found if torch.is_tensor(one)), found)
+    if found is None:
+        return None
+    if torch.is_tensor(found):
+        found = found.detach().cpu().tolist()
+    elif hasattr(found, "tolist"):
+        found = found.tolist()
+    if isinstance(found, (list, tuple)) and found:
+        rows = list(found) if isinstance(found[0], (list, tuple)) else [found]
+        if all(isinstance(token, int) and token >= 0 for row in rows for token in row):
+            return [list(row) for row in rows]
+    raise UserError(f"the output is a {type(out).__name__}; give the token ids that the loop made, not their text.")
+
+
+def _ids(prompt: Any) -> list[int]:
+    found = outputs_of(prompt)
+    if found is None or len(found) != 1:
+        raise UserError("prompt takes the text or the token ids of one prompt.")
+    return found[0]

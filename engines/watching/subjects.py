@@ -1,0 +1,156 @@
+"""What is watched: torch modules of anyone, or models that were loaded here; their names, vocabularies and
+tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from engines.core.errors import UserError
+from engines.core.kinds import Tokenizer
+from engines.core.lazy import torch
+from engines.core.trace import ModelRecord, Piece
+
+
+@dataclass
+class Subject:
+    """A watched module. loaded: the model of `load_model` whose network it is, or None."""
+
+    module: Any
+    loaded: Any = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: a name of this program, of the hub, or its class."""
+        if self.loaded is not None:
+            return str(self.loaded.record.name)
+        told = str(getattr(self.config, "_name_or_path", "") or "").rstrip("/")
+        inner = getattr(self.module, "_orig_mod", self.module)
+        return "/".join(told.replace("\\", "/").split("/")[-2:]) or type(inner).__name__
+
+    @property
+    def config(self) -> Any:
+        """Its config, or None."""
+        config: Any = getattr(self.module, "config", None)
+        return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+    @property
+    def kind(self) -> Any:
+        """masked or causal where it was loaded here; else None."""
+        kind = self.loaded.record.kind if self.loaded is not None else None
+        return {"masked": "masked", "block": "masked", "causal": "causal"}.get(kind or "")
+
+    @property
+    def shift(self) -> bool | None:
+        """Whether row i predicts token i + 1, where that is known."""
+        return getattr(self.loaded, "shift", None)
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids of its vocabulary; very many where it does not say."""
+        return int(getattr(self.loaded, "vocab_size", 0) or getattr(self.config, "vocab_size", 0) or 2**31)
+
+    def mask_id(self, tokenizer: Any) -> int | None:
+        """The id of its mask token where it or its tokenizer says one."""
+        sources = (self.loaded, self.config, tokenizer)
+        for source, field in zip(sources, ("mask_id", "mask_token_id", "mask_token_id"), strict=True):
+            if isinstance(found := getattr(source, field, None), int):
+                return found
+        return None
+
+    def record(self, kind: str) -> ModelRecord:
+        """What the header says of it."""
+        if self.loaded is not None:
+            found: ModelRecord = self.loaded.record
+            return msgspec.structs.replace(found, threads=torch.get_num_threads())
+        first = next(self.module.parameters(), None)
+        return ModelRecord(
+            role="target",
+            name=self.name,
+            kind=kind,
+            parameters=sum(one.numel() for one in self.module.parameters()),
+            dtype="" if first is None else str(first.dtype).removeprefix("torch."),
+            device="cpu" if first is None else str(first.device),
+            threads=torch.get_num_threads(),
+        )
+
+
+def subjects_of(model: Any) -> dict[str, Subject]:
+    """The watched modules by role, the one that decides first. Raises UserError for what is no module."""
+    given = dict(model) if isinstance(model, Mapping) else {"target": model}
+    if not given:
+        raise UserError("there is nothing to watch; give a torch module, or several by role.")
+    found = {str(role): _subject(str(role), one) for role, one in given.items()}
+    first = next((role for role in ("target", "model") if role in found), next(iter(found)))
+    return {first: found.pop(first), **found}
+
+
+def _subject(role: str, model: Any) -> Subject:
+    if isinstance(model, torch.nn.Module):
+        return Subject(model)
+    inner = getattr(model, "model", None)
+    if hasattr(model, "record") and isinstance(inner, torch.nn.Module):
+        return Subject(inner, model)
+    raise UserError(
+        f"role '{role[:40]}' is a {type(model).__name__}, which has no forwards to watch; give the torch module that "
+        "the loop calls."
+    )
+
+
+def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
+    """The tokenizer of the traces: one of ours, one of transformers, that of the model, or bare ids. Raises UserError
+    for one that cannot decode."""
+    from engines.models.tokens import HFTokenizer, IdTokenizer
+
+    if given is None:
+        return main.loaded.tokenizer if main.loaded is not None else IdTokenizer(main.vocab_size)
+    if hasattr(given, "piece") and hasattr(given, "decode"):
+        return given  # type: ignore[no-any-return]
+    if hasattr(given, "backend_tokenizer"):
+        return HFTokenizer(given)
+    if not hasattr(given, "decode") or not hasattr(given, "encode"):
+        raise UserError(f"tokenizer is a {type(given).__name__}; give one of transformers, with encode and decode.")
+    return PlainTokenizer(given)
+
+
+class PlainTokenizer:
+    """Any tokenizer that encodes and decodes, a slow one of transformers included; a token is shown as it decodes
+    alone."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.size = len(tokenizer) if hasattr(tokenizer, "__len__") else 2**62
+        self._special = set(getattr(tokenizer, "all_special_ids", ()))
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids of the text as it stands."""
+        return self.encode(text)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text as it stands."""
+        return [int(i) for i in self._tokenizer.encode(text)]
+
+    def decode(self, ids: Any) -> str:
+        """Text of ids, special ones left out."""
+        return str(self._tokenizer.decode([int(i) for i in ids if i < self.size and i not in self._special]))
+
+    def piece(self, token: int) -> Piece:
+        """How one id looks."""
+        return Piece(token, str(self._tokenizer.decode([token])), "special" if token in self._special else "text")
+
+
+def end_ids(main: Subject, tokenizer: Any) -> list[int]:
+    """The ids that end an answer, by the model that was loaded here, its generation config, its config or the
+    tokenizer."""
+    if main.loaded is not None:
+        return sorted(main.loaded.eos_ids)
+    for source in (getattr(main.module, "generation_config", None), main.config, tokenizer):
+        found = getattr(source, "eos_token_id", None)
+        if isinstance(found, int):
+            return [found]
+        if isinstance(found, (list, tuple)) and found:
+            return sorted({int(one) for one in found})
+    return []

@@ -1,0 +1,205 @@
+"""Decoding loops as somebody else would write them: on a bare module, without anything of this project."""
+
+import torch
+from transformers.modeling_outputs import CausalLMOutput, CausalLMOutputWithPast
+
+
+def remask_lowest(confidence, n):
+    return confidence.topk(n).indices
+
+
+@torch.no_grad()
+def llada(model, prompt, *, length, block, steps, mask_id, scale=0.0):
+    """LLaDA's sampler: a fixed quota of the surest tokens, block by block. prompt [B, P]."""
+    x = torch.full((len(prompt), prompt.shape[1] + length), mask_id)
+    x[:, : prompt.shape[1]] = prompt
+    given = x != mask_id
+    blocks = length // block
+    for number in range(blocks):
+        start, end = prompt.shape[1] + number * block, prompt.shape[1] + (number + 1) * block
+        per = steps // blocks
+        for turn in range(per):
+            if scale:
+                blind = x.clone()
+                blind[given] = mask_id
+                seen, unseen = model(torch.cat([x, blind])).logits.chunk(2)
+                logits = unseen + (scale + 1) * (seen - unseen)
+            else:
+                logits = model(x).logits
+            logits[..., mask_id] = -torch.inf  # in place: whoever kept a reference sees it
+            chances, best = logits.softmax(-1).max(-1)
+            chances = torch.where(x == mask_id, chances, -torch.inf)
+            chances[:, end:] = -torch.inf
+            for row in range(len(x)):
+                left = int((x[row, start:end] == mask_id).sum())
+                n = -(-left // (per - turn))
+                chosen = remask_lowest(chances[row], n)
+                x[row, chosen] = best[row, chosen]
+    return x
+
+
+@torch.no_grad()
+def fast_dllm(model, x, start, *, block, threshold, mask_id, dual):
+    """Fast-dLLM's loop with a prefix or a dual cache. `model(x, past_key_values=, use_cache=, replace_position=)`."""
+    for a in range(start, x.shape[1], block):
+        b = a + block
+        out = model(x, use_cache=True)
+        cache = out.past_key_values
+        write(x, out.logits, slice(0, x.shape[1]), b, threshold, mask_id)
+        if not dual:
+            cache = [tuple(one[:, :, :a] for one in layer) for layer in cache]
+        place = torch.zeros_like(x, dtype=torch.bool)
+        place[:, a:b] = True
+        while (x[:, a:b] == mask_id).any():
+            end = b if dual else x.shape[1]
+            more = {"replace_position": place} if dual else {}
+            logits = model(x[:, a:end], past_key_values=cache, use_cache=True, **more).logits
+            write(x, logits, slice(a, end), b, threshold, mask_id)
+    return x
+
+
+def write(x, logits, fed, end, threshold, mask_id):
+    """Every open position of the block that is sure enough, and always the surest."""
+    logits[..., mask_id] = -torch.inf
+    chances, best = logits.double().softmax(-1).max(-1)
+    at = torch.arange(x.shape[1])[fed]
+    chances = torch.where((x[:, fed] == mask_id) & (at < end), chances, -torch.inf)
+    ready = chances >= min(threshold, float(chances.max()))
+    x[:, fed] = torch.where(ready, best, x[:, fed])
+
+
+class Llada(torch.nn.Module):
+    """A module as LLaDA's: row i of its logits is the distribution of token i."""
+
+    def __init__(self, dream):
+        super().__init__()
+        self.model, self.config = dream.model, dream.config
+        self.dream = [dream]
+
+    def forward(self, input_ids, attention_mask=None):
+        logits = self.dream[0](input_ids, use_cache=False).logits
+        return CausalLMOutput(logits=torch.cat([logits[:, :1], logits[:, :-1]], 1))
+
+
+class FastDllm(torch.nn.Module):
+    """A module as Fast-dLLM's: tuples of keys and values in and out, and places of a cache that are replaced."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model.model
+        self.dlm = [model]
+        self.config = self.model.config
+
+    def forward(self, input_ids, past_key_values=None, use_cache=False, replace_position=None):
+        dlm, n = self.dlm[0], input_ids.shape[1]
+        if past_key_values is None:
+            self.cache = dlm.new_cache(n)
+            self.x = input_ids[0].clone()
+            start = 0
+        else:
+            start = (
+                int(replace_position[0].nonzero()[0])
+                if replace_position is not None
+                else past_key_values[0][0].shape[2]
+            )
+        self.x[start : start + n] = input_ids[0]
+        logits = dlm.feed(self.x, self.cache, start, start + n)[None]
+        layers = [(layer.keys, layer.values) for layer in self.cache.layers]
+        kept = layers[0][0].shape[2] if past_key_values is None else past_key_values[0][0].shape[2]
+        return CausalLMOutputWithPast(
+            logits=logits, past_key_values=[(k[:, :, :kept], v[:, :, :kept]) for k, v in layers]
+        )
+
+
+class Silent(FastDllm):
+    """One that is told the place of a part under a name that says nothing."""
+
+    def forward(self, input_ids, past_key_values=None, use_cache=False, where=None):
+        return super().forward(input_ids, past_key_values, use_cache, where)
+
+
+@torch.no_grad()
+def greedy(model, ids, *, tokens, eos, cached=True):
+    """One token per forward, with a cache or feeding the whole text again."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache() if cached else None
+    fed = ids
+    for _ in range(tokens):
+        more = {"past_key_values": cache, "use_cache": True} if cached else {"use_cache": False}
+        new = model(fed, **more).logits[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, new], 1)
+        fed = new if cached else ids
+        if int(new) in eos:
+            break
+    return ids
+
+
+@torch.no_grad()
+def tree_drafting(model, ids, *, tokens, eos, guess):
+    """Greedy verification of a draft tree: two guesses below the root, two below the first of them, one below each.
+    `guess(text, k)` names k tokens. Returns the text and (accepted, emitted) of every round."""
+    from transformers import DynamicCache
+
+    parents = [-1, 0, 0, 1, 1, 3, 2]
+    cache, rounds = DynamicCache(), []
+    text = ids[0].tolist()
+    start = len(text)
+    model(ids[:, :-1], past_key_values=cache, use_cache=True)
+    while len(text) - start < tokens:
+        rows, paths = [text[-1]], [text]
+        for row in range(1, len(parents)):
+            above = parents[row]
+            rank = sum(parent == above for parent in parents[:row])
+            rows.append(guess(paths[above], 2)[rank])
+            paths.append([*paths[above], rows[-1]])
+        past, n = cache.get_seq_length(), len(rows)
+        sees = torch.zeros(n, n, dtype=torch.bool)
+        for row, parent in enumerate(parents):
+            if parent >= 0:
+                sees[row] = sees[parent]
+            sees[row, row] = True
+        mask = torch.cat([torch.ones(n, past, dtype=torch.bool), sees], 1)
+        mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)[None, None]
+        depth = sees.sum(1) - 1
+        out = model(
+            torch.tensor([rows]),
+            attention_mask=mask,
+            position_ids=(past + depth)[None],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        best = out.logits[0].argmax(-1).tolist()
+        path = [0]
+        while (
+            step := next((r for r in range(n) if parents[r] == path[-1] and rows[r] == best[path[-1]]), None)
+        ) is not None:
+            path.append(step)
+        gained = [*(rows[r] for r in path[1:]), best[path[-1]]]
+        gained = gained[: next((i + 1 for i, token in enumerate(gained) if token in eos), len(gained))]
+        rounds.append((path[1:], gained))
+        text = [*text, *gained]
+        for layer in cache.layers:  # keep the rows of the path
+            at = torch.tensor([*range(past), *(past + r for r in path)])
+            layer.keys, layer.values = layer.keys[:, :, at], layer.values[:, :, at]
+        if text[-1] in eos:
+            break
+    return torch.tensor([text]), rounds
+
+
+@torch.no_grad()
+def simple_speculation(target, draft, ids, *, tokens, ahead):
+    """Greedy speculation as it is taught: both models are fed the whole text every time. Returns the text and the
+    number of drafts accepted in every round."""
+    text, rounds, start = ids[0].tolist(), [], ids.shape[1]
+    while len(text) - start < tokens:
+        drafted = list(text)
+        for _ in range(ahead):
+            drafted.append(int(draft(torch.tensor([drafted]), use_cache=False).logits[0, -1].argmax()))
+        best = target(torch.tensor([drafted]), use_cache=False).logits[0].argmax(-1).tolist()
+        n = len(text)
+        while n < len(drafted) and drafted[n] == best[n - 1]:
+            n += 1
+        rounds.append(n - len(text))
+        text = [*drafted[:n], best[n - 1]]
+    return torch.tensor([text]), rounds

@@ -1,0 +1,139 @@
+"""transformers' own generate, watched: greedy, sampling, beams, assisted, prompt lookup, a batch."""
+
+import pytest
+import torch
+
+import engines
+from tests.engines.watching.conftest import PROMPT, by_step
+
+
+@pytest.fixture(scope="module")
+def ar():
+    return engines.load_model("tiny-ar-m")
+
+
+@pytest.fixture(scope="module")
+def small():
+    return engines.load_model("tiny-ar-s").model
+
+
+@pytest.fixture(scope="module")
+def text(ar):
+    return torch.tensor([ar.tokenizer.encode_prompt(PROMPT)])
+
+
+def generate(ar, text, **more):
+    torch.manual_seed(1)
+    return ar.model.generate(
+        text,
+        attention_mask=torch.ones_like(text),
+        **{"max_new_tokens": 16, "eos_token_id": sorted(ar.eos_ids), "pad_token_id": 0, **more},
+    )
+
+
+MODES = {
+    "greedy": {"do_sample": False},
+    "greedy-uncached": {"do_sample": False, "use_cache": False},
+    "beams-uncached": {"num_beams": 3, "do_sample": False, "use_cache": False},
+    "static-cache": {"do_sample": False, "cache_implementation": "static"},
+    "sampling": {"do_sample": True, "temperature": 1.5, "eos_token_id": None},
+    "beams": {"num_beams": 3, "do_sample": False},
+    "lookup": {"prompt_lookup_num_tokens": 4, "do_sample": False},
+    "assisted": {"do_sample": False},
+    "assisted-sampling": {"do_sample": True, "temperature": 1.5, "eos_token_id": None},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_read_is_what_generate_returns(ar, small, text, mode):
+    more = MODES[mode] | ({"assistant_model": small} if "assisted" in mode else {})
+    bare = generate(ar, text, **more)
+    roles = {"target": ar.model, "draft": small} if "assisted" in mode else ar.model
+    with engines.watch(roles, kind="causal", tokenizer=ar.tokenizer) as seen:
+        out = generate(ar, text, **more)
+    assert torch.equal(bare, out)
+    trace = seen.trace(out)
+    assert trace.header.prompt_ids == text[0].tolist() and trace.header.prompt_ids + trace.output_ids == out[0].tolist()
+    written = [token for step in trace.steps if step.commits for token in step.commits.tokens]
+    assert written == trace.output_ids and "tokens" not in trace.header.missing
+    assert trace.end.reason == "complete" and engines.read_trace(trace.to_json()) == trace
+    assert all(p is not None for s in trace.steps if s.commits for p in s.commits.probabilities)
+    assert not ar.model._forward_hooks and not small._forward_hooks
+
+
+def test_greedy_and_lookup_are_our_engines(ar, text):
+    for slug, more in (("greedy", {}), ("prompt-lookup", {"prompt_lookup_num_tokens": 10})):
+        with engines.watch(ar) as seen:
+            out = generate(ar, text, do_sample=False, **more)
+        trace, ours = seen.trace(out), engines.run(slug, ar, PROMPT, params={"max_new_tokens": 16})
+        assert trace.output_ids == ours.output_ids and trace.header.models[0].name == "tiny-ar-m"
+        if slug == "greedy":
+            assert by_step(trace) == by_step(ours)
+
+
+def test_beams_and_where_they_grew_from(ar, text):
+    with engines.watch(ar.model, kind="causal") as seen:
+        out = generate(ar, text, num_beams=3, do_sample=False, return_dict_in_generate=True, output_scores=True)
+    trace = seen.trace(out)
+    assert trace.output_ids == out.sequences[0, text.shape[1] :].tolist()
+    assert [len([b for b in s.branches if b.fate == "alive"]) for s in trace.steps[:-1]] == [3] * (len(trace.steps) - 1)
+    texts = {-1: []}
+    for step in trace.steps[:-1]:
+        before = {key: list(value) for key, value in texts.items()}
+        for branch in step.branches:
+            if branch.tokens:
+                above = before[branch.id] if branch.id in before else before[branch.parent]
+                texts[branch.id] = [*above, *branch.tokens]
+                assert len(texts[branch.id]) == branch.length
+    best = out.sequences[0, text.shape[1] :].tolist()
+    with torch.no_grad():
+        z = ar.model(out.sequences[:1]).logits[0].log_softmax(-1)
+    sums = [float(z[text.shape[1] - 1 + i, token]) for i, token in enumerate(best)]
+    first = trace.steps[1].branches[0]
+    assert texts[first.id][:2] == best[:2] and first.scores["log p"] == pytest.approx(sum(sums[:2]), abs=1e-3)
+
+
+def test_accepted_tokens_of_a_draft_model(ar, small, text):
+    with engines.watch({"target": ar.model, "draft": small}, kind="causal") as seen:
+        out = generate(ar, text, assistant_model=small, do_sample=False)
+    trace = seen.trace(out)
+    drafted = [s for s in trace.steps if s.tree]
+    assert drafted and all(s.forwards["draft"] >= 1 and s.forwards["target"] == 1 for s in drafted)
+    for step in drafted:
+        assert step.tree.sources[1:] == ["draft"] * (len(step.tree.parents) - 1)
+        assert all(p is None or p <= 0 for p in step.tree.draft_logprobs)
+        assert sum(step.tree.accepted) - 1 == list(step.commits.causes).count("accepted")
+    assert "were fed first" not in trace.end.message
+
+
+def test_a_batch_and_samples_have_a_trace_each(ar, text):
+    two = torch.cat([text, text.flip(1)])
+    with engines.watch(ar.model, kind="causal") as seen:
+        out = generate(ar, two, do_sample=False)
+    traces = seen.traces(out)
+    assert [t.header.prompt_ids + t.output_ids for t in traces] == out.tolist()
+    alone = generate(ar, two[1:], do_sample=False)
+    assert out[1, : alone.shape[1]].tolist() == alone[0].tolist()
+    with engines.watch(ar.model, kind="causal") as seen:
+        out = generate(ar, text, do_sample=True, num_return_sequences=3, temperature=2.0, eos_token_id=None)
+    assert [t.header.prompt_ids + t.output_ids for t in seen.traces(out)] == out.tolist()
+    with pytest.raises(engines.UserError, match="3 prompts were decoded at once"):
+        seen.trace(out)
+
+
+def test_a_padded_batch_keeps_its_padding_in_the_prompt(ar, text):
+    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), text], 1)
+    mask = (padded != 0).long()
+    with engines.watch(ar.model, kind="causal") as seen:
+        out = ar.model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False, eos_token_id=None)
+    trace = seen.trace(out)
+    assert trace.header.prompt_ids == padded[0].tolist() and trace.output_ids == out[0, padded.shape[1] :].tolist()
+
+
+def test_a_tokenizer_of_transformers_shows_the_text(ar, text):
+    with engines.watch(ar.model, tokenizer=ar.tokenizer.tokenizer) as seen, torch.inference_mode():
+        out = generate(ar, text, do_sample=False)
+    trace = seen.trace(out)
+    assert trace.text == ar.tokenizer.decode(out[0, text.shape[1] :].tolist()).strip() and "Mia" in trace.text
+    assert trace.header.models[0].kind == "causal" and trace.header.models[0].parameters > 0
+    assert {piece.text for piece in trace.pieces} >= {" Mia", " Leo"}
