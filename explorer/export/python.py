@@ -30,7 +30,7 @@ def _one(trace: Trace, ids: bool) -> str:
     header = trace.header
     if header.imported_from:
         raise UserError(f"this run was imported from {header.imported_from}; it cannot be repeated here.")
-    engines.get_method(header.method)  # raises where none made it
+    engines.forking_method(trace)  # raises for a watched loop, which has none; another one may be known elsewhere only
     models = {record.role: _model(record) for record in header.models}
     model = (
         next(iter(models.values()))
