@@ -20,7 +20,7 @@ import numpy as np
 
 from engines.core.errors import UserError
 from engines.core.kinds.causal import CausalLM
-from engines.core.params import Int, Params, Text
+from engines.core.params import Choice, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
 from engines.methods.reasoning._votes import RULES, Ballot, Voter, same
@@ -62,7 +62,12 @@ class Pool:
     "apart into estimation and model error.",
     inputs=[
         Text("model", "tiny-ar-s", sees="A causal model that was trained on the task."),
-        Text("task", "subtract", sees="The task whose held-out problems are asked: add, subtract or problem."),
+        Choice(
+            "task",
+            "subtract",
+            ["subtract", "add", "problem", "chain"],
+            sees="The task whose held-out problems are asked; chains are for the tiny reasoners.",
+        ),
         Int("problems", 24, 2, 200, sees="Held-out problems, in the order of their generator."),
         Int("samples", 192, 32, 4096, sees="Paths sampled for each problem; the sizes are drawn from them."),
         Int("seed", 0, 0, 10_000, sees="Problems and samples."),
@@ -74,18 +79,18 @@ class Pool:
 def rpc_errors(p: Params, progress: Progress) -> Study:
     """Sample, vote in subsets, take the errors apart."""
     from engines.models.zoo import load_model
-    from engines.tasks import TASKS
+    from engines.tasks import CHAINS, TASKS
 
     model = load_model(p.model)
     if model.record.kind != "causal":
         raise UserError(f"'{p.model}' is a {model.record.kind} model; paths are sampled from a causal one: give that.")
-    if p.task not in ("add", "subtract", "problem"):
-        raise UserError(f"task='{p.task}' has no answer in its last line; choose add, subtract or problem.")
-    asked, pools = TASKS[p.task].generate("held-out", p.seed), list[Pool]()
+    task = {CHAINS.slug: CHAINS, **TASKS}[p.task]
+    asked, pools = task.generate("held-out", p.seed), list[Pool]()
     for done in range(p.problems):
         progress(done, p.problems)
         example = next(asked)
-        pools.append(sample(model, example.prompt, example.answer.split()[-1], p.samples, p.seed))
+        prompt = example.prompt.removeprefix(f"{CHAINS.slug}: ")  # a chain is asked without its first word
+        pools.append(sample(model, prompt, example.answer.split()[-1], p.samples, p.seed))
     return told(pools, random.Random(p.seed), model.record)
 
 

@@ -1,8 +1,6 @@
 """What a search buys (arXiv:2505.13672): right answers against tokens written and against calls of the reward model,
-for one sample, a vote, the best of n by the same reward model, and A*-decoding at several widths, on the same problems.
-
-Best of n scores every step of its samples, as the search does, and takes the sample whose last state has the highest
-reward; a vote asks nobody."""
+for one sample, a vote, and with the same reward model the best of n, particle filtering and A*-decoding at several
+widths, on the same problems. All but the sample and the vote are runs of their methods; a vote asks nobody."""
 
 from __future__ import annotations
 
@@ -14,13 +12,13 @@ from itertools import islice
 from engines.core.errors import UserError
 from engines.core.kinds.causal import CausalLM
 from engines.core.lazy import torch
+from engines.core.method import Method
 from engines.core.params import Float, Int, Params, Text
 from engines.core.sampling import distribution, draw
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.models.parts import load_part
-from engines.models.step_reward import StepReward
+from engines.tasks.chains import answer_of
 
 WIDTHS, SAMPLES, LONGEST = (2, 3, 4), (4, 8), 96
 
@@ -58,41 +56,44 @@ def search_budget(p: Params, progress: Progress) -> Study:
     model = load_model(p.model)
     if model.record.kind != "causal":
         raise UserError(f"'{p.model}' is a {model.record.kind} model; a policy writes from left to right: give that.")
-    reward, found = StepReward(load_part("prm", [model.record]).tensors), dict[str, list[Tried]]()
+    found = dict[str, list[Tried]]()
     for done, example in enumerate(islice(CHAINS.generate("held-out", p.seed, size=5), p.problems)):
         progress(done, p.problems)
         chain = example.prompt.partition(": ")[2]
-        for rule, tried in each(model, reward, chain, example.answer, p, p.seed + 31 * done):
+        for rule, tried in each(model, chain, example.answer, p, p.seed + 31 * done):
             found.setdefault(rule, []).append(tried)
     return told(found, model.record)
 
 
-def each(model: CausalLM, reward: StepReward, chain: str, right: str, p: Params, seed: int) -> list[tuple[str, Tried]]:
+def each(model: CausalLM, chain: str, right: str, p: Params, seed: int) -> list[tuple[str, Tried]]:
     """All rules on one problem."""
-    from engines import run
-    from engines.methods.search.a_star_decoding import decode
-    from engines.tasks.chains import answer_of
+    from engines.methods.search import a_star_decoding, best_of_n, particle_filtering
 
     prompt = model.tokenizer.encode_prompt(chain)
     samples = [sampled(model, prompt, p.temperature, seed + i) for i in range(max(SAMPLES))]
-    texts = [model.tokenizer.decode(ids) for ids in samples]
-    answers = [answer_of(text) for text in texts]
+    answers = [answer_of(model.tokenizer.decode(ids)) for ids in samples]
     rows = [("one sample", Tried(answers[0] == right, len(samples[0]), 0))]
     for n in SAMPLES:
-        tokens = sum(map(len, samples[:n]))
         said = Counter(answer for answer in answers[:n] if answer).most_common(1)
+        tokens = sum(map(len, samples[:n]))
         rows.append((f"vote of {n}", Tried(bool(said) and said[0][0] == right, tokens, 0)))
-        calls = sum(text.count(";") + 1 for text in texts[:n])
-        scores = reward.score([[*prompt, *ids] for ids in samples[:n]])
-        best = max(range(n), key=lambda i: scores[i])
-        rows.append((f"best of {n}", Tried(answers[best] == right, tokens, calls)))
+    for n in SAMPLES:
+        rows.append((f"best of {n}", tried(best_of_n.decode, model, chain, right, p, seed, n=n)))
+        rows.append((f"particles, {n}", tried(particle_filtering.decode, model, chain, right, p, seed, n=n)))
     for k in WIDTHS:
-        params = {"k": k, "budget": p.budget, "temperature": p.temperature, "max_new_tokens": LONGEST}
-        trace = run(decode.info.slug, model, chain, params=params, seed=seed, detail="light")
-        facts = trace.steps[-1].facts
-        cost = int(facts["tokens_of_all_paths"]), int(facts["prm_calls"])
-        rows.append((f"A*, k = {k}", Tried(answer_of(trace.text) == right, *cost)))
+        search = tried(a_star_decoding.decode, model, chain, right, p, seed, k=k, budget=p.budget)
+        rows.append((f"A*, k = {k}", search))
     return rows
+
+
+def tried(method: Method, model: CausalLM, chain: str, right: str, p: Params, seed: int, **params: int) -> Tried:
+    """A run of a method that counts its tokens and calls."""
+    from engines import run
+
+    given = {**params, "temperature": p.temperature, "max_new_tokens": LONGEST}
+    trace = run(method.info.slug, model, chain, params=given, seed=seed, detail="light")
+    facts = trace.steps[-1].facts
+    return Tried(answer_of(trace.text) == right, int(facts["tokens_of_all_paths"]), int(facts["prm_calls"]))
 
 
 def sampled(model: CausalLM, prompt: Sequence[int], temperature: float, seed: int) -> list[int]:
@@ -132,7 +133,7 @@ def told(found: dict[str, list[Tried]], record: ModelRecord) -> Study:
 def _figure(rows: list[list[str | float | int | bool | None]], column: int, unit: str, title: str) -> Figure:
     """Right answers against one cost, the rules by family."""
     series = []
-    for family in ("one sample", "vote", "best", "A*"):
+    for family in ("one sample", "vote", "best", "particles", "A*"):
         own = [row for row in rows if str(row[0]).startswith(family) and (column == 4 or float(str(row[5])) > 0)]
         if own:
             low, high = ([float(str(row[i])) for row in own] for i in (2, 3))

@@ -20,30 +20,23 @@ from typing import TYPE_CHECKING
 from engines.kit import (
     Branch,
     Choice,
-    Float,
     Int,
     LaneInfo,
     Params,
     Path,
-    Paths,
     Recorder,
     Roles,
     Steps,
-    Text,
-    distribution,
-    draw,
     max_new_tokens,
     method,
     part,
-    torch,
 )
 from engines.methods.search._frontier import COSTS, Frontier, State
-from engines.methods.search._rewards import scorer
+from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
 
 if TYPE_CHECKING:
-    from engines.kit import CausalLM, Edit
+    from engines.kit import Edit
 
-OPEN = "waiting"  # the fate of a path that nobody feeds before it is taken up; recorded as alive
 ROOT = 0.5  # r of the question itself: any value gives the same order
 
 
@@ -58,15 +51,14 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
         max_new_tokens(96),
         Int("k", 4, 1, 8, sees="Steps that are sampled behind a state: wider fans.", source="ours"),
         Int("budget", 20, 1, 64, sees="Expansions: how long the search may go on.", source="ours"),
-        Float("temperature", 1.2, 0.0, 2.0, step=0.05, symbol="T", neutral=0.0,
-              sees="Of the policy: how different the children of a state are.", source="ours"),
+        TEMPERATURE,
         Choice("cost", "increase", list(COSTS), sees="What a move costs: a rise of h, a fall of it (f never falls "
                "then), or nothing (best first).", source="as reviews tell the paper"),
         Choice("reward", "model", ["model", "exact"], sees="Who scores a state: the trained reward model, or the exact "
                "values, which shows the search apart from its judge.", source="ours"),
         Choice("queue", "all", ["all", "children"], sees="Whether every open state may be continued, or only those of "
                "the last expansion, which is a search without a way back.", source="ours"),
-        Text("delimiter", ";", sees="What ends a step.", source="ours"),
+        DELIMITER,
     ],
     signature="frontier",
     emits={"commits", "scores", "branches", "facts", "note"},
@@ -96,16 +88,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         search.edited(edit, run, shown)
 
 
-class Search:
+class Search(Policy):
     """The tree, its frontier and what it cost. The item of a state is its path."""
 
     def __init__(self, models: Roles, prompt: list[int], p: Params, run: Recorder) -> None:
-        self.model: CausalLM = models.target
-        self.start, self.end, self.p = len(prompt), len(prompt) + p.max_new_tokens, p
-        self.paths = Paths(self.model, prompt, rows=(p.k + 1) * (p.max_new_tokens + 1), rng=run.rng)
-        self.score = scorer(p.reward, models, prompt)
-        self.expansions = self.calls = self.written = self.duplicates = 0
-        self.states, self.forbidden = dict[int, State](), dict[int, set[int]]()
+        super().__init__(models, prompt, p, run, rows=(p.k + 1) * (p.max_new_tokens + 1))
+        self.expansions = self.duplicates = 0
+        self.states = dict[int, State]()
         self.result: Path | None = None
         self.frontier, self.told = Frontier(p.cost), ""
         self.begin(self.paths.add())
@@ -116,17 +105,13 @@ class Search:
             if other is not path and other.fate != "pruned":
                 self.paths.drop(other)
         self.frontier.clear()
-        self.paths.drop(path, OPEN)
+        self.paths.drop(path, WAITING)
         self.hold(self.frontier.push(ROOT, terminal=self.over(path), item=path), path)
 
     def hold(self, state: State, path: Path) -> None:
         """Keep the state of a path, with what it is ranked by."""
         self.states[path.id] = state
         path.scores = {"f": state.f, "g": state.g, "h": state.h}
-
-    def over(self, path: Path) -> bool:
-        """Whether a path has come to its end."""
-        return path.length > self.start and path.tip.token in self.model.eos_ids
 
     def expand(self, state: State) -> None:
         """k steps behind a state: sampled side by side, scored, and put into the frontier."""
@@ -145,17 +130,15 @@ class Search:
         fresh, texts = list[Path](), list[list[int]]()
         for child in children:
             text = self.paths.read(child)
-            cut = child.length >= self.end and not self.over(child)
-            if cut or text in texts:
+            if (cut := self.cut(child)) or text in texts:
                 self.duplicates += not cut
                 self.paths.drop(child)
             else:
                 fresh.append(child)
                 texts.append(text)
-        for child, r in zip(fresh, self.score(texts), strict=True):
-            self.calls += 1
+        for child, r in zip(fresh, self.rate(fresh), strict=True):
             self.hold(self.frontier.push(r, state, self.over(child), child), child)
-            self.paths.drop(child, "finished" if self.over(child) else OPEN)
+            self.paths.drop(child, "finished" if self.over(child) else WAITING)
         best = self.shown()
         back = bool(fresh) and best.parent != parent.id
         self.told = (
@@ -170,16 +153,8 @@ class Search:
             self.paths.feed()
             for path in living:
                 self.draw(path, self.p.temperature)
-                step = self.model.tokenizer.decode(self.paths.read(path)[begun:])
-                if self.over(path) or path.length >= self.end or self.p.delimiter in step:
-                    self.paths.drop(path, OPEN)
-
-    def draw(self, path: Path, temperature: float) -> None:
-        """The next token of a path."""
-        z = path.logits.clone()
-        if forbidden := self.forbidden.get(path.length):
-            z[sorted(forbidden)] = -torch.inf
-        self.written += len(self.paths.write(path, [draw(distribution(z, temperature), path.rng)]))
+                if self.stepped(path, begun):
+                    self.paths.drop(path, WAITING)
 
     def spent(self) -> bool:
         """Whether the search is over: nothing is open, a state that has ended comes first, or the budget is spent."""
@@ -225,12 +200,12 @@ class Search:
 
     def branches(self) -> list[Branch]:
         """The record of the paths: open states are alive."""
-        waiting = [path for path in self.paths.paths if path.fate == OPEN]
+        waiting = [path for path in self.paths.paths if path.fate == WAITING]
         for path in waiting:
             path.fate = "alive"
         found = self.paths.branches()
         for path in waiting:
-            path.fate = OPEN
+            path.fate = WAITING
         return found
 
     def facts(self) -> dict[str, float]:

@@ -42,9 +42,15 @@ def test_the_study_tells_rules_errors_and_what_was_covered():
 def test_bad_input_is_a_sentence():
     for given, words in (
         ({"model": "tiny-dlm"}, "masked model"),
-        ({"task": "sort"}, "choose add"),
+        ({"task": "sort"}, "subtract, add, problem, chain"),
         ({"problems": 1}, "problems=1 is out of range"),
         ({"model": "nothing"}, "nothing"),
     ):
         with pytest.raises(engines.UserError, match=words):
             engines.study("rpc-errors", **given)
+
+
+def test_a_reasoner_is_asked_chains():
+    found = engines.study("rpc-errors", model="tiny-reasoner", task="chain", problems=2, samples=32)
+    rows = found.table("rules").rows
+    assert rows[-1][3] >= 0.5 and 0 < found.receipts[0].result <= 1

@@ -1,0 +1,76 @@
+"""A policy that writes step by step on several paths, and the judge of its partial solutions: what all searches over
+steps share, with one count of tokens and of calls of the reward model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.kit import Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
+from engines.methods.search._rewards import scorer
+
+if TYPE_CHECKING:
+    from engines.core.params import Params
+    from engines.kit import CausalLM
+
+TEMPERATURE = Float(
+    "temperature",
+    1.2,
+    0.0,
+    2.0,
+    step=0.05,
+    symbol="T",
+    neutral=0.0,
+    sees="Of the policy: how different the children of a state are.",
+    source="ours",
+)
+DELIMITER = Text("delimiter", ";", sees="What ends a step.", source="ours")
+WAITING = "waiting"  # the fate of a path that is not fed for now; recorded as alive
+
+
+class Policy:
+    """Paths, what was written on all of them, and who scores them. p has temperature T, max_new_tokens, delimiter and
+    reward. written: tokens of all paths; calls: states that were scored."""
+
+    def __init__(self, models: Roles, prompt: list[int], p: Params, run: Recorder, rows: int) -> None:
+        self.model: CausalLM = models.target
+        self.start, self.end, self.p = len(prompt), len(prompt) + p.max_new_tokens, p
+        self.paths = Paths(self.model, prompt, rows=rows, rng=run.rng)
+        self.score = scorer(p.reward, models, prompt)
+        self.calls = self.written = 0
+        self.forbidden = dict[int, set[int]]()
+
+    def over(self, path: Path) -> bool:
+        """Whether a path has come to its end."""
+        return path.length > self.start and path.tip.token in self.model.eos_ids
+
+    def cut(self, path: Path) -> bool:
+        """Whether a path is at its longest and has not ended."""
+        return path.length >= self.end and not self.over(path)
+
+    def stepped(self, path: Path, begun: int) -> bool:
+        """Whether a path that was `begun` tokens long has come to the end of a step."""
+        step = self.model.tokenizer.decode(self.paths.read(path)[begun:])
+        return self.over(path) or path.length >= self.end or self.p.delimiter in step
+
+    def draw(self, path: Path, temperature: float) -> None:
+        """The next token of a path."""
+        z = path.logits.clone()
+        if forbidden := self.forbidden.get(path.length):
+            z[sorted(forbidden)] = -torch.inf
+        self.written += len(self.paths.write(path, [draw(distribution(z, temperature), path.rng)]))
+
+    def steps(self, writing: Sequence[Path]) -> None:
+        """One step of each path, a token of all of them per forward. They stay alive: who is done waits for the
+        others, and its rows stay in the cache."""
+        begun, active = {path.id: path.length for path in writing}, list(writing)
+        while active:
+            self.paths.feed()
+            for path in active:
+                self.draw(path, self.p.temperature)
+            active = [path for path in active if not self.stepped(path, begun[path.id])]
+
+    def rate(self, paths: Sequence[Path]) -> list[float]:
+        """r in [0, 1] of the states at which paths stand."""
+        self.calls += len(paths)
+        return self.score([self.paths.read(path) for path in paths])

@@ -1,0 +1,131 @@
+"""Best of n and particle filtering: what they count, when they are plain sampling, and whom they choose."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import engines
+from engines.kit import distribution, draw
+from engines.methods.search import _rewards, particle_filtering
+
+CHAIN = "8+9*3+0-8"
+BOTH = pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering"])
+
+
+@pytest.fixture(scope="module")
+def model() -> engines.Model:
+    return engines.load_model("tiny-reasoner", dtype="float32")
+
+
+def ran(slug, model, seed=0, **params):
+    return engines.run(slug, model, CHAIN, params={"max_new_tokens": 64, **params}, seed=seed)
+
+
+def paths(trace):
+    """The last record of every path."""
+    return {one.id: one for step in trace.steps for one in step.branches}
+
+
+def plain(model, seed, temperature=1.2):
+    ids, rng, drawn = model.tokenizer.encode_prompt(CHAIN), torch.Generator().manual_seed(seed), []
+    while not drawn or (drawn[-1] not in model.eos_ids and len(drawn) < 64):
+        z = model.extend(ids + drawn, model.new_cache(256), last_only=True).logits[-1]
+        drawn.append(draw(distribution(z, temperature), rng))
+    return drawn
+
+
+@BOTH
+def test_one_path_is_plain_sampling(model, slug):
+    for seed in (3, 5):
+        assert ran(slug, model, seed=seed, n=1).output_ids == plain(model, seed)
+
+
+@BOTH
+def test_tokens_and_calls_are_those_of_all_paths(model, slug):
+    trace = ran(slug, model, n=4)
+    last = trace.steps[-1].facts
+    written = sum(len(one.tokens) for step in trace.steps for one in step.branches)
+    assert last["tokens_of_all_paths"] == written > len(trace.output_ids)
+    calls = [step.facts["prm_calls"] for step in trace.steps]
+    assert calls[0] == 4 and calls == sorted(calls) and calls[-1] <= 4 * len(trace.steps)
+
+
+@BOTH
+def test_the_chosen_one_is_written(model, slug):
+    for seed in range(3):
+        trace = ran(slug, model, seed=seed)
+        (chosen,) = [one for one in paths(trace).values() if one.fate == "chosen"]
+        assert chosen.length == len(trace.output_ids)
+        rank = "score" if slug == "best-of-n" else "weight"
+        ended = [one for one in paths(trace).values() if one.fate in ("finished", "chosen")]
+        assert chosen.scores[rank] == max(one.scores[rank] for one in ended)
+
+
+def test_a_score_is_made_of_the_rewards_of_all_steps(model):
+    trace = ran("best-of-n", model, n=4)
+    by_path = {}
+    for step in trace.steps:
+        for one in step.branches:
+            if one.tokens:
+                by_path.setdefault(one.id, []).append(one.scores["reward"])
+    for rule, of in (("last", lambda r: r[-1]), ("minimum", min), ("product", math.prod)):
+        made = ran("best-of-n", model, n=4, score=rule)
+        for one in paths(made).values():
+            assert one.scores["score"] == pytest.approx(of(by_path[one.id]))
+
+
+def test_an_exact_judge_takes_a_right_solution_where_one_was_written(model):
+    found = 0
+    for seed in range(3):
+        trace = ran("best-of-n", model, seed=seed, reward="exact")
+        right = engines.tasks.check(engines.tasks.recognise(CHAIN), trace.text).correct
+        if any(one.scores["reward"] == 1 for one in paths(trace).values() if one.fate in ("finished", "chosen")):
+            assert right
+            found += 1
+    assert found
+
+
+def test_a_judge_of_one_mind_prunes_nobody_for_good_and_a_sharp_one_does(model, monkeypatch):
+    """With an equal reward a drawing is even; with a small tau and a judge that likes one path only, all go on from
+    that one."""
+    monkeypatch.setattr(_rewards.StepReward, "score", lambda self, texts: [0.5] * len(texts))
+    trace = ran("particle-filtering", model, n=4)
+    assert all(step.facts["effective_particles"] == pytest.approx(4) for step in trace.steps[:-1])
+    monkeypatch.setattr(
+        _rewards.StepReward, "score", lambda self, texts: [0.9 if i == 0 else 0.2 for i in range(len(texts))]
+    )
+    first = ran("particle-filtering", model, n=4, tau=0.05).steps[0]
+    assert first.facts["effective_particles"] == pytest.approx(1)
+    assert {one.parent for one in first.branches if one.fate == "alive" and one.id >= 4} == {0}
+    assert sum(one.fate == "pruned" for one in first.branches) == 3
+
+
+def test_the_drawing_follows_the_softmax_of_the_weights():
+    """w = log(r / (1 - r)): at tau = 1 the chances stand as the odds do."""
+    from types import SimpleNamespace
+
+    particles = [
+        SimpleNamespace(fate="alive", scores={"weight": particle_filtering.weight(r)}) for r in (0.5, 0.75, 0.9)
+    ]
+    assert particle_filtering.chances(particles, 1.0).tolist() == pytest.approx([1 / 13, 3 / 13, 9 / 13])
+    particles[2].fate = "pruned"
+    assert particle_filtering.chances(particles, 1.0).tolist() == pytest.approx([1 / 4, 3 / 4, 0])
+    for r, w in ((1.0, math.log(1e6)), (0.0, -math.log(1e6))):  # as far as an exact judge goes
+        assert particle_filtering.weight(r) == pytest.approx(w, abs=1e-3)
+
+
+@BOTH
+def test_paths_that_are_cut_are_said_to_have_no_end(model, slug):
+    trace = ran(slug, model, max_new_tokens=8)
+    assert "came to its end" in trace.steps[-1].note and len(trace.output_ids) == 8
+
+
+@BOTH
+def test_a_model_without_a_judge_and_a_prompt_that_is_no_chain_are_refused(model, slug):
+    with pytest.raises(engines.UserError, match=r"python -m engines\.training prm tiny-ar-s"):
+        engines.run(slug, "tiny-ar-s", "subtract: 9 - 4", params={"max_new_tokens": 8})
+    with pytest.raises(engines.UserError, match="chains of digits"):
+        engines.run(slug, model, "subtract: 9 - 4")
