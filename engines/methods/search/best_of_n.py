@@ -29,7 +29,7 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, neutral=1, sees="Solutions that are written side by side.", source="ours"),
+        Int("n", 4, 1, 16, sees="Solutions that are written side by side.", source="ours"),
         TEMPERATURE,
         Choice("score", "last", list(RULES), sees="What ranks a solution: the reward of its last state, the smallest "
                "of its steps, or their product.", source="last: the reward model here judges all steps so far"),

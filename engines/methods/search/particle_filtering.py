@@ -44,7 +44,7 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, neutral=1, sees="Particles: partial solutions that are alive at once.", source="ours"),
+        Int("n", 4, 1, 16, sees="Particles: partial solutions that are alive at once.", source="ours"),
         TEMPERATURE,
         Float("tau", 1.0, 0.05, 10.0, step=0.05, sees="How strongly the reward decides who goes on: small values keep "
               "the best only, large ones draw evenly.", source="1 in the released code"),
