@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import time
 from collections import Counter, OrderedDict
@@ -20,9 +21,29 @@ def client_of(request: Any) -> str:
     Behind EXPLORER_TRUSTED_PROXIES proxies (1 on a Space, else 0) it is what the outermost of them wrote into
     X-Forwarded-For; what stands to the left of that is the visitor's own claim and is not read."""
     peer = getattr(getattr(request, "client", None), "host", "") or ""
-    told = request.headers.get("x-forwarded-for", "") if proxies() else ""
-    named = [one.strip() for one in told.split(",") if one.strip()]
-    return named[-min(proxies(), len(named))] if named else peer
+    named = _forwarded(request.headers) if proxies() else []
+    return network(named[-min(proxies(), len(named))] if named else peer)
+
+
+def _forwarded(headers: Any) -> list[str]:
+    """The addresses of all X-Forwarded-For lines: a proxy may add a line of its own behind the visitor's."""
+    every = getattr(headers, "getlist", None)
+    lines = every("x-forwarded-for") if every else [headers.get("x-forwarded-for", "")]
+    return [one.strip() for one in ",".join(lines).split(",") if one.strip()]
+
+
+def network(address: str) -> str:
+    """What counts as one visitor: an IPv4 address, or the /64 network of an IPv6 one, which one household has; without
+    a port. What is no address stays as it is, cut."""
+    bare = address[1 : address.index("]")] if address.startswith("[") and "]" in address else address
+    bare = bare.partition(":")[0] if bare.count(":") == 1 else bare
+    try:
+        found = ipaddress.ip_address(bare)
+    except ValueError:
+        return address[:64]
+    if isinstance(found, ipaddress.IPv4Address) or (mapped := found.ipv4_mapped) is not None:
+        return str(found if isinstance(found, ipaddress.IPv4Address) else mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))
 
 
 def proxies() -> int:
