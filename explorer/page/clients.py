@@ -74,21 +74,51 @@ class Readers:
         if self._open[name] <= 0:
             del self._open[name]
 
+    def now(self, name: str) -> bool:
+        """Whether it is read now."""
+        return name in self._open
+
     def after(self, name: str, moment: float) -> bool:
         """Whether it is read now, or was at any time since that moment of time.monotonic."""
         return name in self._open or self._since.get(name, moment - 1) >= moment
 
 
+class Calls:
+    """The ids of the events for which a queue of Gradio has messages."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it waits, runs, or was done and not read yet; without a session of its own it is one itself."""
+        queue = self._queue
+        unread = queue.pending_event_ids_session
+        return (
+            name in queue.event_ids_to_events
+            or name in queue.pending_messages_per_session
+            or any(name in ids for ids in unread.values())
+        )
+
+
 def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> None:
     """End every event of a queue of Gradio whose stream nobody has opened in time: it frees its place, and what it
-    runs is closed at the next message."""
+    runs is closed at the next message. What Gradio would keep of a caller for ever is forgotten when nobody reads;
+    until then no newcomer puts it out, as they would in Gradio, which drops the oldest of 2,000, read or not."""
     push = queue.push
+    queue.pending_messages_per_session = {}
     watching: set[asyncio.Task[None]] = set()
 
     async def watch(event: Any, moment: float) -> None:
         await asyncio.sleep(patience)
         if not (readers.after(event.session_hash, moment) or readers.after(event._id, moment)):
             await queue.clean_events(event_id=event._id)
+        while event._id in queue.event_ids_to_events or readers.now(event.session_hash) or readers.now(event._id):
+            await asyncio.sleep(patience)
+        unread = queue.pending_event_ids_session.get(event.session_hash, set())
+        unread.discard(event._id)
+        if not unread:  # else a later event of the same caller has its own watch
+            queue.pending_event_ids_session.pop(event.session_hash, None)
+            queue.pending_messages_per_session.pop(event.session_hash, None)
 
     async def pushed(body: Any, request: Any, username: str | None) -> Any:
         moment = time.monotonic()

@@ -55,6 +55,7 @@ def launch(
         hosts=_hosts(options.get("server_name")),
         trace_characters=limits.trace_characters,
         sessions=demo._queue.pending_messages_per_session,
+        calls=clients.Calls(demo._queue),
         readers=readers,
         budget=Budget() if limits.public else None,
     )
