@@ -131,5 +131,21 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
     monkeypatch.setattr(sessions, "OPENED_EACH", 100)
     handlers = Handlers(Gallery(recorded), Catalogue.read(True), Limits(1000, 100, 60, True))
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
-    said = json.loads(handlers.take_in(traces[0].to_json(), request)[1])
-    assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
+    linked = {0: ("a run", traces[1])}
+    monkeypatch.setattr(handlers.my_runs, "linked", lambda query: (linked, {}, []))
+    for answer in (handlers.take_in(traces[0].to_json(), request), handlers.follow("?run=x", request)):
+        said = json.loads(answer[1])
+        assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
+    assert handlers.session(request).slots == set(handlers.opening), "what was on view stays"
+    monkeypatch.setattr(sessions, "OPENED_EACH", 10**9)
+    assert json.loads(handlers.follow("?run=x", request)[1])["kind"] == "ok"
+    assert handlers.session(request).traces == {0: traces[1]}
+
+
+def test_only_the_trace_that_is_asked_for_is_unpacked(monkeypatch, traces):
+    session, unpacked = sessions.Session(dict(enumerate(traces[:2]))), []
+    real = sessions.unpacked
+    monkeypatch.setattr(sessions, "unpacked", lambda held: unpacked.append(held) or real(held))
+    assert session.trace(1) == traces[1] and session.trace(3) is None
+    session.opened = {0}
+    assert session.take_opened() == {0: traces[0]} and len(unpacked) == 2
