@@ -133,6 +133,20 @@ def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> 
     queue.push = pushed
 
 
+def only_runs(queue: Any) -> None:
+    """Refuse events of a queue of Gradio that the page calls beside it: queued, each of them would run at once with
+    all others."""
+    push = queue.push
+
+    async def pushed(body: Any, request: Any, username: str | None) -> Any:
+        called = queue.blocks.fns.get(body.fn_index)
+        if called is not None and not called.queue:
+            return False, "This is answered at once, without the queue.", "error"
+        return await push(body, request, username)
+
+    queue.push = pushed
+
+
 def share(queue: Any, most: int = WAITING_EACH) -> None:
     """Let at most `most` events of one address wait in a queue of Gradio; the next one is refused with a sentence."""
     push = queue.push

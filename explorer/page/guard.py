@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Awaitable, Container, Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -97,8 +97,12 @@ class Guard:
             await send(message)
 
         try:
-            given = await whole(receive, limit) if scope["method"] == "POST" else bounded(receive, limit)
-            await self.app(scope, given, _with_headers(answered))
+            if scope["method"] != "POST":
+                await self.app(scope, bounded(receive, limit), _with_headers(answered))
+            elif self.budget and scope["path"].startswith(RUN_ROUTES):
+                await self._in_turn(self.budget, scope, whole(receive, limit), _with_headers(answered))
+            else:
+                await self.app(scope, await whole(receive, limit), _with_headers(answered))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
             await _answer(send, refusal)
         except UnicodeEncodeError:  # an answer that quotes what was sent; it is encoded before it starts
@@ -111,6 +115,24 @@ class Guard:
             self.readers.end(stream)
             if self.budget and lasting is not None:
                 self.budget.close(lasting)
+
+    async def _in_turn(self, budget: Budget, scope: dict[str, Any], body: Awaitable[Any], send: Any) -> None:
+        """Pass a call on when it is its turn, which ends when its answer begins: how slowly a visitor sends or reads
+        costs nobody else."""
+        async with budget.place(client_of(Request(scope))) as turns:
+            given, ends = await body, [turns.release]
+            await turns.acquire()
+
+            async def answered(message: Any) -> None:
+                while ends:
+                    ends.pop()()
+                await send(message)
+
+            try:
+                await self.app(scope, given, answered)
+            finally:
+                while ends:
+                    ends.pop()()
 
     def _spend(self, scope: dict[str, Any]) -> str | None:
         """Count a request under its visitor; the address where a stream stays open until `close`. Raises Refusal."""

@@ -49,6 +49,7 @@ def launch(
     readers = clients.Readers()
     if limits.public:
         clients.share(demo._queue)
+        clients.only_runs(demo._queue)
         clients.expect_readers(demo._queue, readers)
     guard = Middleware(
         Guard,

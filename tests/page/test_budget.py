@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import types
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -149,3 +150,54 @@ def test_only_the_trace_that_is_asked_for_is_unpacked(monkeypatch, traces):
     assert session.trace(1) == traces[1] and session.trace(3) is None
     session.opened = {0}
     assert session.take_opened() == {0: traces[0]} and len(unpacked) == 2
+
+
+def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_another():
+    async def go() -> None:
+        inside, most = Counter[str](), Counter[str]()
+        heavy, read = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            who = scope["client"][0]
+            await receive()
+            inside[who] += 1
+            most[who], most["all"] = max(most[who], inside[who]), max(most["all"], inside.total())
+            if who != "slow reader":
+                await heavy.wait()
+            inside[who] -= 1
+            await answers(scope, receive, send)
+
+        guard = Guard(app, budget=Budget(turns_each=2, turns=3))
+
+        def ask(who: str, path: str = "/gradio_api/run/predict") -> asyncio.Task[None]:
+            async def receive() -> dict[str, Any]:
+                if who == "slow sender":
+                    await read.wait()
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                if who == "slow reader":
+                    await read.wait()
+
+            scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "client": (who, 1)}
+            return asyncio.create_task(guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+
+        left = [ask(who) for who in ("slow sender", "slow reader") for _ in range(5)]
+        await asyncio.sleep(0.01)
+        calls = [ask("a") for _ in range(10)]
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 2
+        others = [ask("b") for _ in range(10)]
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 2 and inside["b"] == 1
+        assert not ask("a", "/gradio_api/cancel").done()
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 3, "what ends a run does not wait for calls"
+        heavy.set()
+        await asyncio.gather(*calls, *others)
+        read.set()
+        await asyncio.gather(*left)
+        assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4
+        assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())

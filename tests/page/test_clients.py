@@ -9,7 +9,7 @@ import pytest
 from gradio.utils import LRUCache
 from starlette.requests import Request
 
-from explorer.page.clients import Calls, Readers, client_of, expect_readers, network, share
+from explorer.page.clients import Calls, Readers, client_of, expect_readers, network, only_runs, share
 from tests.page.test_event_stream import apart
 
 
@@ -101,6 +101,24 @@ def test_one_address_cannot_fill_the_queue(monkeypatch):
     )
     lane.queue.pop(0)
     assert ask("a")[0]
+
+
+def test_what_the_page_calls_beside_the_queue_is_not_queued():
+    async def push(body, request, username):
+        return True, "an id", "success"
+
+    fns = {1: SimpleNamespace(queue=True), 2: SimpleNamespace(queue=False)}
+    queue = SimpleNamespace(push=push, blocks=SimpleNamespace(fns=fns))
+    only_runs(queue)
+
+    async def ask(number):
+        return (await queue.push(SimpleNamespace(fn_index=number), None, None))[::2]
+
+    async def visit():
+        assert await ask(1) == await ask(99) == (True, "success")
+        assert await ask(2) == (False, "error")
+
+    apart(visit())
 
 
 def test_a_run_whose_stream_nobody_opens_frees_its_place():
