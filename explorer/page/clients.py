@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import time
 from collections import Counter, OrderedDict
@@ -20,9 +21,29 @@ def client_of(request: Any) -> str:
     Behind EXPLORER_TRUSTED_PROXIES proxies (1 on a Space, else 0) it is what the outermost of them wrote into
     X-Forwarded-For; what stands to the left of that is the visitor's own claim and is not read."""
     peer = getattr(getattr(request, "client", None), "host", "") or ""
-    told = request.headers.get("x-forwarded-for", "") if proxies() else ""
-    named = [one.strip() for one in told.split(",") if one.strip()]
-    return named[-min(proxies(), len(named))] if named else peer
+    named = _forwarded(request.headers) if proxies() else []
+    return network(named[-min(proxies(), len(named))] if named else peer)
+
+
+def _forwarded(headers: Any) -> list[str]:
+    """The addresses of all X-Forwarded-For lines: a proxy may add a line of its own behind the visitor's."""
+    every = getattr(headers, "getlist", None)
+    lines = every("x-forwarded-for") if every else [headers.get("x-forwarded-for", "")]
+    return [one.strip() for one in ",".join(lines).split(",") if one.strip()]
+
+
+def network(address: str) -> str:
+    """What counts as one visitor: an IPv4 address, or the /64 network of an IPv6 one, which one household has; without
+    a port. What is no address stays as it is, cut."""
+    bare = address[1 : address.index("]")] if address.startswith("[") and "]" in address else address
+    bare = bare.partition(":")[0] if bare.count(":") == 1 else bare
+    try:
+        found = ipaddress.ip_address(bare)
+    except ValueError:
+        return address[:64]
+    if isinstance(found, ipaddress.IPv4Address) or (mapped := found.ipv4_mapped) is not None:
+        return str(found if isinstance(found, ipaddress.IPv4Address) else mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))
 
 
 def proxies() -> int:
@@ -53,21 +74,51 @@ class Readers:
         if self._open[name] <= 0:
             del self._open[name]
 
+    def now(self, name: str) -> bool:
+        """Whether it is read now."""
+        return name in self._open
+
     def after(self, name: str, moment: float) -> bool:
         """Whether it is read now, or was at any time since that moment of time.monotonic."""
         return name in self._open or self._since.get(name, moment - 1) >= moment
 
 
+class Calls:
+    """The ids of the events for which a queue of Gradio has messages."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it waits, runs, or was done and not read yet; without a session of its own it is one itself."""
+        queue = self._queue
+        unread = queue.pending_event_ids_session
+        return (
+            name in queue.event_ids_to_events
+            or name in queue.pending_messages_per_session
+            or any(name in ids for ids in unread.values())
+        )
+
+
 def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> None:
     """End every event of a queue of Gradio whose stream nobody has opened in time: it frees its place, and what it
-    runs is closed at the next message."""
+    runs is closed at the next message. What Gradio would keep of a caller for ever is forgotten when nobody reads;
+    until then no newcomer puts it out, as they would in Gradio, which drops the oldest of 2,000, read or not."""
     push = queue.push
+    queue.pending_messages_per_session = {}
     watching: set[asyncio.Task[None]] = set()
 
     async def watch(event: Any, moment: float) -> None:
         await asyncio.sleep(patience)
         if not (readers.after(event.session_hash, moment) or readers.after(event._id, moment)):
             await queue.clean_events(event_id=event._id)
+        while event._id in queue.event_ids_to_events or readers.now(event.session_hash) or readers.now(event._id):
+            await asyncio.sleep(patience)
+        unread = queue.pending_event_ids_session.get(event.session_hash, set())
+        unread.discard(event._id)
+        if not unread:  # else a later event of the same caller has its own watch
+            queue.pending_event_ids_session.pop(event.session_hash, None)
+            queue.pending_messages_per_session.pop(event.session_hash, None)
 
     async def pushed(body: Any, request: Any, username: str | None) -> Any:
         moment = time.monotonic()
@@ -78,6 +129,20 @@ def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> 
             watching.add(task)  # a loop keeps no hold of its tasks
             task.add_done_callback(watching.discard)
         return answer
+
+    queue.push = pushed
+
+
+def only_runs(queue: Any) -> None:
+    """Refuse events of a queue of Gradio that the page calls beside it: queued, each of them would run at once with
+    all others."""
+    push = queue.push
+
+    async def pushed(body: Any, request: Any, username: str | None) -> Any:
+        called = queue.blocks.fns.get(body.fn_index)
+        if called is not None and not called.queue:
+            return False, "This is answered at once, without the queue.", "error"
+        return await push(body, request, username)
 
     queue.push = pushed
 

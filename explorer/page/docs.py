@@ -54,5 +54,5 @@ def _first(name: object, before: str, asked: str) -> Any:
 
 
 def _follow(name: object) -> tuple[Any, Any, str]:
-    known = name in documents()
+    known = isinstance(name, str) and name in documents()
     return gr.Tabs(selected="docs"), gr.update(value=name) if known else gr.skip(), text(name)

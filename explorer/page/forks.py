@@ -110,7 +110,7 @@ class Forks:
         """The trace to fork, if that may be done here and now. Raises UserError; no model is touched."""
         if session.running:
             raise UserError("a run is going on; stop it or wait for its end, then fork.")
-        trace = session.traces.get(wish.slot)
+        trace = session.trace(wish.slot)
         if trace is None:
             raise UserError(f"player {wish.slot + 1} shows no run that this server knows; run or open one there first.")
         if wish.target == wish.slot:

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Awaitable, Container, Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
 
+from explorer.page import quiet
+from explorer.page.bodies import Refusal, bounded, whole
 from explorer.page.budget import Budget
 from explorer.page.clients import Readers, client_of
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
 READ = re.compile(
-    r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(static|assets|svelte|files)/.+|/live/[^/]+"
-    + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]+|queue/data|call/\w+/\w+)"
+    r"/|/config/?|/theme\.css|/favicon\.ico|/robots\.txt|/manifest\.json|/(static|assets|svelte|files)/.+|/live/\w{1,64}"
+    + rf"|{API}/(info/?|app_id/?|startup-events|theme\.css|heartbeat/[\w-]{{1,64}}|queue/data|call/\w+/\w{{1,64}})"
 )
 WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
 PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
@@ -51,19 +53,11 @@ HEADERS = [
 ]
 
 
-class Refusal(Exception):
-    """A status and one sentence for the client."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
     any (behind a proxy). trace_characters: of the longest trace that may be opened. sessions: those that Gradio has
-    messages for; None knows of none, so that no stream is refused for it. readers: is told who reads. budget: of each
-    visitor, None at home."""
+    messages for; calls: events that it has messages for. None knows of none, so that no stream is refused for it.
+    readers: is told who reads. budget: of each visitor, None at home."""
 
     def __init__(
         self,
@@ -71,11 +65,12 @@ class Guard:
         hosts: Iterable[str] = (),
         trace_characters: int = LARGE_BODY,
         sessions: Container[str] | None = None,
+        calls: Container[str] | None = None,
         readers: Readers | None = None,
         budget: Budget | None = None,
     ) -> None:
         self.budget = budget
-        self.sessions, self.readers = sessions, readers or Readers()
+        self.sessions, self.calls, self.readers = sessions, calls, readers or Readers()
         self.app = app
         self.hosts = frozenset(hosts)
         self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
@@ -94,16 +89,50 @@ class Guard:
             return await _answer(send, refusal)
         limit, stream = self._limit(scope), stream_of(scope)
         self.readers.begin(stream)
+        begun = False
+
+        async def answered(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
-            await self.app(scope, _bounded(receive, limit), _with_headers(send))
+            if scope["method"] != "POST":
+                await self.app(scope, bounded(receive, limit), _with_headers(answered))
+            elif self.budget and scope["path"].startswith(RUN_ROUTES):
+                await self._in_turn(self.budget, scope, whole(receive, limit), _with_headers(answered))
+            else:
+                await self.app(scope, await whole(receive, limit), _with_headers(answered))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
             await _answer(send, refusal)
         except UnicodeEncodeError:  # an answer that quotes what was sent; it is encoded before it starts
             await _answer(send, Refusal(400, "The request holds half of a character (a lone surrogate)."))
+        except Exception:  # Gradio fails for a handler that there is not, and in a stream whose session has gone
+            quiet.report()
+            if not begun:
+                await _answer(send, Refusal(500, "The server could not answer that request."))
         finally:
             self.readers.end(stream)
             if self.budget and lasting is not None:
                 self.budget.close(lasting)
+
+    async def _in_turn(self, budget: Budget, scope: dict[str, Any], body: Awaitable[Any], send: Any) -> None:
+        """Pass a call on when it is its turn, which ends when its answer begins: how slowly a visitor sends or reads
+        costs nobody else."""
+        async with budget.place(client_of(Request(scope))) as turns:
+            given, ends = await body, [turns.release]
+            await turns.acquire()
+
+            async def answered(message: Any) -> None:
+                while ends:
+                    ends.pop()()
+                await send(message)
+
+            try:
+                await self.app(scope, given, answered)
+            finally:
+                while ends:
+                    ends.pop()()
 
     def _spend(self, scope: dict[str, Any]) -> str | None:
         """Count a request under its visitor; the address where a stream stays open until `close`. Raises Refusal."""
@@ -114,7 +143,10 @@ class Guard:
             if wait := self.budget.call(address):
                 raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
             return None
-        if not LASTING.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if CALL.fullmatch(path) and self.budget.call(address):
+            raise Refusal(429, "That were too many requests at once; go on in a few seconds.")
+        if not LASTING.fullmatch(path):
             return None
         if not self.budget.open(address):
             raise Refusal(429, "Too many pages of this address are open here; close one and load this one again.")
@@ -142,12 +174,13 @@ class Guard:
             raise Refusal(413, f"The request is larger than {limit:,} bytes.")
 
     def _check_stream(self, scope: dict[str, Any]) -> None:
-        """Gradio fails in the middle of its answer for a session that it does not know; it need not begin. Raises
-        Refusal."""
-        if self.sessions is None or not scope["path"].endswith(STREAM):
-            return
-        if stream_of(scope) not in self.sessions:
+        """Gradio fails in the middle of its answer for a session or a call that it does not know; it need not begin.
+        Raises Refusal."""
+        path, stream = scope["path"].removeprefix(scope.get("root_path", "")), stream_of(scope)
+        if path.endswith(STREAM) and self.sessions is not None and stream not in self.sessions:
             raise Refusal(404, "There is no run of that session.")
+        if CALL.fullmatch(path) and self.calls is not None and stream not in self.calls:
+            raise Refusal(404, "There is no call of that name.")
 
     def _believed(self, name: bytes, value: bytes) -> bool:
         """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
@@ -171,21 +204,6 @@ def stream_of(scope: dict[str, Any]) -> str:
 
 def _name(host: str) -> str:
     return (urlsplit("//" + host).hostname or "").lower()
-
-
-def _bounded(receive: Any, limit: int) -> Any:
-    seen = 0
-
-    async def bounded() -> Any:
-        nonlocal seen
-        message = await receive()
-        if message["type"] == "http.request":
-            seen += len(message.get("body", b""))
-            if seen > limit:
-                raise Refusal(413, f"The request is larger than {limit:,} bytes.")
-        return message
-
-    return bounded
 
 
 def _with_headers(send: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import gradio as gr
@@ -143,7 +143,12 @@ class Handlers:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.session(request)
         traces = {slot: trace for slot, (_, trace) in found.items()}
-        session.show(traces)
+        kept = {slot: packed(trace) for slot, trace in traces.items()}
+        try:
+            self._check_room(kept.values(), request)
+        except UserError as error:
+            return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
+        session.show(kept)
         session.opened = set(traces)
         text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
         return message(*batches(found), clear=True, view=view), text, tables.results(traces)
@@ -207,6 +212,11 @@ class Handlers:
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
         yield self._show(self.session(request), {0: trace}, f"Run again: {words}.{where}", found, step)
 
+    def _check_room(self, kept: Iterable[bytes], request: gr.Request) -> None:
+        """Raises UserError where a public host has no room for these packed traces."""
+        if self.limits.public:
+            self.sessions.check_room(sum(map(len, kept)), client_of(request))
+
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""
         session = self.session(request)
@@ -215,8 +225,7 @@ class Handlers:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
             trace = read_pasted(text, self.limits.trace_characters)
             kept = packed(trace)
-            if self.limits.public:
-                self.sessions.check_room(len(kept), client_of(request))
+            self._check_room([kept], request)
             shown = tables.results(
                 {0: trace}
             )  # a trace that passes validation but cannot be measured is refused as well
@@ -253,10 +262,9 @@ class Handlers:
 
     def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
         """The traces of one player or of "all". Raises UserError where there is none."""
-        traces = self.session(request).traces
-        chosen = (
-            dict(traces) if what == "all" else {slot: trace for slot, trace in traces.items() if str(slot) == str(what)}
-        )
+        session = self.session(request)
+        slots = sorted(slot for slot in session.slots if what == "all" or str(slot) == str(what))
+        chosen = {slot: trace for slot in slots if (trace := session.trace(slot)) is not None}
         if not chosen:
             raise UserError("there is nothing to save in that player; run or open something first.")
         return chosen

@@ -116,7 +116,8 @@ def _sources(parts: Sequence[Part]) -> str:
 def drawn(parts: Sequence[Part], points: Sequence[Point], task: Any, order: Any) -> tuple[Any, Any, Any, str]:
     """Both figures, the rows of the list and the oracle view of one task. Raises gr.Error for one that is not
     offered."""
-    if task not in GRID or order not in (EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE):
+    orders = (EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE)
+    if not (isinstance(task, str) and isinstance(order, str) and task in GRID and order in orders):
         raise gr.Error("choose a task and an order of the lists.", print_exception=False)
     numbered = {i: p for i, p in enumerate(points) if p.task == task and order in (EVERY, p.setting.order)}
     found = list(numbered.values())

@@ -49,12 +49,14 @@ def launch(
     readers = clients.Readers()
     if limits.public:
         clients.share(demo._queue)
+        clients.only_runs(demo._queue)
         clients.expect_readers(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),
         trace_characters=limits.trace_characters,
         sessions=demo._queue.pending_messages_per_session,
+        calls=clients.Calls(demo._queue),
         readers=readers,
         budget=Budget() if limits.public else None,
     )

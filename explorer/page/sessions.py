@@ -49,7 +49,7 @@ class Session:
     """The traces by slot, and the job that runs or ran last.
 
     Traces are kept packed and read anew for each use: read they take ten to fifty times the bytes, and reading a
-    recorded one takes a few milliseconds (one of two million characters about fifty)."""
+    recorded one takes a few milliseconds (one of two million characters 50 to 140)."""
 
     def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
         self._packed = {slot: packed(trace) for slot, trace in traces.items()}
@@ -62,14 +62,19 @@ class Session:
     @property
     def traces(self) -> dict[int, Trace]:
         """What the players show, read for this call; changing it changes nothing here."""
-        return {slot: Trace.from_json(gzip.decompress(held)) for slot, held in self._packed.items()}
+        return {slot: unpacked(held) for slot, held in self._packed.items()}
+
+    def trace(self, slot: int) -> Trace | None:
+        """What one player shows."""
+        held = self._packed.get(slot)
+        return None if held is None else unpacked(held)
 
     @property
     def slots(self) -> set[int]:
         """The players that show something."""
         return set(self._packed)
 
-    def show(self, traces: Mapping[int, Trace]) -> None:
+    def show(self, traces: Mapping[int, Trace | bytes]) -> None:
         """These, and nothing else, are on view."""
         self._packed = {slot: packed(trace) for slot, trace in traces.items()}
 
@@ -84,7 +89,7 @@ class Session:
     def take_opened(self) -> dict[int, Trace]:
         """The traces that a person opened since the last call and that are still on view."""
         slots, self.opened = self.opened, set()
-        return {slot: trace for slot, trace in self.traces.items() if slot in slots} if slots else {}
+        return {slot: trace for slot in sorted(slots) if (trace := self.trace(slot)) is not None}
 
     @property
     def size(self) -> int:
@@ -125,6 +130,11 @@ class Session:
 def packed(trace: Trace | bytes) -> bytes:
     """A trace as it is kept here: compressed JSON. What is packed already is given back."""
     return trace if isinstance(trace, bytes) else gzip.compress(trace.to_json().encode(), 1)
+
+
+def unpacked(held: bytes) -> Trace:
+    """The trace of packed bytes."""
+    return Trace.from_json(gzip.decompress(held))
 
 
 class Sessions:

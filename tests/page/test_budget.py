@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import types
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -131,5 +132,72 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
     monkeypatch.setattr(sessions, "OPENED_EACH", 100)
     handlers = Handlers(Gallery(recorded), Catalogue.read(True), Limits(1000, 100, 60, True))
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
-    said = json.loads(handlers.take_in(traces[0].to_json(), request)[1])
-    assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
+    linked = {0: ("a run", traces[1])}
+    monkeypatch.setattr(handlers.my_runs, "linked", lambda query: (linked, {}, []))
+    for answer in (handlers.take_in(traces[0].to_json(), request), handlers.follow("?run=x", request)):
+        said = json.loads(answer[1])
+        assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
+    assert handlers.session(request).slots == set(handlers.opening), "what was on view stays"
+    monkeypatch.setattr(sessions, "OPENED_EACH", 10**9)
+    assert json.loads(handlers.follow("?run=x", request)[1])["kind"] == "ok"
+    assert handlers.session(request).traces == {0: traces[1]}
+
+
+def test_only_the_trace_that_is_asked_for_is_unpacked(monkeypatch, traces):
+    session, unpacked = sessions.Session(dict(enumerate(traces[:2]))), []
+    real = sessions.unpacked
+    monkeypatch.setattr(sessions, "unpacked", lambda held: unpacked.append(held) or real(held))
+    assert session.trace(1) == traces[1] and session.trace(3) is None
+    session.opened = {0}
+    assert session.take_opened() == {0: traces[0]} and len(unpacked) == 2
+
+
+def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_another():
+    async def go() -> None:
+        inside, most = Counter[str](), Counter[str]()
+        heavy, read = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            who = scope["client"][0]
+            await receive()
+            inside[who] += 1
+            most[who], most["all"] = max(most[who], inside[who]), max(most["all"], inside.total())
+            if who != "slow reader":
+                await heavy.wait()
+            inside[who] -= 1
+            await answers(scope, receive, send)
+
+        guard = Guard(app, budget=Budget(turns_each=2, turns=3))
+
+        def ask(who: str, path: str = "/gradio_api/run/predict") -> asyncio.Task[None]:
+            async def receive() -> dict[str, Any]:
+                if who == "slow sender":
+                    await read.wait()
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                if who == "slow reader":
+                    await read.wait()
+
+            scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "client": (who, 1)}
+            return asyncio.create_task(guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+
+        left = [ask(who) for who in ("slow sender", "slow reader") for _ in range(5)]
+        await asyncio.sleep(0.01)
+        calls = [ask("a") for _ in range(10)]
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 2
+        others = [ask("b") for _ in range(10)]
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 2 and inside["b"] == 1
+        assert not ask("a", "/gradio_api/cancel").done()
+        await asyncio.sleep(0.01)
+        assert inside["a"] == 3, "what ends a run does not wait for calls"
+        heavy.set()
+        await asyncio.gather(*calls, *others)
+        read.set()
+        await asyncio.gather(*left)
+        assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4
+        assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())

@@ -6,9 +6,10 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from gradio.utils import LRUCache
 from starlette.requests import Request
 
-from explorer.page.clients import Readers, client_of, expect_readers, share
+from explorer.page.clients import Calls, Readers, client_of, expect_readers, network, only_runs, share
 from tests.page.test_event_stream import apart
 
 
@@ -34,6 +35,38 @@ def test_a_space_has_one_proxy(monkeypatch):
     monkeypatch.delenv("EXPLORER_TRUSTED_PROXIES", raising=False)
     monkeypatch.setenv("SPACE_ID", "somebody/space")
     assert client_of(asked("10.0.0.1", "claimed, 2.2.2.2")) == "2.2.2.2"
+
+
+@pytest.mark.parametrize("lines", [["1.1.1.1", "2.2.2.2"], ["1.1.1.1, 9.9.9.9", "2.2.2.2"], ["1.1.1.1", "", "2.2.2.2"]])
+def test_a_line_of_the_proxys_own_counts_before_that_of_the_visitor(monkeypatch, lines):
+    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", "1")
+    headers = [(b"x-forwarded-for", line.encode()) for line in lines]
+    assert client_of(Request({"type": "http", "headers": headers, "client": ("10.0.0.1", 1)})) == "2.2.2.2"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("1.2.3.4", "1.2.3.4"),
+        ("1.2.3.4:5678", "1.2.3.4"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:2::9]:443", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+        ("[", "["),
+        ("", ""),
+        ("x" * 5000, "x" * 64),
+    ],
+)
+def test_a_household_is_one_visitor(address, name):
+    assert network(address) == name
+
+
+def test_many_addresses_of_one_network_are_one_visitor(monkeypatch):
+    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", "1")
+    assert len({client_of(asked("10.0.0.1", f"2001:db8::{n:x}")) for n in range(100)}) == 1
 
 
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "100"])
@@ -70,6 +103,24 @@ def test_one_address_cannot_fill_the_queue(monkeypatch):
     assert ask("a")[0]
 
 
+def test_what_the_page_calls_beside_the_queue_is_not_queued():
+    async def push(body, request, username):
+        return True, "an id", "success"
+
+    fns = {1: SimpleNamespace(queue=True), 2: SimpleNamespace(queue=False)}
+    queue = SimpleNamespace(push=push, blocks=SimpleNamespace(fns=fns))
+    only_runs(queue)
+
+    async def ask(number):
+        return (await queue.push(SimpleNamespace(fn_index=number), None, None))[::2]
+
+    async def visit():
+        assert await ask(1) == await ask(99) == (True, "success")
+        assert await ask(2) == (False, "error")
+
+    apart(visit())
+
+
 def test_a_run_whose_stream_nobody_opens_frees_its_place():
     readers, ended = Readers(), []
 
@@ -81,6 +132,7 @@ def test_a_run_whose_stream_nobody_opens_frees_its_place():
         ended.append(event_id)
 
     queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={})
+    queue.pending_event_ids_session, queue.pending_messages_per_session = {}, {}
     expect_readers(queue, readers, 0.05)
 
     async def visit():
@@ -95,3 +147,44 @@ def test_a_run_whose_stream_nobody_opens_frees_its_place():
     assert ended == ["left"]
     apart(visit())
     assert ended == ["left", "left"]
+
+
+def test_nothing_is_kept_of_callers_who_have_gone():
+    """Gradio keeps a set for each that ever called, so one address could fill the memory, and the messages of 2,000
+    callers, so that newcomers would end the run of whoever came first."""
+    readers = Readers()
+
+    async def push(body, request, username):
+        name, session = body
+        queue.event_ids_to_events[name] = SimpleNamespace(_id=name, session_hash=session)
+        queue.pending_event_ids_session.setdefault(session, set()).add(name)
+        queue.pending_messages_per_session[session] = []
+        return True, name, "success"
+
+    async def clean_events(event_id):
+        queue.event_ids_to_events.pop(event_id, None)
+
+    queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={})
+    queue.pending_event_ids_session, queue.pending_messages_per_session = {}, LRUCache(2)
+    calls = Calls(queue)
+    expect_readers(queue, readers, 0.02)
+
+    async def visit():
+        for name in ("done", "left", "runs", "read", "first", "second"):
+            await queue.push((name, "twice" if name in ("first", "second") else f"page of {name}"), None, None)
+        for name in ("done", "first"):  # the messages of the first were fetched
+            queue.event_ids_to_events.pop(name)
+        queue.pending_event_ids_session["twice"].remove("first")
+        assert len(queue.pending_messages_per_session) == 5, "none was put out by a newcomer"
+        assert "done" in calls and "page of done" in calls and "nobody" not in calls
+        for name in ("runs", "page of read", "second"):
+            readers.begin(name)
+        await asyncio.sleep(0.1)
+        assert sorted(queue.pending_messages_per_session) == ["page of read", "page of runs", "twice"]
+        for name in ("runs", "page of read", "second"):
+            readers.end(name)
+        queue.event_ids_to_events.clear()
+        await asyncio.sleep(0.1)
+        assert queue.pending_event_ids_session == queue.pending_messages_per_session == {}
+
+    apart(visit())

@@ -99,6 +99,41 @@ def test_no_request_makes_the_server_ask_for_an_address(client, monkeypatch):
     assert asked == []
 
 
+@pytest.mark.parametrize("target", ["https://outside.example/a.png", "http://1.2.3.4/a", "/etc/passwd"])
+@pytest.mark.parametrize("route", ["run/predict", "queue/join", "call/decode"])
+def test_a_file_that_a_call_names_is_neither_fetched_nor_read(client, monkeypatch, route, target):
+    import gradio.processing_utils
+
+    asked: list[str] = []
+    monkeypatch.setattr(gradio.processing_utils, "async_ssrf_protected_download", lambda url, *rest: asked.append(url))
+    number = next(fn["id"] for fn in client.get("/config").json()["dependencies"] if fn["api_name"] == "take_in")
+    file = {"path": target, "url": target, "meta": {"_type": "gradio.FileData"}}
+    for data in ([file], [[{"a": file}]]):
+        body = {"data": data, "fn_index": number, "session_hash": "somebody"}
+        answer = client.post(f"/gradio_api/{route}", json=body)
+        assert answer.status_code == 400 and "names a file" in answer.text
+    assert asked == []
+
+
+def test_a_handler_or_a_call_that_there_is_not_is_one_line(client, capfd, caplog):
+    body = {"data": [], "fn_index": 99_999, "session_hash": "somebody"}
+    for route in ("run/predict", "queue/join", "run/nothing", "call/nothing"):
+        sent = body if route.endswith(("predict", "join")) else {"data": []}
+        answer = client.post(f"/gradio_api/{route}", json=sent)
+        assert answer.status_code == 500 and answer.text == "The server could not answer that request."
+    assert client.get("/gradio_api/call/decode/nobody").status_code == 404
+    said = capfd.readouterr()
+    assert "Traceback" not in said.out + said.err and "Traceback" not in caplog.text
+    assert caplog.text.count("a request was refused") == 4
+
+
+def test_a_call_that_was_made_is_read(client):
+    body = {"data": ["nothing", "tiny-dlm", "copy: Ada", {}, 0, {}]}
+    for session in ({}, {"session_hash": "caller-1"}):
+        made = client.post("/gradio_api/call/decode", json=body | session).json()["event_id"]
+        assert "unknown method 'nothing'" in client.get(f"/gradio_api/call/decode/{made}").text
+
+
 def test_a_direct_call_does_not_pass_the_queue(client):
     body = {"data": ["nothing", "tiny-dlm", "copy: Ada", {}, 0, {}]}
     assert client.post("/gradio_api/run/decode", json=body).status_code == 404

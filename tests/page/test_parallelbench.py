@@ -91,7 +91,7 @@ def test_the_list_and_the_view_are_of_the_chosen_task_and_order():
         ) and point.task == "sort"
     lines = json.loads(view)["rows"]
     assert [line[:2] for line in lines] == [[part.model.name, task] for part in PARTS for task in ("sort", bench.ALL)]
-    for task, order in (("story", "entropy"), ("sort", "worst"), (None, None)):
+    for task, order in (("story", "entropy"), ("sort", "worst"), (None, None), ([], "entropy"), ("sort", {})):
         with pytest.raises(gr.Error, match="choose a task"):
             page.drawn(PARTS, POINTS, task, order)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import httpx
+import pytest
 
 from explorer.page import quiet
 from explorer.page.limits import check_seed
@@ -21,6 +23,21 @@ def test_values_that_no_component_has_and_sessions_that_nobody_has_are_a_line_ea
     told = "".join(capfd.readouterr()) + caplog.text
     assert "Traceback" not in told and "a request was refused" in caplog.text
     assert all(len(line) < 400 for line in caplog.text.splitlines())
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 1e308, "", [], {}, [[]], {"a": []}, "\ud800", "9" * 5000, [1, "2"]])
+def test_no_handler_of_the_page_fails_for_an_odd_value(address, caplog, value):
+    with httpx.Client(base_url=address, timeout=60) as client, caplog.at_level(logging.WARNING):
+        for call in client.get("/config").json()["dependencies"]:
+            if call["queue"] is False and call["backend_fn"]:
+                data = [value] * len(call["inputs"])
+                body = {"data": data, "fn_index": call["id"], "session_hash": "odd", "event_data": value}
+                text = json.dumps(body)  # httpx itself refuses half of a character
+                sent = client.post(
+                    "/gradio_api/run/predict", content=text, headers={"content-type": "application/json"}
+                )
+                assert sent.status_code in (200, 400, 500), (call["api_name"], sent.text)
+    assert "a handler failed" not in caplog.text and "Traceback" not in caplog.text
 
 
 def test_a_fault_of_ours_keeps_its_traceback_and_a_visitors_value_none(caplog):

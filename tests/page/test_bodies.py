@@ -1,0 +1,89 @@
+"""What a request may bring, before anybody parses it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from explorer.page.bodies import DEPTH, VALUES, Refusal, check_body
+from explorer.page.guard import Guard
+from tests.page.test_budget import answers
+
+JOIN = "/gradio_api/queue/join"
+
+
+def sent(**more: object) -> bytes:
+    return json.dumps({"data": [], "fn_index": 1, "session_hash": "f81d4fae-7dec", **more}).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        sent(),
+        sent(session_hash=None),
+        sent(data=[json.dumps({"steps": [[[]]] * 50_000}), 'a " b \\" c', "\\", {"a": [1, {"b": None}]}]),
+        sent(data=[[0] * (VALUES - 10)]),
+        sent(data=["[" * 5000]),
+        b'{"data": [',
+        b"no JSON",
+    ],
+)
+def test_what_a_page_sends_passes(body):
+    check_body(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (sent(data=[[]] * 3000), "more than 2,000 values"),
+        (sent(data=[0] * 5000), "more than 2,000 values"),
+        (sent(data=[{"a": 0}] * 3000), "more than 2,000 values"),
+        (sent(data=json.loads("[" * DEPTH + "]" * DEPTH)), "20 deep"),
+        (sent(session_hash="x" * 65), "session_hash is no name"),
+        (sent(session_hash=["a"]), "session_hash is no name"),
+        (sent(event_id="a/b"), "event_id is no name"),
+        (sent().decode().encode("utf-16"), "UTF-8"),
+        (sent().decode().encode("utf-32-le"), "UTF-8"),
+        (sent(data=[{"path": "/x", "meta": {"_type": "gradio.FileData"}}]), "names a file"),
+        (sent(data=[[{"a": {"path": "https://x.example", "meta": {"_type": "gradio.FileData"}}}]]), "names a file"),
+        (sent(event_data={"path": "/x", "meta": {"_type": "gradio.FileData"}}), "names a file"),
+    ],
+)
+def test_what_no_page_sends_is_refused(body, sentence):
+    with pytest.raises(Refusal, match=sentence) as caught:
+        check_body(body)
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'"' + b'\\"' * 500_000, b'"\\' * 500_000, b'""' * 500_000, b"\\" * 1_000_000, b"]" * 1_000_000, b'"' * 999_999],
+)
+def test_a_look_at_a_body_takes_a_time_that_grows_with_its_length_only(body):
+    began = time.process_time()
+    with contextlib.suppress(Refusal):
+        check_body(body)
+    assert time.process_time() - began < 2, "a second look at each quote would take hours"
+
+
+def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
+    came: list[bytes] = []
+
+    async def app(scope, receive, send):
+        message = await receive()
+        assert not message["more_body"]
+        came.append(message["body"])
+        await answers(scope, receive, send)
+
+    client = TestClient(Guard(app))
+    whole = sent(data=["x" * 1000])
+    assert client.post(JOIN, content=iter([whole[:7], whole[7:500], whole[500:]])).status_code == 200
+    assert came == [whole]
+    assert client.post(JOIN, content=sent(data=[[]] * 3000)).status_code == 400
+    assert client.post(JOIN, content=iter([b"x" * 6_000_000] * 2)).status_code == 413
+    assert len(came) == 1
