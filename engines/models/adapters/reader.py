@@ -31,15 +31,17 @@ class LetterTokenizer:
 
     def encode_prompt(self, text: str) -> list[int]:
         """The letters of one word, however they are typed. Raises UserError for what cannot be drawn and read."""
-        word = text.strip().lower()
-        allowed = f"it reads one word of {SHORTEST} to {self.longest} letters from {self.letters[0]} to"
-        example = f"{self.letters[-1]}, so write one such as bookkeeper"
+        word, last = text.strip().lower(), self.letters[-1]
         if bad := next((letter for letter in word if letter not in self.letters), None):
-            known = "a blank" if bad.isspace() else f"'{bad}'"
-            raise UserError(f"this reader does not know {known}: {allowed} {example}.")
+            raise UserError(
+                f"this reader does not know {'a blank' if bad.isspace() else repr(bad)}; write one word of {SHORTEST} "
+                f"to {self.longest} letters from {self.letters[0]} to {last}, such as bookkeeper."
+            )
         if not SHORTEST <= len(word) <= self.longest:
-            given = f"'{word[:20]}{'…' if len(word) > 20 else ''}' has {len(word)} letter{'s' * (len(word) != 1)}"
-            raise UserError(f"{given}, and this reader cannot take that: {allowed} {example}.")
+            raise UserError(
+                f"'{word[:20]}' has a length of {len(word)}; write one word of {SHORTEST} to {self.longest} letters "
+                f"from {self.letters[0]} to {last}, such as bookkeeper."
+            )
         return self.encode(word)
 
     def encode(self, text: str) -> list[int]:

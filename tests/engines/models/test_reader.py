@@ -114,9 +114,9 @@ def test_it_is_of_no_other_kind_and_its_calls_are_booked() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("abcdab", "'abcdab' has 6 letters.*one word of 2 to 5 letters from a to d"),
-        ("a", "'a' has 1 letter, and this reader"),
-        ("" * 3, "'' has 0 letters"),
+        ("abcdab", "'abcdab' has a length of 6.*one word of 2 to 5 letters from a to d"),
+        ("a", "'a' has a length of 1;"),
+        ("" * 3, "'' has a length of 0"),
         ("cafe", "does not know 'f'"),
         ("ab cd", "does not know a blank"),
         ("x" * 500, "does not know 'x'"),
