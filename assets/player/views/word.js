@@ -63,18 +63,25 @@ export class Word {
       filled = this.#sight(t, "filled") ?? [];
     this.#picture(t);
     this.#strip(fresh);
+    this.wide = Math.max(filled.length, places.length, 1); // boxes in the row
     this.#lines(places, t);
     this.#boxes(places, filled, t);
     this.#stacks(counts);
-    set(this.svg, { viewBox: `0 0 ${WIDE} ${TOP + BOX + 8 + (counts.length ? STACK + 34 : 0)}` });
+    const counting = this.#sight(Infinity, "counts");
+    set(this.svg, { viewBox: `0 0 ${WIDE} ${TOP + BOX + 8 + (counting ? STACK + 34 : 0)}` });
     const words = this.describe(t);
     setText(this.say, words);
     set(this.svg, { "aria-label": words });
-    setText(this.key, t ? this.#legend(filled.length > 0) : "");
+    setText(
+      this.key,
+      this.#sight(Infinity, "filled")
+        ? tr`Lines: where a letter was looked up. Dashed boxes: places told empty. Stacks: how often a letter was counted.`
+        : tr`Strip and coloured line: where this step looked. Grey lines: the steps before.`,
+    );
   }
 
   #picture(t) {
-    const pixels = this.#sight(t, "pixels");
+    const pixels = this.#sight(Math.max(1, t), "pixels"); // it is there before it is read
     this.canvas.hidden = !pixels;
     if (!pixels || this.drawn === pixels) return;
     this.drawn = pixels;
@@ -109,30 +116,25 @@ export class Word {
   }
 
   #lines(places, t) {
-    const n = this.#width(places, t),
-      some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, step, i }] : []));
+    const some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, step, i }] : []));
     pool(this.parts[1], some.length, () => svg("line", { y1: STRIP, y2: TOP })).forEach((line, at) => {
       const { looked, step, i } = some[at],
         whole = looked.reduce((a, b) => a + b, 0) || 1,
         mean = looked.reduce((sum, share, column) => sum + share * (column + 0.5), 0) / whole;
       set(line, {
         x1: ((mean / looked.length) * WIDE).toFixed(1),
-        x2: this.#x(i, n).toFixed(1),
+        x2: this.#x(i, this.wide).toFixed(1),
         stroke: step === t - 1 ? "var(--accent)" : "var(--line)",
         "stroke-width": 2,
       });
     });
   }
 
-  #width(places, t) {
-    return Math.max((this.#sight(t, "filled") ?? []).length, places.length, 1);
-  }
-
   #boxes(places, filled, t) {
-    const n = this.#width(places, t),
+    const n = this.wide,
       side = Math.min(BOX, WIDE / n - 4);
     const make = () => svg("g", {}, svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" }));
-    pool(this.parts[2], Math.max(filled.length, places.length), make).forEach((group, i) => {
+    pool(this.parts[2], t && n, make).forEach((group, i) => {
       const [box, text] = group.childNodes,
         place = places[i],
         piece = place && this.run.piece(place.token),
@@ -170,14 +172,8 @@ export class Word {
     });
   }
 
-  #legend(places) {
-    return places
-      ? tr`Lines: where a letter was looked up. Dashed boxes: places told empty. Stacks: how often a letter was counted.`
-      : tr`Strip and coloured line: where this step looked. Grey lines: the steps before.`;
-  }
-
   describe(t) {
-    if (!t || !this.#sight(t, "attention")) return tr`No picture yet.`;
+    if (!t || !this.#sight(t, "attention")) return tr`Not read yet.`;
     const text = this.#places(t)
         .map(({ token }) => this.run.piece(token))
         .filter(({ kind }) => kind !== "special")
