@@ -5,6 +5,8 @@ Needs Pillow. An image is a uint8 array [32, 128] of greys, 0 black."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,6 +22,7 @@ FONTS = {"sans": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf", "mono": "DejaV
 SIZES = (8, 22)  # of a font, in pixels; the largest that fits is taken
 MARGIN = 5  # pixels left and right, at least
 PAPER = 235  # the grey behind the word
+HELD_OUT = 8  # one word of so many is not trained on
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,17 @@ class Look:
     stretch: float = 1.0
     slant: float = 0.0
     shift: tuple[int, int] = (0, 0)
+
+
+@cache
+def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of 2 to `LONGEST` letters in Python's own documentation, in alphabetical order: those that are trained
+    on, and those held out."""
+    from pydoc_data.topics import topics
+
+    found = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))
+    out = [word for word in found if hashlib.sha256(word.encode()).digest()[0] % HELD_OUT == 0]
+    return tuple(word for word in found if word not in set(out)), tuple(out)
 
 
 @cache

@@ -7,11 +7,9 @@ the images show letters drawn by chance, so that a reader reads what stands ther
 
 from __future__ import annotations
 
-import hashlib
-import re
+import json
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
-from functools import cache
 from math import cos, pi
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from torch import Tensor
 from engines.core.machine import trained_on
 from engines.models.networks.cppd import IGNORED, character_loss, count_loss, place_loss, targets, text_of
 from engines.models.networks.word_reader import WordReader, build
-from engines.tasks.word_images import FONTS, HEIGHT, LETTERS, LONGEST, SIZES, WIDTH, Look, drawn
+from engines.tasks.word_images import FONTS, HEIGHT, LETTERS, LONGEST, SIZES, WIDTH, Look, drawn, words
 from engines.training.core.card import write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
@@ -33,7 +31,7 @@ NAME, TITLE = "tiny-reader", "Tiny reader (reads the picture of a word)"
 NOTE = "reads a word of 2 to 10 small letters that is drawn as a picture; asked with that word, such as bookkeeper"
 CONFIG = {"model_type": "word-reader", "letters": LETTERS, "longest": LONGEST, "hidden_size": 96, "heads": 3}
 STEPS, BATCH, RATE, RISE, SIDE = 1000, 64, 1.2e-3, 0.08, 1.0
-BY_CHANCE, HELD_OUT = 0.25, 8  # share of images without a word; one word of so many is held out
+BY_CHANCE = 0.25  # share of images without a word
 RANGES: dict[str, tuple[float, float]] = {  # of a look, drawn evenly; blur and noise are 0 in half of the images
     "rotation": (-5.0, 5.0),
     "blur": (0.0, 1.0),
@@ -42,16 +40,6 @@ RANGES: dict[str, tuple[float, float]] = {  # of a look, drawn evenly; blur and 
     "stretch": (0.8, 1.15),
     "slant": (0.0, 0.3),
 }
-
-
-@cache
-def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words that are trained on, and those held out, in alphabetical order."""
-    from pydoc_data.topics import topics
-
-    found = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))
-    out = [word for word in found if hashlib.sha256(word.encode()).digest()[0] % HELD_OUT == 0]
-    return tuple(word for word in found if word not in set(out)), tuple(out)
 
 
 def by_chance(generator: torch.Generator) -> str:
@@ -172,8 +160,6 @@ def share(read_as: list[str], texts: list[str]) -> float:
 
 def install(training: Reading, out: Path | None) -> Path:
     """Weights in bfloat16, config and card into `out` (assets/models/tiny-reader)."""
-    import json
-
     network, progress, folder = training.network, training.progress, out or FOLDER.parent / NAME
     state = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in network.state_dict().items()}
     with replaced(folder) as partial_folder:
