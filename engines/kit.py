@@ -14,6 +14,7 @@ from engines.core.kinds import (
     MaskedLM,
     Seq2SeqLM,
     Tokenizer,
+    WordReaderLM,
 )
 from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 from engines.core.lazy import torch
@@ -47,6 +48,7 @@ from engines.core.trace import (
     Media,
     Memory,
     Mode,
+    Sight,
     Span,
     Step,
     Tally,
@@ -106,6 +108,7 @@ __all__ = [
     "Routing",
     "Seq2SeqLM",
     "Series",
+    "Sight",
     "Span",
     "Step",
     "Steps",
@@ -120,6 +123,7 @@ __all__ = [
     "Truncation",
     "UserError",
     "Vote",
+    "WordReaderLM",
     "accept_probability",
     "block_of",
     "children",

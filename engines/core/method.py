@@ -28,6 +28,7 @@ GROUPS = frozenset(
         "truncation",
         "vote",
         "completions",
+        "sight",
         "memory",
         "facts",
         "note",

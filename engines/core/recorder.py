@@ -32,6 +32,7 @@ from engines.core.trace import (
     Memory,
     Piece,
     Routing,
+    Sight,
     Span,
     Step,
     Tree,
@@ -153,6 +154,7 @@ class Recorder:
         truncation: Callable[[], Truncation] | None = None,
         completions: Callable[[], Completions] | None = None,
         vote: Callable[[], Vote] | None = None,
+        sight: Callable[[], Sight] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -160,8 +162,8 @@ class Recorder:
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation, completions and vote are functions: nothing is computed where nothing is recorded, and it is on the
-        recording's clock."""
+        truncation, completions, vote and sight are functions: nothing is computed where nothing is recorded, and it is
+        on the recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
@@ -191,6 +193,7 @@ class Recorder:
             step.vote = vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
+            step.sight = sight() if sight and self.full else None
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

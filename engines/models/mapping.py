@@ -141,6 +141,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
     if model_type == "sdar":
         mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
         return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, False, block)
+    if model_type == "word-reader":
+        return Plan("reader", "WordReader")
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
     if raw.get("is_encoder_decoder"):

@@ -1,5 +1,5 @@
-"""What the picture models are asked: a digit, or a caption of two shapes. Their answers are pictures, so there is no
-exact check of them; a prompt is recognised so that a page can say which model it is for."""
+"""What the models of pictures are asked: a digit or a caption of two shapes to draw, a word to read. There is no task
+behind these; a prompt is recognised so that a page can say which model it is for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ PICTURES = {  # slug -> a prompt's form, and an example
         re.compile(rf"{COLOURS} {SHAPES} (left of|above) {COLOURS} {SHAPES}"),
         "red circle left of blue square",
     ),
+    "word": (re.compile(r"[a-z]{2,10}"), "bookkeeper"),
 }
 
 

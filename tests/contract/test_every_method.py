@@ -35,7 +35,11 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 MODELS = {info.slug: example(info) for info in METHODS.values()}
-READS = {THINKS: CHAINS, DRAWS: ("7", "3")}  # models that read something of their own
+READS = {  # models that read something of their own
+    THINKS: CHAINS,
+    DRAWS: ("7", "3"),
+    "tiny-reader": ("bookkeeper", "llama"),
+}
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
@@ -149,9 +153,10 @@ def test_closing_stops_at_once_and_keeps_what_is_there(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_step_budget_holds(slug):
-    trace = decode(slug, max_steps=2)
-    assert (trace.end.reason, len(trace.steps)) == ("budget", 2)
     whole = decode(slug)
+    few = min(2, len(whole.steps) - 1)  # one step is all that some need
+    trace = decode(slug, max_steps=few)
+    assert (trace.end.reason, len(trace.steps)) == ("budget", few)
     exact = decode(slug, max_steps=len(whole.steps))
     assert (exact.end.reason, exact.end.message) == ("complete", "") and facts(exact) == facts(whole)
     short = decode(slug, max_steps=len(whole.steps) - 1)
@@ -270,7 +275,7 @@ def written(steps):
 def test_a_fork_goes_on_from_the_recorded_state(slug):
     """At its middle step: a forced token stands, a forbidden one is not written there any more, a masked place opens
     again."""
-    original, masked = decode(slug), METHODS[slug].kind != "causal"
+    original, masked = decode(slug), KINDS[METHODS[slug].kind].masked
     middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
     before = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
     token = next(t for t in (*range(20, 60), *range(2, 20)) if t not in original.output_ids and t < vocabulary(slug))

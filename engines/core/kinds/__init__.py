@@ -10,6 +10,7 @@ from engines.core.kinds.block import BlockMaskedLM
 from engines.core.kinds.causal import CausalLM
 from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
+from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
 from engines.core.meter import Meter
 
@@ -55,6 +56,7 @@ __all__ = [
     "Seq2SeqLM",
     "Taps",
     "Tokenizer",
+    "WordReaderLM",
     "counted",
     "kinds_of",
 ]

@@ -115,6 +115,8 @@ def _arrays(step: Step) -> Iterable[Packed]:
     """Arrays that nothing else has read yet."""
     if step.media:
         yield step.media.codes
+    if step.sight:
+        yield from (packed for packed in (step.sight.pixels, step.sight.attention) if packed is not None)
     for route in step.routing:
         yield route.chosen
         if route.weights is not None:

@@ -14,6 +14,7 @@ from engines.core.trace.groups import (
     Media,
     Memory,
     Routing,
+    Sight,
     Span,
     Tree,
     Truncation,
@@ -44,6 +45,7 @@ class Step(Record):
     truncation: Truncation | None = None
     completions: Completions | None = None
     vote: Vote | None = None
+    sight: Sight | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

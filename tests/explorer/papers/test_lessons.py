@@ -40,7 +40,8 @@ def test_a_lesson_is_true_of_its_run(method: str):
 def test_a_lesson_is_whole(method: str):
     lesson = LESSONS[method]
     steps = [stop.step for stop in lesson.stops]
-    assert 2 <= len(steps) <= 3 and steps == sorted(set(steps))
+    least = min(2, len(gallery().get(lesson.trace).steps))  # some read everything in one step
+    assert least <= len(steps) <= 3 and steps == sorted(set(steps))
     for text in (
         lesson.problem,
         lesson.idea,

@@ -10,6 +10,7 @@ from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
 from engines.core.trace.groups.routing import Routing
 from engines.core.trace.groups.scores import Lane
+from engines.core.trace.groups.sight import Sight
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import Tree
 from engines.core.trace.groups.truncation import Truncation
@@ -28,6 +29,7 @@ __all__ = [
     "Memory",
     "Mode",
     "Routing",
+    "Sight",
     "Span",
     "Tally",
     "Tree",

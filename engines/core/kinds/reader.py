@@ -1,0 +1,125 @@
+"""A reader of word images: the picture is encoded once, then the word comes in one pass or letter by letter.
+
+Shapes: V features of the picture, P places, C tokens (the end mark and the letters), m letters of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.meter import Meter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Seen(Protocol):
+    """What an encoder made of one picture, once: `length` features. prompt: tokens before the answer on the board."""
+
+    length: int
+    prompt: int
+
+
+@dataclass
+class Places:
+    """One pass over a picture: logits [P, C], for each place the end mark or a letter; occupied [P], the probability
+    that a place is filled; attention [h, P, V], where on the picture it was looked up, rows sum to 1."""
+
+    logits: Tensor
+    occupied: Tensor
+    attention: Tensor
+
+
+@runtime_checkable
+class WordReaderLM(Model, Protocol):
+    """Reads the picture of a word. The prompt's m tokens are the letters that the picture is drawn from; the networks
+    see the picture only.
+
+    A cache counts positions of the board, prompt included, as for `CausalLM`: `start_id` stands for the prompt's last
+    token, so a fresh cache holds m - 1 positions, [start_id, *answer] is fed behind it, and row i predicts position
+    cache.length + i + 1."""
+
+    start_id: int
+    places: int
+    features: int
+    encoder_layers: int
+    writer_layers: int
+
+    def see(self, picture: Any, prompt: int) -> Seen:
+        """Run the encoder over a picture, uint8 [32, 128] of greys, behind a prompt of so many tokens."""
+        ...
+
+    def glance(self, seen: Seen) -> Places:
+        """The whole word in one pass."""
+        ...
+
+    def counts(self, seen: Seen) -> list[int]:
+        """How often each of the C tokens occurs, as the counting part tells it."""
+        ...
+
+    def pass_rows(self) -> int:
+        """Rows times layers of one pass."""
+        ...
+
+    def new_cache(self, seen: Seen) -> KVCache:
+        """A cache of the decoder that writes letter by letter."""
+        ...
+
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture."""
+        ...
+
+
+class CountedReader(Counted):
+    """A reader seen through the meter. Encoding a picture takes time and work, but no forward: it ends in no logits."""
+
+    def __init__(self, model: WordReaderLM, role: str, meter: Meter) -> None:
+        super().__init__(model, role, meter)
+        self.start_id, self.places, self.features = model.start_id, model.places, model.features
+        self.num_layers = model.writer_layers
+
+    def see(self, picture: Any, prompt: int) -> Seen:
+        """See `WordReaderLM`."""
+        rows = self.features
+        seen: Seen = self._meter.call(
+            self._role,
+            self.record.device,
+            rows,
+            lambda: self._model.see(picture, prompt),
+            layer_rows=rows * self._model.encoder_layers,
+            forward=False,
+        )
+        return seen
+
+    def glance(self, seen: Seen) -> Places:
+        """See `WordReaderLM`; no place proposes a token forbidden there."""
+        found: Places = self._meter.call(
+            self._role,
+            self.record.device,
+            self.places,
+            lambda: self._model.glance(seen),
+            layer_rows=self._model.pass_rows(),
+        )
+        self._allowed(found.logits, seen.prompt)
+        return found
+
+    def counts(self, seen: Seen) -> list[int]:
+        """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
+        found: list[int] = self._model.counts(seen)
+        return found
+
+    def new_cache(self, seen: Seen) -> KVCache:
+        """See `WordReaderLM`."""
+        cache: KVCache = self._model.new_cache(seen)
+        return cache
+
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""
+        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache))
+        self._allowed(result.logits, cache.length + 1 - len(result.logits))
+        return result
+
+
+KIND = Kind("reader", WordReaderLM, CountedReader, "tiny-reader", role="reader")

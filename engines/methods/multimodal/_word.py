@@ -1,0 +1,58 @@
+"""What the readers of word images share: how the picture is drawn from the prompt, and what of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engines.core.trace import pack
+from engines.kit import Choice, Float, Params, Recorder, Sight, UserError, WordReaderLM, torch
+from engines.tasks.word_images import FONTS, HEIGHT, LONGEST, WIDTH, Look, drawn
+
+LOOKS = (
+    Choice("font", "sans", tuple(FONTS), sees="The letters of the picture: DejaVu Sans, its bold cut, or Mono."),
+    Float(
+        "rotation",
+        0.0,
+        -30.0,
+        30.0,
+        step=1.0,
+        sees="Degrees by which the word is turned; trained on at most 5 degrees.",
+    ),
+    Float("blur", 0.0, 0.0, 4.0, step=0.1, sees="Standard deviation of the blur, in pixels; trained on at most 1."),
+    Float(
+        "noise", 0.0, 0.0, 0.6, step=0.02, sees="Standard deviation of the grain, of the range; trained on at most 0.1."
+    ),
+    Float("contrast", 1.0, 0.05, 1.0, step=0.05, sees="Of ink against paper; trained on at least 0.4."),
+)
+
+
+def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
+    """The picture, uint8 [32, 128], of the word that the prompt's tokens spell. Raises UserError for what is no
+    word."""
+    if not len(prompt) <= LONGEST or any(token in model.eos_ids for token in prompt):
+        raise UserError(
+            f"{len(prompt)} tokens were given as a word; give the ids of 1 to {LONGEST} letters, without the end mark."
+        )
+    noise = torch.randn(HEIGHT, WIDTH, generator=run.rng).numpy() if p.noise > 0 else None
+    look = Look(p.font, rotation=p.rotation, blur=p.blur, noise=p.noise, contrast=p.contrast)
+    return torch.from_numpy(drawn(model.tokenizer.decode(prompt), look, noise))
+
+
+def sight(
+    pixels: torch.Tensor | None,
+    attention: torch.Tensor,
+    counts: dict[str, int] | None = None,
+    filled: Sequence[float] = (),
+) -> Sight:
+    """What a step says of its picture. attention [h, n, V] is averaged over its heads."""
+    return Sight(
+        None if pixels is None else pack(pixels.numpy() / 255, 0.0, 1.0),
+        pack(attention.mean(0).numpy(), 0.0, 1.0),
+        counts or {},
+        [round(value, 4) for value in filled],
+    )
+
+
+def until_end(tokens: Sequence[int], eos_ids: frozenset[int]) -> list[int]:
+    """The tokens up to the first end mark and with it."""
+    return list(tokens)[: next((i + 1 for i, token in enumerate(tokens) if token in eos_ids), len(tokens))]

@@ -1,0 +1,194 @@
+"""Our word reader behind `WordReaderLM`: from a folder with config.json and weights, with its letters as tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import Extended, KVCache
+from engines.core.kinds.reader import Places, Seen
+from engines.core.trace import ModelRecord, Piece
+from engines.models import stored
+from engines.models.hub import read_json, shards
+from engines.models.networks.word_reader import FEATURES, FIELDS, HEIGHT, WIDTH, Past, WordReader, build
+
+END, SHORTEST = 0, 2  # the end mark; letters of a word, at least
+POSITIONS = 4096  # no position of the board is learnt: this only bounds it
+
+
+class LetterTokenizer:
+    """Token 0 is the end mark, token i the i-th letter. A prompt is one word."""
+
+    def __init__(self, letters: str, longest: int) -> None:
+        self.letters, self.longest = letters, longest
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The letters of one word, however they are typed. Raises UserError for what cannot be drawn and read."""
+        word, last = text.strip().lower(), self.letters[-1]
+        if bad := next((letter for letter in word if letter not in self.letters), None):
+            raise UserError(
+                f"this reader does not know {'a blank' if bad.isspace() else repr(bad)}; write one word of {SHORTEST} "
+                f"to {self.longest} letters from {self.letters[0]} to {last}, such as bookkeeper."
+            )
+        if not SHORTEST <= len(word) <= self.longest:
+            raise UserError(
+                f"'{word[:20]}' has a length of {len(word)}; write one word of {SHORTEST} to {self.longest} letters "
+                f"from {self.letters[0]} to {last}, such as bookkeeper."
+            )
+        return self.encode(word)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of letters. Raises UserError for any other sign."""
+        if bad := next((letter for letter in text if letter not in self.letters), None):
+            raise UserError(f"this reader has no token for '{bad}'; its tokens are the letters {self.letters}.")
+        return [1 + self.letters.index(letter) for letter in text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The letters of ids; the end mark and ids that stand for nothing are left out."""
+        return "".join(self.letters[i - 1] for i in ids if END < i <= len(self.letters))
+
+    def piece(self, token: int) -> Piece:
+        """A letter, or <end>."""
+        if END < token <= len(self.letters):
+            return Piece(token, self.letters[token - 1])
+        return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
+
+    def vocabulary(self) -> dict[int, str]:
+        """What each id stands for."""
+        return {i: self.piece(i).text for i in range(len(self.letters) + 1)}
+
+
+@dataclass
+class SeenPicture:
+    """Features [1, V, d], and for the decoder that writes, keys and values of them in each layer."""
+
+    features: Tensor
+    prompt: int
+    image: list[Past] | None = None
+
+    @property
+    def length(self) -> int:
+        """Features."""
+        return self.features.shape[1]
+
+
+class WrittenCache:
+    """Keys and values of the letters written, behind `base` positions of the prompt."""
+
+    def __init__(self, past: list[Past], image: list[Past], base: int) -> None:
+        self.past, self.image, self.base = past, image, base
+
+    @property
+    def length(self) -> int:
+        """Positions of the board that it holds."""
+        return self.base + self.past[0][0].shape[2]
+
+    def crop(self, length: int) -> None:
+        """Forget everything from position `length` on. Raises ValueError if there is less, or for one of the prompt."""
+        if not self.base <= length <= self.length:
+            raise ValueError(
+                f"the cache holds positions {self.base} to {self.length}; it cannot be cropped to {length}"
+            )
+        self.keep(length, ())
+
+    def keep(self, base: int, rows: Sequence[int]) -> None:
+        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending)."""
+        kept = [*range(base - self.base), *(base - self.base + r for r in rows)]
+        self.past = [(keys[:, :, kept], values[:, :, kept]) for keys, values in self.past]
+
+
+class HFWordReader:
+    """A `WordReader` with its tokenizer: see `WordReaderLM`."""
+
+    eos_ids, max_positions, encoder_layers = frozenset({END}), POSITIONS, 1
+
+    def __init__(self, network: WordReader, record: ModelRecord) -> None:
+        self.network, self.record = network.eval().requires_grad_(False), record
+        self.tokenizer = LetterTokenizer(network.letters, network.longest)
+        self.vocab_size, self.start_id = len(network.letters) + 1, network.writer.begin
+        self.places, self.features = network.longest + 1, FEATURES
+        self.writer_layers = self.num_layers = len(network.writer.layers)
+        self._warm = False
+
+    def warm_up(self) -> float:
+        """Untimed first calls, once; the seconds they took, 0.0 later."""
+        if self._warm:
+            return 0.0
+        began = time.perf_counter()
+        for _ in range(2):
+            seen = self.see(torch.zeros(HEIGHT, WIDTH, dtype=torch.uint8), 1)
+            self.glance(seen)
+            self.extend([self.start_id], self.new_cache(seen))
+        self._warm = True
+        return time.perf_counter() - began
+
+    @torch.no_grad()
+    def see(self, picture: Any, prompt: int) -> SeenPicture:
+        """See `WordReaderLM`. Raises ValueError for a picture of another shape or type."""
+        pixels = torch.as_tensor(picture)
+        if tuple(pixels.shape) != (HEIGHT, WIDTH) or pixels.dtype != torch.uint8:
+            raise ValueError(
+                f"a picture of {HEIGHT} x {WIDTH} greys is needed, not {tuple(pixels.shape)} of {pixels.dtype}"
+            )
+        return SeenPicture(self.network.features(pixels[None]), prompt)
+
+    @torch.no_grad()
+    def glance(self, seen: Seen) -> Places:
+        """See `WordReaderLM`."""
+        assert isinstance(seen, SeenPicture)
+        found = self.network.parallel(seen.features, counts=False)
+        return Places(found.logits[0].float(), found.occupied[0].float().sigmoid(), found.attention[0].float())
+
+    @torch.no_grad()
+    def counts(self, seen: Seen) -> list[int]:
+        """See `WordReaderLM`."""
+        assert isinstance(seen, SeenPicture)
+        told = self.network.parallel(seen.features).counts
+        assert told is not None
+        found: list[int] = told[0].argmax(-1).tolist()
+        return found
+
+    def pass_rows(self) -> int:
+        """See `WordReaderLM`: both stacks, two layers each, and the joining one."""
+        V, P = self.features, self.places
+        return 2 * V + 2 * (P + V) + P
+
+    @torch.no_grad()
+    def new_cache(self, seen: Seen) -> WrittenCache:
+        """See `WordReaderLM`. Keys and values of the picture are computed at the first call for it."""
+        assert isinstance(seen, SeenPicture)
+        writer = self.network.writer
+        seen.image = seen.image or writer.image(seen.features)
+        return WrittenCache(writer.nothing(seen.features), seen.image, seen.prompt - 1)
+
+    @torch.no_grad()
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """See `WordReaderLM`. Raises ValueError for no token, or for more than there are places."""
+        assert isinstance(cache, WrittenCache)
+        ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device).reshape(1, -1)
+        if not 0 < ids.shape[1] <= self.places - (cache.length - cache.base):
+            raise ValueError(f"{ids.shape[1]} tokens do not fit behind {cache.length - cache.base} of {self.places}")
+        logits, cache.past, attention = self.network.writer(ids, cache.past, cache.image)
+        return Extended(logits[0].float(), attention=attention[0].float())
+
+
+def load_reader(folder: Path, name: str, dtype: Any, device: str) -> WordReader:
+    """The network of a folder. Raises UserError if the stored tensors do not fit its config.json."""
+    config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
+    if lacking := [field for field in FIELDS if field not in config]:
+        raise UserError(f"config.json of '{name}' lacks {lacking[0]}; a word reader's says {', '.join(FIELDS)}.")
+    network = build(config)
+    wanted = {key: t.shape for key, t in network.state_dict().items() if t.dim()}
+    if wanted != {key: t.shape for key, t in weights.items()}:
+        raise UserError(
+            f"the weights of '{name}' are not those its config.json describes; restore the folder or train it again."
+        )
+    network.load_state_dict(weights, strict=False)  # batch norms count their batches, which reading does not ask
+    return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
