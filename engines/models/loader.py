@@ -23,6 +23,7 @@ from engines.models.hub import (
     tokenizer_folder,
 )
 from engines.models.mapping import Plan, plan
+from engines.models.networks import OURS, network_class
 from engines.models.weights import pretrained
 
 if TYPE_CHECKING:
@@ -237,6 +238,8 @@ def _config(folder: Path, name: str, how: Plan) -> Any:
 
     if how.config is not None:
         return getattr(transformers, how.config_class)(**how.config)
+    if (model_type := str(read_json(folder / "config.json").get("model_type"))) in OURS:
+        network_class(model_type)
     try:
         return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError) as error:

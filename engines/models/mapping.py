@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models.networks import OURS
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
     "q_proj": "self_attn.q_proj",
@@ -80,6 +81,7 @@ QWEN_FIELDS = (
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
     *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
+    *OURS,
 )
 
 
