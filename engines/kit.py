@@ -12,6 +12,7 @@ from engines.core.kinds import (
     KVCache,
     LayeredLM,
     MaskedLM,
+    MoELM,
     Seq2SeqLM,
     Tokenizer,
 )
@@ -22,6 +23,7 @@ from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
+from engines.core.recording import pack_routing
 from engines.core.roles import Roles
 from engines.core.sampling import (
     accept_probability,
@@ -94,6 +96,7 @@ __all__ = [
     "MaskedLM",
     "Media",
     "Memory",
+    "MoELM",
     "Mode",
     "Param",
     "Params",
@@ -137,6 +140,7 @@ __all__ = [
     "max_new_tokens",
     "method",
     "on_board",
+    "pack_routing",
     "part",
     "ranked",
     "require_divisor",

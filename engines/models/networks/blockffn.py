@@ -106,17 +106,16 @@ class BlockFFN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows [..., d] to [..., d]."""
-        _, a, _ = self.gate(x)
-        if self.training:
-            return self.experts(x, a, self.up, self.down)
-        union = (a != 0).flatten(0, -2).any(0).nonzero()[:, 0]
-        if len(union) == a.shape[-1]:
-            return self.experts(x, a, self.up, self.down)
+        rows = x.flatten(0, -2)
+        _, a, _ = self.gate(rows)
+        union = (a != 0).any(0).nonzero()[:, 0]
+        if self.training or len(union) == a.shape[-1]:
+            return self.experts(rows, a, self.up, self.down).view_as(x)
         up, down = (w.unflatten(0, (-1, self.size))[union].flatten(0, 1) for w in (self.up, self.down))
-        return self.experts(x, a[..., union], up, down)
+        return self.experts(rows, a[:, union], up, down).view_as(x)
 
     def experts(self, x: Tensor, a: Tensor, up: Tensor, down: Tensor) -> Tensor:
-        """Rows [..., d] through some m experts: weights a [..., m], their matrices up and down [m e, d]."""
+        """Rows [n, d] through some m experts: weights a [n, m], their matrices up and down [m e, d]."""
         h = silu(linear(x, up)).unflatten(-1, (-1, self.size)) * a[..., None]
         return h.flatten(-2) @ down
 

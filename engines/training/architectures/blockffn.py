@@ -2,8 +2,8 @@
 k best experts of each token, ReLU and RMSNorm, and the same with the two losses of chunk-level sparsity.
 
 Departs from the paper in its size (1.6 M parameters, 32 experts of width 32) and so in the factors of the losses, a
-tenth of the published ones: with those, one or two experts a layer remain here. The factors rise over the first third
-of the steps instead of following the loss."""
+tenth of the published ones: with those, one or two experts a layer remain here. They stay as they are instead of
+following the loss; the two losses are summed over the layers."""
 
 from __future__ import annotations
 
@@ -12,48 +12,31 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engines.models.activation import cls, reuse
+from engines.models.activation import cls, locality_loss, reuse, sparsity_loss
 from engines.models.networks.blockffn import BlockFFN, BlockFFNConfig, BlockFFNForCausalLM
 from engines.training.architectures.corpus import Packed
 from engines.training.architectures.language import POSITIONS, Architecture, command_of, token_loss
 from engines.training.core.commands import Command
 
-LOCALITY, SPARSITY = 5e-4, 5e-3  # the factors lambda_al and lambda_cs
-ALPHA, CHUNK = 100.0, 32  # sharpness of the locality loss; tokens of a chunk of the other one
+LOCALITY, SPARSITY = 5e-4, 2e-2  # the factors lambda_al and lambda_cs
+CHUNK = 32  # tokens of a chunk of the sparsity loss
 CHUNKS = (1, 2, 4, 8, 16, 32)
 
 
-def locality_loss(a0: Tensor, documents: Tensor, alpha: float = ALPHA) -> Tensor:
-    """Activation locality: binary cross-entropy, in nats, of the soft pattern sigmoid(alpha a0) of each token with the
-    logits alpha a0 of the token before it, over pairs inside one document and all experts. Gradients reach both.
-
-    a0: router scores [..., T, N]; documents [..., T]: the document of each token."""
-    inside = documents[..., 1:] == documents[..., :-1]
-    before, here = alpha * a0[..., :-1, :][inside], alpha * a0[..., 1:, :][inside]
-    return F.binary_cross_entropy_with_logits(before, here.sigmoid())
-
-
-def sparsity_loss(a0: Tensor, length: int = CHUNK) -> Tensor:
-    """Chunk sparsification: the mean over chunks of `length` tokens and over experts of the chance that some token of
-    the chunk uses the expert, where a token's experts share a chance of 1 by their ReLU scores.
-
-    a0: router scores [..., T, N]; T must be whole chunks."""
-    a1 = a0.relu()
-    p = a1 / (a1.sum(-1, keepdim=True) + 1e-5)
-    none = (1 - p + 1e-5).log().unflatten(-2, (-1, length)).sum(-2).exp()
-    return (1 - none).mean()
-
-
 @contextmanager
-def scores(network: PreTrainedModel) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collects, layer by layer, scores and weights [..., N] of the routers in the forwards inside."""
+def scores(network: PreTrainedModel, shape: tuple[int, ...]) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Collects, layer by layer, scores and weights [R, T, N] of the routers in the forward of rows of that shape
+    [R, T] inside."""
     found: list[tuple[Tensor, Tensor]] = []
+
+    def collect(_module: Any, _given: Any, out: tuple[Tensor, Tensor, Tensor]) -> None:
+        found.append((out[0].unflatten(0, shape), out[1].unflatten(0, shape)))
+
     gates = [module.gate for module in network.modules() if isinstance(module, BlockFFN)]
-    hooks = [gate.register_forward_hook(lambda _m, _i, out: found.append(out[:2])) for gate in gates]
+    hooks = [gate.register_forward_hook(collect) for gate in gates]
     try:
         yield found
     finally:
@@ -68,7 +51,7 @@ class Mixture(Architecture):
 
     def __init__(self, name: str, title: str, note: str, router: str, losses: bool) -> None:
         self.name, self.title, self.note, self.router, self.losses = name, title, note, router, losses
-        self.settings = repr((router, losses, LOCALITY, SPARSITY, ALPHA, CHUNK))
+        self.settings = repr((router, losses, LOCALITY, SPARSITY, CHUNK))
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> BlockFFNForCausalLM:
         """Four layers of width 128, 32 experts of width 32 in each."""
@@ -93,21 +76,20 @@ class Mixture(Architecture):
 
     def loss(self, network: PreTrainedModel, batch: Packed, share: float) -> tuple[Tensor, dict[str, float]]:
         """Next tokens, and the two losses where they are wanted."""
-        with scores(network) as found:
+        with scores(network, batch.ids.shape) as found:
             value = token_loss(network, batch)
-        facts = {"loss": float(value), "on": float(torch.stack([a for _, a in found]).ne(0).float().mean())}
+        facts = {"loss": value.item(), "on": float(torch.stack([a for _, a in found]).ne(0).float().mean())}
         if self.losses:
-            rise = min(1.0, 3 * share)
-            locality = torch.stack([locality_loss(a0, batch.documents) for a0, _ in found]).mean()
-            sparsity = torch.stack([sparsity_loss(a0) for a0, _ in found]).mean()
-            value = value + rise * (LOCALITY * locality + SPARSITY * sparsity)
-            facts |= {"locality": float(locality), "sparsity": float(sparsity)}
+            locality = torch.stack([locality_loss(a0, batch.documents) for a0, _ in found]).sum()
+            sparsity = torch.stack([sparsity_loss(a0, CHUNK) for a0, _ in found]).sum()
+            value = value + LOCALITY * locality + SPARSITY * sparsity
+            facts |= {"locality": locality.item(), "sparsity": sparsity.item()}
         return value, facts
 
     @torch.no_grad()
     def measured(self, network: PreTrainedModel, packed: Packed) -> dict[str, Any]:
         """Sparsity by chunk length, reuse, and how many experts are ever used: means over layers and rows."""
-        with scores(network) as found:
+        with scores(network, packed.ids.shape) as found:
             network(input_ids=packed.ids)
         layers = [a != 0 for _, a in found]
         mean = lambda values: round(sum(values) / len(values), 4)  # noqa: E731
@@ -121,8 +103,20 @@ class Mixture(Architecture):
 
 MIXTURES = (
     Mixture("tiny-moe", "Tiny mixture of experts (each token takes its 6 best of 32)", "", "topk", False),
-    Mixture("tiny-blockffn", "Tiny BlockFFN (a token takes as many experts as it needs, as its neighbours do)", "", "relu", True),
-    Mixture("tiny-blockffn-plain", "Tiny BlockFFN without its losses (a token takes as many experts as it needs)", "", "relu", False),
+    Mixture(
+        "tiny-blockffn",
+        "Tiny BlockFFN (a token takes as many experts as it needs, as its neighbours do)",
+        "",
+        "relu",
+        True,
+    ),
+    Mixture(
+        "tiny-blockffn-plain",
+        "Tiny BlockFFN without its losses (a token takes as many experts as it needs)",
+        "",
+        "relu",
+        False,
+    ),
 )
 
 

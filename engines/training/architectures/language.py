@@ -48,7 +48,7 @@ class Architecture:
     def loss(self, network: PreTrainedModel, batch: Packed, share: float) -> tuple[Tensor, dict[str, float]]:
         """The loss of a batch, in nats per learnt token and whatever is added, and parts of it to show."""
         value = token_loss(network, batch)
-        return value, {"loss": float(value)}
+        return value, {"loss": value.item()}
 
     def measured(self, network: PreTrainedModel, packed: Packed) -> dict[str, Any]:
         """What the card says of held-out rows beside their loss."""
@@ -158,7 +158,11 @@ def exact_match(network: PreTrainedModel, prompts: int = PROMPTS) -> dict[str, f
 def _answer(network: PreTrainedModel, tokenizer: Any, prompt: str) -> str:
     ids = torch.tensor([tokenizer(prompt_text(prompt))["input_ids"]])
     out = network.generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=96, do_sample=False, eos_token_id=tokenizer.eos_token_id
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=96,
+        do_sample=False,
+        eos_token_id=tokenizer.eos_token_id,
     )
     return str(tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)).strip()
 
