@@ -81,6 +81,21 @@ def pack_routing(found: Sequence[Routed], positions: Sequence[int], role: str = 
     )
 
 
+def pack_placement(
+    devices: Sequence[np.ndarray], layers: Sequence[int], positions: Sequence[int], role: str = ""
+) -> Routing:
+    """On which device each of n positions is, for each of the layers [n]; under the role "experts" they are experts."""
+    chosen = np.stack(devices, 1)[:, :, None].astype(np.int32)
+    return Routing(
+        kind="device",
+        positions=list(positions),
+        layers=list(layers),
+        chosen=pack(chosen),
+        units=int(chosen.max(initial=0)) + 1,
+        role=role,
+    )
+
+
 def _heaviest(one: Routed, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(experts, weights) [n, k] of one layer; -1 and NaN where a row uses fewer."""
     weights = one.weights.float().masked_fill(one.experts < 0, -np.inf)

@@ -1,5 +1,5 @@
-"""How many experts neighbouring tokens use together (BlockFFN, arXiv 2507.08771): sparsity by token and by chunk, reuse,
-and what a chunk of verified tokens reads, for several mixtures side by side on the same prompts.
+"""How many experts neighbouring tokens use together (BlockFFN, arXiv 2507.08771): sparsity by token and by chunk,
+reuse, and what a chunk of verified tokens reads, for several mixtures side by side on the same prompts.
 
 Every model answers greedily; the routing of prompt and answer, in all layers, is what is counted."""
 
@@ -29,7 +29,8 @@ Layers: TypeAlias = "list[Tensor]"  # patterns [T, N], one for each sparse layer
 MODELS = "tiny-moe | tiny-blockffn-plain | tiny-blockffn"
 PROMPTS = (
     "python: class Robot(size: int, owner: str, label: str) | story: Mia, boat, lamp | "
-    "read: Lola has a green picture. Lola lives in Athens. Who lives in Athens? | spell: the short bridge lifts the tablee."
+    "read: Lola has a green picture. Lola lives in Athens. Who lives in Athens? | "
+    "spell: the short bridge lifts the tablee."
 )
 WIDTHS, TURNS, GZIP = (1, 2, 4, 8, 16, 32), 9, b"\x1f\x8b"
 
@@ -145,8 +146,8 @@ def told(
     longest = max(len(layers[0]) for texts in found.values() for layers in texts)
     if p.chunk > longest:
         raise UserError(
-            f"a chunk of {p.chunk} tokens is longer than the longest text, which has {longest}; give a chunk of at most "
-            f"{longest}, or more tokens."
+            f"a chunk of {p.chunk} tokens is longer than the longest text, which has {longest}; give a chunk of at "
+            f"most {longest}, or more tokens."
         )
     counted = {name: [on for layers in texts for on in layers] for name, texts in found.items()}
     curve = {

@@ -1,6 +1,5 @@
-// Units of one layer (experts, memory slots) over the tokens of the text: lit where a token used one, by its weight. The
-// tokens that one forward read together stand in a box, and beside the grid the units that any of them used; the box
-// can be made wider or narrower.
+// Units of one layer (experts, memory slots) over the tokens: lit where a token used one, by its weight. What one
+// forward read stands in a box, which can be made wider, and beside the grid what any token of the box used.
 
 import { bytes, glyphs, number, unpack } from "../codec.js";
 import { el, frame, pool, select, set, setText, svg } from "../dom.js";
@@ -21,7 +20,8 @@ const CELL = 8,
 export function used(entries = [], layer) {
   const found = new Map();
   let units = 0;
-  for (const { positions, layers, chosen, weights, units: all } of entries) {
+  for (const { kind, positions, layers, chosen, weights, units: all } of entries) {
+    if (kind === "device") continue; // where something is, not what it uses
     const row = layers.indexOf(layer),
       { values, shape } = unpack(chosen),
       k = shape[2],
@@ -42,8 +42,7 @@ export function used(entries = [], layer) {
 /** unit -> the share of these columns that use it. */
 export function together(columns) {
   const share = new Map();
-  for (const pairs of columns)
-    for (const [unit] of pairs) share.set(unit, (share.get(unit) ?? 0) + 1 / columns.length);
+  for (const pairs of columns) for (const [unit] of pairs) share.set(unit, (share.get(unit) ?? 0) + 1 / columns.length);
   return share;
 }
 
@@ -73,8 +72,7 @@ export class Experts {
       el(
         "p",
         "dx-readout",
-        tr`A row is an expert, a column a token; darker: more weight. Box: read together. At the right: all that the box \
-uses, darker the more of its tokens do.`,
+        tr`A row is an expert, a column a token, the shade its weight. Box: read together. At the right: all that it uses.`,
       ),
     );
     this.grow();
@@ -145,19 +143,20 @@ uses, darker the more of its tokens do.`,
       high = units * CELL + 3,
       frameOf = (x, w) => `M${x},${TOP - 3}h${w}v${high + 2}h-${w}z`;
     set(this.box, {
-      d: box.length && drawn.length
-        ? frameOf(first * CELL - 1, (drawn.length - first) * CELL + 1) + frameOf(right - 2, WIDE + 4)
-        : "",
+      d:
+        box.length && drawn.length
+          ? frameOf(first * CELL - 1, (drawn.length - first) * CELL + 1) + frameOf(right - 2, WIDE + 4)
+          : "",
     });
-    pool(this.hover, drawn.length, () => svg("rect", { y: TOP, width: CELL, style: "fill:transparent;stroke:none" }, svg("title"))).forEach(
-      (rect, x) => {
-        const position = drawn[x],
-          token = board[position]?.token;
-        set(rect, { x: x * CELL, height: units * CELL });
-        const name = token == null ? "" : glyphs(this.run.piece(token).text);
-        setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
-      },
-    );
+    pool(this.hover, drawn.length, () =>
+      svg("rect", { y: TOP, width: CELL, style: "fill:transparent;stroke:none" }, svg("title")),
+    ).forEach((rect, x) => {
+      const position = drawn[x],
+        token = board[position]?.token;
+      set(rect, { x: x * CELL, height: units * CELL });
+      const name = token == null ? "" : glyphs(this.run.piece(token).text);
+      setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
+    });
     frame(this.picture, Math.max(1, drawn.length) * CELL + GAP + WIDE + 4, units * CELL + TOP + 6);
     this.slider.value = this.width ?? Math.min(32, box.length);
     this.back.disabled = this.width === null;

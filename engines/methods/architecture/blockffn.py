@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engines.kit import Int, MoELM, Params, Recorder, Routing, Steps, Taps, max_new_tokens, method, pack_routing
+from engines.kit import CountedMoE, Int, Params, Recorder, Routing, Steps, Taps, max_new_tokens, method, pack_routing
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
 from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
@@ -55,7 +55,7 @@ MOST = 32  # tokens of a draft
     departures="Prompt lookup drafts in place of EAGLE-2; models of 1.6 M parameters trained here, with a tenth of the "
     "published factors of the losses. Bytes read are counted from the routing; the union runs on stock kernels.",
 )
-def decode(model: MoELM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step. Before each the cache holds all ids but the last."""
     ids, end = prompt, len(prompt) + p.max_new_tokens
     cache = model.new_cache(end + MOST)

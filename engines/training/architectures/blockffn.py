@@ -21,7 +21,7 @@ from engines.training.architectures.corpus import Packed
 from engines.training.architectures.language import POSITIONS, Architecture, command_of, token_loss
 from engines.training.core.commands import Command
 
-LOCALITY, SPARSITY = 5e-4, 2e-2  # the factors lambda_al and lambda_cs
+LOCALITY, SPARSITY = 5e-4, 8e-2  # the factors lambda_al and lambda_cs
 CHUNK = 32  # tokens of a chunk of the sparsity loss
 CHUNKS = (1, 2, 4, 8, 16, 32)
 
@@ -47,7 +47,7 @@ def scores(network: PreTrainedModel, shape: tuple[int, ...]) -> Iterator[list[tu
 class Mixture(Architecture):
     """One of the three."""
 
-    steps = 500
+    steps = 400
 
     def __init__(self, name: str, title: str, note: str, router: str, losses: bool) -> None:
         self.name, self.title, self.note, self.router, self.losses = name, title, note, router, losses

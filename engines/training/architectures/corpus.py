@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,8 @@ LENGTH, ROWS = 128, 8
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows of text: ids [R, L], targets [R, L] (IGNORED where nothing is learnt) and documents [R, L], the number of the
-    document that a position belongs to in its row."""
+    """Rows of text: ids [R, L], targets [R, L] (IGNORED where nothing is learnt) and documents [R, L], the number of
+    the document that a position belongs to in its row."""
 
     ids: Tensor
     targets: Tensor
@@ -69,5 +70,5 @@ def _documents(rng: random.Random, split: Split) -> Iterator[tuple[list[int], li
 
 
 @cache
-def _tokenizer():  # type: ignore[no-untyped-def]  # transformers' type has no better name
+def _tokenizer() -> Any:
     return load_tokenizer()

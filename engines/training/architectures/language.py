@@ -123,7 +123,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "title": what.title,
         "kind": "causal",
         "note": what.note,
-        "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures/corpus.py",
+        "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures",
         "seed": seed,
         "steps": progress.step,
         "tokens": progress.tokens,
