@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 NOWHERE = -1  # of a token id that the table does not know
+MOST = 1.15  # of the mean load, that a device may get where it is placed by affinity
 
 
 class Exchange(NamedTuple):
@@ -52,6 +53,20 @@ def token_table(T: np.ndarray, C: np.ndarray, G: int) -> np.ndarray:
     """R [V]: the device that holds most of what a token id used; NOWHERE for one that was not seen. Ties: lowest."""
     by_device = np.stack([T[:, device == C].sum(1) for device in range(G)], 1)
     return np.where(by_device.sum(1) > 0, by_device.argmax(1), NOWHERE)
+
+
+def balanced_table(T: np.ndarray, C: np.ndarray, G: int, most: float = MOST) -> np.ndarray:
+    """R [V] with a quota: the most frequent token id first, each to the device that holds most of what it used, among
+    those where not more than `most` times the mean of all tokens would then be."""
+    a, R, held = T.sum(1), np.full(len(T), NOWHERE), np.zeros(G)
+    wishes = np.argsort(-np.stack([T[:, g == C].sum(1) for g in range(G)], 1), 1, kind="stable")
+    limit = most * a.sum() / G
+    for token in np.argsort(-a, kind="stable"):
+        if a[token] == 0:
+            break
+        R[token] = next((g for g in wishes[token] if held[g] + a[token] <= limit), held.argmin())
+        held[R[token]] += a[token]
+    return R
 
 
 def request_scores(R: np.ndarray, tokens: Sequence[int], G: int) -> list[int]:
@@ -98,33 +113,35 @@ def affinity(T: np.ndarray) -> np.ndarray:
     return found
 
 
-def grouped(T: np.ndarray, G: int, tries: int = 2000, seed: int = 0) -> np.ndarray:
+def grouped(T: np.ndarray, G: int, tries: int = 2000, seed: int = 0, most: float = MOST) -> np.ndarray:
     """C [N]: experts that serve the same token ids on one device, N / G on each.
 
-    Heaviest expert first, each to the open device where affinity to the experts there, less the load there over the
-    mean load of an expert, is largest; then swaps of two experts of different devices, tried at random, kept where the
-    affinity inside devices grows."""
+    Heaviest expert first, each to the open device to whose experts its affinity is largest, among those that it does
+    not load beyond `most` times the mean, or else to the least loaded; then swaps."""
     N, A, load = T.shape[1], affinity(T.astype(np.float64)), T.sum(0).astype(np.float64)
-    mean = max(load.mean(), 1e-9)
-    C = np.full(N, NOWHERE)
-    held = np.zeros(G)
+    C, held, limit = np.full(N, NOWHERE), np.zeros(G), most * max(load.sum(), 1e-9) / G
     for e in np.argsort(-load, kind="stable"):
         open_ = [g for g in range(G) if (g == C).sum() < -(-N // G)]
-        gain = [float(A[e, g == C].sum()) / mean - held[g] / mean / N for g in open_]
-        g = open_[int(np.argmax(gain))]
+        fits = [g for g in open_ if held[g] + load[e] <= limit] or [min(open_, key=lambda g: held[g])]
+        g = max(fits, key=lambda g: (float(A[e, g == C].sum()), -held[g]))
         C[e], held[g] = g, held[g] + load[e]
-    return swapped(A, C, tries, seed)
+    return swapped(A, C, load, tries, seed, limit)
 
 
-def swapped(A: np.ndarray, C: np.ndarray, tries: int, seed: int = 0) -> np.ndarray:
-    """The placement after that many tried swaps; the affinity inside devices never falls."""
+def swapped(
+    A: np.ndarray, C: np.ndarray, load: np.ndarray, tries: int, seed: int = 0, limit: float = np.inf
+) -> np.ndarray:
+    """The placement after that many tried swaps of two experts of different devices. One is kept where the affinity
+    inside devices grows and no device comes to bear more than `limit`, or than the busier of the two bore."""
     rng, C = np.random.default_rng(seed), C.copy()
     for i, j in rng.integers(0, len(C), (tries, 2)):
-        if C[i] != C[j]:
-            to_own, to_other = A[[i, j]] @ (C[i] == C), A[[i, j]] @ (C[j] == C)
-            gain = (to_other[0] - A[i, j]) + (to_own[1] - A[i, j]) - to_own[0] - to_other[1]
-            if gain > 1e-12:
-                C[i], C[j] = C[j], C[i]
+        if C[i] == C[j]:
+            continue
+        own, other = C[i] == C, C[j] == C
+        gain = A[i, other].sum() + A[j, own].sum() - 2 * A[i, j] - A[i, own].sum() - A[j, other].sum()
+        moved, a, b = load[j] - load[i], load[own].sum(), load[other].sum()
+        if gain > 1e-12 and max(a + moved, b - moved) <= max(limit, a, b):
+            C[i], C[j] = C[j], C[i]
     return C
 
 

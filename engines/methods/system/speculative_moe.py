@@ -8,8 +8,9 @@ travels as always: the text never changes.
 
 No official code was found. We depart from the paper in: devices are simulated, one process computes; the token table
 alone foretells, without the table of the devices of the last two layers; a token id that was not profiled stays in its
-ordinary place, where the paper takes its nearest neighbour; the grouping puts the heaviest expert first where affinity
-less load is best, then swaps pairs, and the tokens follow from it. Bytes are counted from the real routing; seconds are
+ordinary place, where the paper takes its nearest neighbour; the grouping puts the heaviest expert first where
+affinity is largest, with a limit of the load in place of the weights of the paper, then swaps pairs, and the tokens
+follow from it, with the same limit. Bytes are counted from the real routing; seconds are
 modelled.
 
 Letters: B rows of a forward, k experts of each, N experts, G devices, T counts, R token -> device, C expert -> device.
@@ -43,7 +44,15 @@ from engines.kit import (
     part,
     token_probability,
 )
-from engines.methods.system._exchange import Exchange, exchange, grouped, in_order, round_robin, shuffled, token_table
+from engines.methods.system._exchange import (
+    Exchange,
+    balanced_table,
+    exchange,
+    grouped,
+    in_order,
+    round_robin,
+    shuffled,
+)
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -141,7 +150,7 @@ def table_of(counts: Part, V: int) -> np.ndarray:
 def plan(T: np.ndarray, G: int, placement: str) -> Plan:
     """Offline: the placement of the experts of a layer from its counts [V, N], and the table of token ids."""
     C = grouped(T, G) if placement in ("both", "grouped") else in_order(T.shape[1], G)
-    return Plan(C, token_table(T, C, G) if placement in ("both", "shuffled") else None)
+    return Plan(C, balanced_table(T, C, G) if placement in ("both", "shuffled") else None)
 
 
 def put(one: Plan, rows: Sequence[int], base: int, G: int) -> np.ndarray:

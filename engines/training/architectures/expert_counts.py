@@ -106,7 +106,7 @@ def placed(
 ) -> exchanges.Exchange:
     """The exchange of one layer with experts grouped or in order and tokens shuffled or in turn."""
     C = exchanges.grouped(T, G) if group else exchanges.in_order(T.shape[1], G)
-    home = exchanges.shuffled(exchanges.token_table(T, C, G), list(tokens), G) if shuffle else None
+    home = exchanges.shuffled(exchanges.balanced_table(T, C, G), list(tokens), G) if shuffle else None
     return exchanges.exchange(experts, exchanges.round_robin(len(tokens), G) if home is None else home, C, G)
 
 
