@@ -140,7 +140,7 @@ def table_of(counts: Part, V: int) -> np.ndarray:
     if len(ids) and int(ids.max()) >= V:
         raise UserError(
             f"{counts.name} counts the token {int(ids.max())} and the model has {V}; make it again with "
-            f"`{counts.card.get('command', 'its command')}`."
+            f"`python -m engines.training expert-counts {counts.base}`."
         )
     T = np.zeros((len(found), V, found.shape[2]), dtype=np.int64)
     T[:, ids] = found

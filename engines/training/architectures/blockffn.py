@@ -7,7 +7,7 @@ following the loss; the two losses are summed over the layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from engines.training.core.commands import Command
 LOCALITY, SPARSITY = 5e-4, 8e-2  # the factors lambda_al and lambda_cs
 CHUNK = 32  # tokens of a chunk of the sparsity loss
 CHUNKS = (1, 2, 4, 8, 16, 32)
+NOTE = "one of three that differ in their router only; small and briefly trained, so its answers are often wrong"
 
 
 @contextmanager
@@ -102,22 +103,36 @@ class Mixture(Architecture):
 
 
 MIXTURES = (
-    Mixture("tiny-moe", "Tiny mixture of experts (each token takes its 6 best of 32)", "", "topk", False),
+    Mixture("tiny-moe", "Tiny mixture of experts (each token takes its 6 best of 32)", NOTE, "topk", False),
     Mixture(
         "tiny-blockffn",
         "Tiny BlockFFN (a token takes as many experts as it needs, as its neighbours do)",
-        "",
+        NOTE,
         "relu",
         True,
     ),
     Mixture(
         "tiny-blockffn-plain",
         "Tiny BlockFFN without its losses (a token takes as many experts as it needs)",
-        "",
+        NOTE,
         "relu",
         False,
     ),
 )
+
+
+def compared(cards: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]] | None:
+    """(head, rows) of a table of the mixtures among these cards by folder name; None where there is none."""
+    head = ["model", "parameters", "steps", "loss", "answers right", "TLS", "CLS 8", "CLS 32", "reuse"]
+    rows: list[list[Any]] = []
+    for name in (what.name for what in MIXTURES if what.name in cards):
+        card, held = cards[name], cards[name]["held_out"]
+        right, sparse = list(held["exact_match"].values()), held["sparsity_by_chunk"]
+        row = [name, f"{card['parameters']:,}", card["steps"], held["loss"], f"{sum(right) / len(right):.0%}"]
+        row += [*(sparse[c] for c in ("1", "8", "32")), held["reuse"]]
+        used = ", ".join(map(str, held["experts_ever_used"]))
+        rows.append([*row, f"{used} of {held['experts']}", f"`{card['command']}`"])
+    return ([*head, "experts ever used, by layer", "made again by"], rows) if rows else None
 
 
 def commands() -> dict[str, Command]:
