@@ -17,12 +17,14 @@ from engines.core.kinds import (
     WordReaderLM,
 )
 from engines.core.kinds.layered import AttentionInputs, Routing, Taps
+from engines.core.kinds.moe import CountedMoE
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
+from engines.core.recording import pack_placement, pack_routing
 from engines.core.roles import Roles
 from engines.core.sampling import (
     accept_probability,
@@ -96,6 +98,7 @@ __all__ = [
     "MaskedLM",
     "Media",
     "Memory",
+    "CountedMoE",
     "Mode",
     "Param",
     "Params",
@@ -141,6 +144,8 @@ __all__ = [
     "max_new_tokens",
     "method",
     "on_board",
+    "pack_placement",
+    "pack_routing",
     "part",
     "ranked",
     "require_divisor",

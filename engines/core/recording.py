@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engines.core.kinds.layered import Routing as Routed
 from engines.core.method import LaneInfo
-from engines.core.trace import Candidates, Lane, pack
+from engines.core.trace import Candidates, Lane, Routing, pack
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,3 +61,47 @@ def ints(values: Any) -> list[int]:
 def floats(values: Any) -> np.ndarray:
     """A tensor or a sequence as float32."""
     return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values, dtype=np.float32)
+
+
+def pack_routing(found: Sequence[Routed], positions: Sequence[int], role: str = "") -> Routing | None:
+    """What the routers of some layers decided for n rows, the heaviest expert of a row first; None where nothing was
+    found. positions [n]: where the rows stand."""
+    if not found:
+        return None
+    k = max(1, max(int((one.experts >= 0).sum(-1).max()) for one in found))
+    chosen, weights = zip(*(_heaviest(one, k) for one in found), strict=True)
+    return Routing(
+        kind="expert",
+        positions=list(positions),
+        layers=[one.layer for one in found],
+        chosen=pack(np.stack(chosen, 1)),
+        weights=pack(np.stack(weights, 1), lo=0.0),
+        units=found[0].logits.shape[-1],
+        role=role,
+    )
+
+
+def pack_placement(
+    devices: Sequence[np.ndarray], layers: Sequence[int], positions: Sequence[int], role: str = ""
+) -> Routing:
+    """On which device each of n positions is, for each of the layers [n]; under the role "experts" they are experts."""
+    chosen = np.stack(devices, 1)[:, :, None].astype(np.int32)
+    return Routing(
+        kind="device",
+        positions=list(positions),
+        layers=list(layers),
+        chosen=pack(chosen),
+        units=int(chosen.max(initial=0)) + 1,
+        role=role,
+    )
+
+
+def _heaviest(one: Routed, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(experts, weights) [n, k] of one layer; -1 and NaN where a row uses fewer."""
+    weights = one.weights.float().masked_fill(one.experts < 0, -np.inf)
+    k = min(k, weights.shape[-1])
+    best, at = weights.topk(k, -1)
+    return (
+        one.experts.gather(-1, at).cpu().numpy().astype(np.int32),
+        best.masked_fill(best == -np.inf, np.nan).cpu().numpy(),
+    )

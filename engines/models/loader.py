@@ -23,6 +23,7 @@ from engines.models.hub import (
     tokenizer_folder,
 )
 from engines.models.mapping import Plan, plan
+from engines.models.networks import OURS, network_class
 from engines.models.weights import pretrained
 
 if TYPE_CHECKING:
@@ -133,13 +134,14 @@ def _adapter(
     from engines.models.adapters.causal import HFCausalLM
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
+    from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
     from engines.models.packed import pack
 
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        causal = HFLayeredLM if how.layered else HFCausalLM
+        causal = HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
         return causal(
             pack(network), tokenizer, record, eos_ids
         )  # the other kinds feed whole boards, which gain nothing
@@ -249,6 +251,8 @@ def _config(folder: Path, name: str, how: Plan) -> Any:
 
     if how.config is not None:
         return getattr(transformers, how.config_class)(**how.config)
+    if (model_type := str(read_json(folder / "config.json").get("model_type"))) in OURS:
+        network_class(model_type)
     try:
         return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError) as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models.networks import OURS
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
     "q_proj": "self_attn.q_proj",
@@ -80,7 +81,9 @@ QWEN_FIELDS = (
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
     *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
+    *OURS,
 )
+ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "blockffn")  # of these, those whose layers have routers
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Plan:
     transformers reads config.json itself.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
-    layered: a causal model that can be run layer by layer."""
+    layered: a causal model that can be run layer by layer; moe: one whose layers have routers."""
 
     kind: str
     model_class: str
@@ -101,11 +104,12 @@ class Plan:
     shift: bool = False
     block_size: int = 0
     layered: bool = False
+    moe: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """All kinds that the model satisfies."""
-        return (self.kind, "layered") if self.layered else (self.kind,)
+        return (self.kind, *(["layered"] if self.layered else []), *(["moe"] if self.moe else []))
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
@@ -158,7 +162,7 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
-    return Plan("causal", "AutoModelForCausalLM", layered=model_type in LAYERED)
+    return Plan("causal", "AutoModelForCausalLM", layered=model_type in LAYERED, moe=model_type in ROUTED)
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:

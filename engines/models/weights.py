@@ -8,6 +8,7 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.models import stored
 from engines.models.hub import metadata, shards
+from engines.models.networks import class_named
 
 
 def pretrained(model_class: str, folder: Path, config: Any, **options: Any) -> Any:
@@ -33,7 +34,7 @@ def _class(model_class: str, config: Any, folder: Path) -> Any:
     import transformers
 
     wanted = str((config.architectures or ["missing"])[0]) if model_class.startswith("Auto") else model_class
-    found = getattr(transformers, wanted, None)
+    found = getattr(transformers, wanted, None) or class_named(wanted)
     if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
         return found
     raise UserError(

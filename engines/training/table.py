@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
+from engines.training.architectures.blockffn import compared
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
 from engines.training.core.commands import Command
@@ -86,6 +87,12 @@ def write_table(models: Path) -> None:
             ["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows
         )
     lines += draft_section(models)
+    if mixtures := compared(found):
+        told = (
+            "Three routers on one corpus, held-out rows; a chunk is so many tokens in a row. What the losses did shows "
+        )
+        told += "only beside the loss, the reuse and the experts ever used: a collapsed router is sparse, too."
+        lines += ["", "## Mixtures of experts", "", told, "", *_table(*mixtures)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

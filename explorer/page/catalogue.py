@@ -57,6 +57,7 @@ class Catalogue:
         notes = {"download": " (fetched once)"}
         models = [
             {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
+            | ({"kinds": list(m.kinds)} if len(m.kinds) > 1 else {})
             | ({"example": tasks.example_of(m.tasks[0])} if m.tasks else {})
             for m in self.models
         ]
@@ -89,7 +90,7 @@ class Catalogue:
 
     def fitting(self, info: MethodInfo) -> list[str]:
         """The names of the models that the method can run on."""
-        return [model.name for model in self.models if model.kind == info.kind]
+        return [model.name for model in self.models if fits(info, model)]
 
     def first_model(self, info: MethodInfo) -> str:
         """The name of the first model that fits, or nothing."""
@@ -103,10 +104,10 @@ class Catalogue:
                 f"no model is chosen; '{info.slug}' needs a {info.kind} model: "
                 f"{', '.join(self.fitting(info)) or 'none is installed here'}."
             )
-        kind = next((one.kind for one in self.models if one.name == model), info.kind)
-        if kind != info.kind:
+        found = next((one for one in self.models if one.name == model), None)
+        if found is not None and not fits(info, found):
             raise UserError(
-                f"'{info.slug}' needs a {info.kind} model, {model} is {kind}; choose one of "
+                f"'{info.slug}' needs a {info.needs[info.role]} model, {model} is {found.kind}; choose one of "
                 f"{', '.join(self.fitting(info))}."
             )
         plan, declared = self.plan(info.slug, model, form.params), {p.name: p for p in info.params}
@@ -185,4 +186,11 @@ def _told(info: MethodInfo) -> dict[str, Any]:
         for p in info.params
     ]
     names = ("slug", "title", "family", "kind", "summary", "baseline")
-    return {name: getattr(info, name) for name in names if getattr(info, name)} | {"params": params}
+    needs = info.needs[info.role]
+    special = {"needs": needs} if needs != info.kind else {}
+    return {name: getattr(info, name) for name in names if getattr(info, name)} | special | {"params": params}
+
+
+def fits(info: MethodInfo, model: Any) -> bool:
+    """Whether a model can be picked for a method: of the kind of its board, and of the kind that it needs."""
+    return model.kind == info.kind and info.needs[info.role] in model.kinds

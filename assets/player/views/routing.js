@@ -38,9 +38,13 @@ export class Routing {
     dom.append(this.say, el("div", "dx-scroll", this.table));
   }
 
+  #entries(t) {
+    return (this.run.steps[t - 1]?.routing ?? []).filter(({ kind }) => kind !== "device");
+  }
+
   show(t) {
     setText(this.say, this.describe(t) || tr`No routing at this step.`);
-    const { layers, units, cells } = tally(this.run.steps[t - 1]?.routing ?? []);
+    const { layers, units, cells } = tally(this.#entries(t));
     const top = Math.max(1e-9, ...cells.flat().map((c) => c.weight)),
       colours = ramp(this.context.theme, this.context.mode());
     this.table.replaceChildren(
@@ -67,7 +71,7 @@ export class Routing {
   }
 
   describe(t) {
-    const entries = this.run.steps[t - 1]?.routing ?? [],
+    const entries = this.#entries(t),
       served = new Set(entries.flatMap((e) => e.positions)).size;
     return entries.length
       ? tr`${entries[0].kind} routing of ${served} positions in this step; shade: summed weight.`

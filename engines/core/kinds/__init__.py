@@ -10,6 +10,7 @@ from engines.core.kinds.block import BlockMaskedLM
 from engines.core.kinds.causal import CausalLM
 from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
+from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
 from engines.core.meter import Meter
@@ -52,6 +53,7 @@ __all__ = [
     "Kind",
     "LayeredLM",
     "MaskedLM",
+    "MoELM",
     "Model",
     "Seq2SeqLM",
     "Taps",

@@ -48,7 +48,7 @@ class AttentionInputs(NamedTuple):
 
 class Routing(NamedTuple):
     """What the router of a sparse layer decided for its rows: logits [n, E] of all experts, and of the chosen ones
-    their numbers [n, k] and the weights [n, k] with which they count."""
+    their numbers [n, k] and the weights [n, k] with which they count; -1 and 0 where a row uses fewer than k."""
 
     layer: int
     logits: Tensor

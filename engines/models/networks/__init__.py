@@ -1,0 +1,26 @@
+"""Our own small architectures, one file each that reads like its paper.
+
+A whole model among them is a transformers class with a `model_type` of its own in its config.json. It is named in
+`OURS` and loads like any other checkpoint (`engines.models.loader`); no code of a checkpoint is ever run."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+OURS = {"blockffn": "BlockFFNForCausalLM"}  # model type, which is the file's name too -> class
+
+
+def network_class(model_type: str) -> Any:
+    """The class of one of our model types, known to transformers' automatic classes from now on."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    found = getattr(importlib.import_module(f"{__name__}.{model_type}"), OURS[model_type])
+    AutoConfig.register(model_type, found.config_class, exist_ok=True)
+    AutoModelForCausalLM.register(found.config_class, found, exist_ok=True)
+    return found
+
+
+def class_named(name: str) -> Any | None:
+    """One of our classes by its name, or None."""
+    return next((network_class(kind) for kind, known in OURS.items() if known == name), None)

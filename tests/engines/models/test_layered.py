@@ -325,7 +325,7 @@ def test_which_models_are_layered() -> None:
     assert kinds_of(other) == {"causal"} and not isinstance(other, LayeredLM)
     assert kinds_of(build()) == {"causal", "layered"} and isinstance(build(), CausalLM)
     assert plan({"model_type": "gpt2"}, "x").kinds == ("causal",)
-    assert plan({"model_type": "qwen3_moe"}, "x").kinds == ("causal", "layered")
+    assert plan({"model_type": "qwen3_moe"}, "x").kinds == ("causal", "layered", "moe")
     assert plan({"model_type": "llama", "is_causal": False}, "x").kinds == ("masked",)
 
 

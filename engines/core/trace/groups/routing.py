@@ -12,10 +12,11 @@ class Routing(Record):
     """Which units served which positions in which layers of one model, packed, so that a real mixture stays small.
 
     `chosen`: whole numbers [positions, layers, k], -1 where fewer than k units served. `weights`: their shares, of the
-    same shape, or none. `units`: how many there are to choose from in a layer, 0 where that is not known.
+    same shape, or none. `units`: how many there are to choose from in a layer, 0 where that is not known. `kind`
+    device: on which device each position is; under the role "experts" the positions are the numbers of experts.
     """
 
-    kind: Literal["expert", "layer", "memory"]
+    kind: Literal["expert", "layer", "memory", "device"]
     positions: list[Index]
     layers: list[int]
     chosen: Packed

@@ -1,0 +1,97 @@
+"""BlockFFN: experts that neighbouring tokens share, so that verifying a chunk of drafts reads few of them (Song et al.,
+arXiv 2507.08771; thunlp/BlockFFN).
+
+A router of ReLU and RMSNorm lets each token decide how many experts it uses, and two losses of the training make
+neighbours agree. A chunk of drafts then reads the weights of its union of experts alone, once for all its tokens: what
+speculation saves is not eaten up by experts that only one of the drafts needs.
+
+We depart from the paper in: prompt lookup drafts in place of EAGLE-2, so a draft is a chain; the models are of 1.6 M
+parameters, trained here (`engines/training/architectures/blockffn.py`); the union is multiplied by stock kernels, so
+the bytes are the figure and the seconds are not; above temperature 0 the usual rule accepts.
+
+Letters: n tokens of a draft, S_t the experts of token t, U their union over the chunk, N experts in a layer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engines.kit import CountedMoE, Int, Params, Recorder, Routing, Steps, Taps, max_new_tokens, method, pack_routing
+from engines.methods.architecture._routed import arena, reading
+from engines.methods.speculative._retrieval import find, spans
+from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+
+MOST = 32  # tokens of a draft
+
+
+@method(
+    "blockffn",
+    title="BlockFFN",
+    family="architecture",
+    paper="arXiv:2507.08771",
+    code="https://github.com/thunlp/BlockFFN",
+    summary="Verifies copied drafts in one forward that reads only the experts which some token of the chunk uses.",
+    needs="moe",
+    params=[
+        max_new_tokens(64),
+        Int(
+            "draft_length",
+            8,
+            0,
+            MOST,
+            symbol="n",
+            neutral=0,
+            sees="Tokens verified at once: the union of their experts grows with them, and so do the bytes read.",
+            source="32",
+        ),
+        Int("longest", 2, 1, 8, sees="The longest run of last tokens that is looked up in the text for a draft."),
+        temperature(),
+    ],
+    signature="experts",
+    emits=EMITS | {"routing", "spans"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="Prompt lookup drafts in place of EAGLE-2; models of 1.6 M parameters trained here, with a tenth of the "
+    "published factors of the losses. Bytes read are counted from the routing; the union runs on stock kernels.",
+)
+def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One look-up and one verifying forward per step. Before each the cache holds all ids but the last."""
+    ids, end = prompt, len(prompt) + p.max_new_tokens
+    cache = model.new_cache(end + MOST)
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+        n = min(p.draft_length, end - len(ids) - 1)
+        matches = [m for m in find(np.array(ids), ids, p.longest, 1, n, model.eos_ids, slice(1)) if m.tokens]
+        copied = matches[0].tokens if matches else ()
+        draft = Draft.of([ids[-1], *copied], range(-1, len(copied)), "retrieval")
+        base, chain = cache.length, ids[cache.length : -1]
+        rows, found = [*chain, *draft.tokens], list[Routing]()
+        x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=found.append))
+        z = model.unembed(x, predicts=base + 1)  # [c + 1 + n, V]
+        c = len(chain)
+        verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
+        turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
+        cache.crop(min(cache.length, len(turn.ids) - 1))
+        U = reading(found, model.mixtures)
+        facts = turn.facts(
+            union=U.union,
+            union_share=U.union_share,
+            tls=1 - U.row_share,
+            ffn_bytes_read=U.bytes_read,
+            ffn_bytes_dense=U.bytes_dense,
+        )
+        edit = yield run.step(
+            **turn.groups(),
+            routing=(one for one in [pack_routing(found, range(base, base + len(rows)))] if one),
+            spans=spans(matches, len(ids)),
+            lanes=arena(U),
+            facts={**facts, "rows": len(rows)},
+            note=f"{turn.note()} Read: {U.union_share:.0%} of the experts, {U.row_share:.0%} for a row alone.",
+        )
+        ids = run.apply_edit(edit, turn.ids, cache)
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("blockffn", "tiny-blockffn", "python: class Robot(size: int, owner: str)")

@@ -1,0 +1,150 @@
+"""Experts spread over devices: what a layer's exchange costs, tables that foretell it, and where to put experts and
+tokens (Speculative MoE, arXiv 2503.04398).
+
+Letters: B tokens, k experts of each, N experts of a layer, G devices, V token ids; T [V, N] how often a token id used
+an expert, a [V] how often it came, R token -> device, C expert -> device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+NOWHERE = -1  # of a token id that the table does not know
+MOST = 1.15  # of the mean load, that a device may get where it is placed by affinity
+
+
+class Exchange(NamedTuple):
+    """One layer's all-to-all, one way. lar: share of (token, expert) pairs whose expert is on the token's device;
+    remote: pairs that are not; visits [G, G]: tokens that go from a device to another one, once each; load [G]: pairs
+    that a device computes; imbalance: largest load over the mean."""
+
+    lar: float
+    remote: int
+    visits: np.ndarray
+    load: np.ndarray
+    imbalance: float
+
+    def bytes(self, hidden: int, out: int, back: int, *, once: bool) -> tuple[int, int]:
+        """Bytes of dispatch and of combine. out, back: bytes of a number; once: a token goes to a device once, whatever
+        the number of its experts there."""
+        sent = int(self.visits.sum()) if once else self.remote
+        return sent * hidden * out, sent * hidden * back
+
+
+def exchange(experts: np.ndarray, home: np.ndarray, C: np.ndarray, G: int) -> Exchange:
+    """experts [B, k], -1 where a token uses fewer; home [B]: the device where each token is; C [N]."""
+    on = experts >= 0
+    at = np.where(on, C[np.where(on, experts, 0)], NOWHERE)  # [B, k]
+    local = on & (at == home[:, None])
+    visits = np.zeros((G, G), dtype=np.int64)
+    for device in range(G):
+        goes = (at == device).any(1) & (home != device)
+        visits[:, device] += np.bincount(home[goes], minlength=G)
+    load = np.bincount(at[on], minlength=G)
+    pairs = max(1, int(on.sum()))
+    return Exchange(
+        int(local.sum()) / pairs, int((on & ~local).sum()), visits, load, float(load.max() * G / max(1, load.sum()))
+    )
+
+
+def token_table(T: np.ndarray, C: np.ndarray, G: int) -> np.ndarray:
+    """R [V]: the device that holds most of what a token id used; NOWHERE for one that was not seen. Ties: lowest."""
+    by_device = np.stack([T[:, device == C].sum(1) for device in range(G)], 1)
+    return np.where(by_device.sum(1) > 0, by_device.argmax(1), NOWHERE)
+
+
+def balanced_table(T: np.ndarray, C: np.ndarray, G: int, most: float = MOST) -> np.ndarray:
+    """R [V] with a quota: the most frequent token id first, each to the device that holds most of what it used, among
+    those where not more than `most` times the mean of all tokens would then be."""
+    a, R, held = T.sum(1), np.full(len(T), NOWHERE), np.zeros(G)
+    wishes = np.argsort(-np.stack([T[:, g == C].sum(1) for g in range(G)], 1), 1, kind="stable")
+    limit = most * a.sum() / G
+    for token in np.argsort(-a, kind="stable"):
+        if a[token] == 0:
+            break
+        R[token] = next((g for g in wishes[token] if held[g] + a[token] <= limit), held.argmin())
+        held[R[token]] += a[token]
+    return R
+
+
+def request_scores(R: np.ndarray, tokens: Sequence[int], G: int) -> list[int]:
+    """How many of a request's tokens each device is foretold for."""
+    at = R[np.asarray(tokens, dtype=np.int64)]
+    return [int((at == device).sum()) for device in range(G)]
+
+
+def schedule_requests(R: np.ndarray, requests: Sequence[Sequence[int]], G: int) -> tuple[list[int], list[list[int]]]:
+    """(device of each request, its scores): the best device that no other of the round of G requests has; then the next
+    round."""
+    devices, scores, free = list[int](), list[list[int]](), set(range(G))
+    for tokens in requests:
+        score = request_scores(R, tokens, G)
+        best = max(sorted(free), key=lambda device: score[device])
+        devices.append(best)
+        scores.append(score)
+        free = (free - {best}) or set(range(G))
+    return devices, scores
+
+
+def round_robin(B: int, G: int) -> np.ndarray:
+    """The ordinary place of B tokens [B]."""
+    return np.arange(B) % G
+
+
+def shuffled(R: np.ndarray, tokens: Sequence[int], G: int) -> np.ndarray:
+    """Each token [B] on its foretold device; one that nothing is known of stays in its ordinary place."""
+    at = R[np.asarray(tokens, dtype=np.int64)]
+    return np.where(at == NOWHERE, round_robin(len(at), G), at)
+
+
+def in_order(N: int, G: int) -> np.ndarray:
+    """The ordinary placement C [N]: the first N / G experts on device 0, and so on."""
+    return np.arange(N) * G // N
+
+
+def affinity(T: np.ndarray) -> np.ndarray:
+    """How much two experts [N, N] serve the same token ids: sum over ids of a p_e p_f."""
+    a = T.sum(1)
+    p = T / np.maximum(a, 1)[:, None]
+    found = (p * a[:, None]).T @ p
+    np.fill_diagonal(found, 0)
+    return found
+
+
+def grouped(T: np.ndarray, G: int, tries: int = 2000, seed: int = 0, most: float = MOST) -> np.ndarray:
+    """C [N]: experts that serve the same token ids on one device, N / G on each.
+
+    Heaviest expert first, each to the open device to whose experts its affinity is largest, among those that it does
+    not load beyond `most` times the mean, or else to the least loaded; then swaps."""
+    N, A, load = T.shape[1], affinity(T.astype(np.float64)), T.sum(0).astype(np.float64)
+    C, held, limit = np.full(N, NOWHERE), np.zeros(G), most * max(load.sum(), 1e-9) / G
+    for e in np.argsort(-load, kind="stable"):
+        open_ = [g for g in range(G) if (g == C).sum() < -(-N // G)]
+        fits = [g for g in open_ if held[g] + load[e] <= limit] or [min(open_, key=lambda g: held[g])]
+        g = max(fits, key=lambda g: (float(A[e, g == C].sum()), -held[g]))
+        C[e], held[g] = g, held[g] + load[e]
+    return swapped(A, C, load, tries, seed, limit)
+
+
+def swapped(
+    A: np.ndarray, C: np.ndarray, load: np.ndarray, tries: int, seed: int = 0, limit: float = np.inf
+) -> np.ndarray:
+    """The placement after that many tried swaps of two experts of different devices. One is kept where the affinity
+    inside devices grows and no device comes to bear more than `limit`, or than the busier of the two bore."""
+    rng, C = np.random.default_rng(seed), C.copy()
+    for i, j in rng.integers(0, len(C), (tries, 2)):
+        if C[i] == C[j]:
+            continue
+        own, other = C[i] == C, C[j] == C
+        gain = A[i, other].sum() + A[j, own].sum() - 2 * A[i, j] - A[i, own].sum() - A[j, other].sum()
+        moved, a, b = load[j] - load[i], load[own].sum(), load[other].sum()
+        if gain > 1e-12 and max(a + moved, b - moved) <= max(limit, a, b):
+            C[i], C[j] = C[j], C[i]
+    return C
+
+
+def inside(A: np.ndarray, C: np.ndarray) -> float:
+    """What the swaps raise: the affinity of all pairs of experts that share a device."""
+    return float(A[C[:, None] == C[None]].sum())

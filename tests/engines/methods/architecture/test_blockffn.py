@@ -1,0 +1,158 @@
+"""BlockFFN: golden cases, the card's invariants on random patterns and on the trained mixtures, the same text as greedy
+decoding, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import engines
+import engines.golden.blockffn  # the checker
+from engines.core.kinds.layered import Routing
+from engines.core.kinds.moe import Mixture
+from engines.golden.verify import verify_file
+from engines.kit import Taps
+from engines.methods.architecture._routed import pattern, reading
+from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union
+from engines.models.networks.blockffn import BlockFFN, BlockFFNConfig, relu_norm
+from tests.engines.conftest import GOLDEN
+
+MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
+PROMPT = "python: class Robot(size: int, owner: str)"
+
+
+def random_part(router="relu", seed=0):
+    torch.manual_seed(seed)
+    return BlockFFN(BlockFFNConfig(num_experts=16, expert_size=4, hidden_size=24, router=router, vocab_size=8)).eval()
+
+
+def random_pattern(T=32, N=12, seed=0):
+    return torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) < 0.2
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "architecture" / "blockffn.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 4
+
+
+@pytest.mark.parametrize("router", ["relu", "topk"])
+def test_the_union_alone_gives_what_all_experts_give(router):
+    part, x = random_part(router), torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        _, a, _ = part.gate(x)
+        assert 0 < int((a != 0).any(0).sum()) < 16  # the union is not all of them, so something was left out
+        assert torch.allclose(part(x), part.experts(x, a, part.up, part.down), atol=1e-5)
+
+
+def test_an_expert_left_out_of_the_union_would_be_noticed():
+    part, x = random_part(), torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        a = part.gate(x)[1]
+        a[:, int((a != 0).any(0).nonzero()[0])] = 0
+        assert not torch.allclose(part(x), part.experts(x, a, part.up, part.down), atol=1e-5)
+
+
+def test_a_row_without_experts_gives_zeros_and_no_numbers_that_are_none():
+    a = relu_norm(-torch.ones(2, 5), torch.ones(5), 1e-5)
+    assert bool((a == 0).all())
+
+
+def test_a_factor_of_the_scores_changes_nothing():
+    a0, w = torch.randn(6, 9, dtype=torch.float64), torch.rand(9, dtype=torch.float64) + 0.5
+    once, more = relu_norm(a0, w, 0), relu_norm(7.5 * a0, w, 0)
+    assert torch.equal(once != 0, more != 0) and torch.allclose(once, more)
+
+
+def test_chunks_by_their_length():
+    on = random_pattern()
+    found = [cls(on, length) for length in (1, 2, 4, 8, 16, 32)]
+    assert found[0] == tls(on) and found == sorted(found, reverse=True) and found[-1] < found[0]
+    assert cls(on[:31], 16) == cls(on[:16], 16)  # a rest does not count
+    assert cls(on, 33) != cls(on, 33)  # no whole chunk
+    with pytest.raises(ValueError, match="0 tokens"):
+        cls(on, 0)
+
+
+def test_the_union_lies_between_the_largest_set_and_the_sum():
+    on = random_pattern(seed=3)
+    for start in range(0, 24, 5):
+        chunk = on[start : start + 8]
+        assert int(chunk.sum(1).max()) <= len(union(chunk)) <= min(on.shape[1], int(chunk.sum()))
+        assert growth(chunk)[-1] == len(union(chunk)) and growth(chunk) == sorted(growth(chunk))
+
+
+def test_the_locality_loss_stays_inside_documents_and_agreeing_neighbours_cost_nothing():
+    a0 = torch.randn(1, 5).repeat(6, 1)
+    same = torch.zeros(6, dtype=torch.long)
+    assert float(locality_loss(a0 + a0.sign(), same)) < 1e-6
+    torn = torch.cat([a0[:3] + a0.sign()[:3], -(a0[3:] + a0.sign()[3:])])
+    assert float(locality_loss(torn, torch.tensor([0, 0, 0, 1, 1, 1]))) < 1e-6 < float(locality_loss(torn, same))
+
+
+def test_the_bounds_of_the_sparsity_loss():
+    for seed in range(5):
+        a0 = torch.randn(2, 64, 10, generator=torch.Generator().manual_seed(seed))
+        assert 1 - (1 + 1e-5) ** 64 <= float(sparsity_loss(a0, 64)) < 1
+    assert float(sparsity_loss(-torch.ones(64, 4), 64)) == pytest.approx(1 - (1 + 1e-5) ** 64, abs=1e-5)
+
+
+def test_reuse_counts_tokens_with_experts_only():
+    on = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
+    assert reuse(on) == pytest.approx((0.5 + 0) / 2)
+
+
+def test_bytes_are_those_of_the_union():
+    experts = torch.tensor([[0, 3], [3, -1]])
+    one = Routing(2, torch.zeros(2, 8), experts, torch.ones(2, 2))
+    assert pattern(one).sum(1).tolist() == [2, 1]
+    found = reading([one], [Mixture(2, 8, 100)])
+    assert (found.union, found.bytes_read, found.bytes_dense, found.row_share) == (2, 200, 800, 1.5 / 8)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_the_text_is_that_of_greedy_decoding(name):
+    model = engines.load_model(name, dtype="float32")
+    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 48})
+    for n in (0, 4, 32):
+        run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 48, "draft_length": n})
+        assert run.output_ids == greedy.output_ids
+    assert len(run.steps) < len(greedy.steps)  # something was copied
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_every_step_says_what_its_routers_decided(name):
+    model = engines.load_model(name, dtype="float32")
+    run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 24})
+    for step in run.steps:
+        (entry,) = step.routing
+        chosen = entry.chosen.array()
+        assert chosen.shape[:2] == (step.facts["rows"], 4) and entry.units == 32
+        unions = [len({int(e) for e in chosen[:, layer].ravel() if e >= 0}) for layer in range(4)]
+        assert step.facts["union"] == pytest.approx(sum(unions) / 4)
+        assert step.facts["ffn_bytes_read"] == sum(unions) * 32 * 128 * 2 * 4
+        assert step.facts["ffn_bytes_dense"] == 4 * 32 * 32 * 128 * 2 * 4
+
+
+def test_the_signature_of_the_losses_holds_on_the_trained_models():
+    def shares(name):
+        model = engines.load_model(name, dtype="float32")
+        ids, found = model.tokenizer.encode_prompt(PROMPT), []
+        x = model.layers(model.embed(ids), model.new_cache(99), 0, 4, taps=Taps(router=found.append))
+        assert len(x) == len(ids)
+        patterns = [pattern(one) for one in found]
+        return [sum(cls(on, length) for on in patterns) / 4 for length in (1, 8)]
+
+    topk, both = shares("tiny-moe"), shares("tiny-blockffn")
+    assert topk[0] == pytest.approx(26 / 32) and both[1] > topk[1] + 0.2
+
+
+def test_a_model_without_routers_is_refused():
+    with pytest.raises(engines.UserError, match=r"needs a moe model, tiny-ar-m is causal; choose one of tiny-blockffn"):
+        engines.run("blockffn", "tiny-ar-m", PROMPT)
+
+
+def test_a_router_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="router 'best'"):
+        BlockFFNConfig(router="best")
+    with pytest.raises(ValueError, match="33 experts of 32"):
+        BlockFFNConfig(num_experts_per_tok=33)

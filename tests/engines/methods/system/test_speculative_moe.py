@@ -1,0 +1,166 @@
+"""Speculative MoE: golden bytes and schedules, placements that are permutations, swaps that never lose, greedy decoding
+under every placement, counts of other weights refused, and the study with its two processes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import engines
+import engines.golden.moe_comm  # the checker
+from engines.golden.verify import verify_file
+from engines.methods.system import _exchange as ours
+from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
+from engines.studies._two_devices import experts, run
+from tests.engines.conftest import GOLDEN
+
+PROMPT = "story: Mia, boat"
+
+
+def counts(V=200, N=16, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.multinomial(40, rng.dirichlet(np.ones(N) * 0.2)) for _ in range(V)])
+
+
+def routed(B=300, N=16, k=3, seed=1):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.permutation(N)[:k] for _ in range(B)])
+
+
+def decode(**params):
+    model = engines.load_model("tiny-moe", dtype="float32")
+    return engines.run("speculative-moe", model, PROMPT, params={"max_new_tokens": 12, **params})
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(GOLDEN / "architecture" / "moe_comm.json", GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 3
+
+
+@pytest.mark.parametrize("G", [1, 2, 4, 8])
+def test_a_placement_holds_each_expert_once_and_equal_numbers(G):
+    C = ours.grouped(counts(), G)
+    assert np.bincount(C, minlength=G).tolist() == [16 // G] * G
+    assert np.bincount(ours.in_order(16, G), minlength=G).tolist() == [16 // G] * G
+
+
+def test_no_device_bears_much_more_than_the_others():
+    T = counts(seed=4)
+    C = ours.grouped(T, 4)
+    R = ours.balanced_table(T, C, 4)
+    a = T.sum(1)
+    held = [a[g == R].sum() for g in range(4)]
+    assert max(held) <= ours.MOST * a.sum() / 4 + a.max()
+    assert (R >= 0).all() and (ours.balanced_table(np.zeros((3, 16), int), C, 4) == ours.NOWHERE).all()
+
+
+def test_swaps_never_lose_and_some_gain():
+    T = counts(seed=2)
+    A, load = ours.affinity(T.astype(float)), T.sum(0).astype(float)
+    found = [ours.inside(A, ours.swapped(A, ours.in_order(16, 4), load, tries)) for tries in (0, 50, 500, 3000)]
+    assert found == sorted(found) and found[-1] > found[0]
+
+
+def test_with_one_device_nothing_travels_and_by_chance_a_share_of_1_over_g_stays():
+    chosen, rng = routed(4000), np.random.default_rng(0)
+    alone = ours.exchange(chosen, np.zeros(4000, int), np.zeros(16, int), 1)
+    assert (alone.lar, alone.remote, alone.visits.sum()) == (1, 0, 0)
+    for G in (2, 4, 8):
+        lar = ours.exchange(chosen, rng.integers(0, G, 4000), ours.in_order(16, G), G).lar
+        assert lar == pytest.approx(1 / G, abs=0.02)
+
+
+def test_once_to_a_device_is_never_more():
+    for seed in range(8):
+        chosen, rng = routed(60, seed=seed), np.random.default_rng(seed)
+        one = ours.exchange(chosen, rng.integers(0, 4, 60), rng.permutation(np.arange(16) % 4), 4)
+        for once, every in zip(one.bytes(8, 1, 2, once=True), one.bytes(8, 1, 2, once=False), strict=True):
+            assert 0 < once <= every
+        assert one.load.sum() == chosen.size and (one.lar == 1) == (one.remote == 0)
+
+
+def test_a_round_of_requests_uses_every_device_once():
+    R = np.array([2, 0, 1, 1, 0, -1])
+    devices, _ = ours.schedule_requests(R, [[0, 0], [0], [0, 1], [2], [2, 3], [5]], 3)
+    assert [sorted(devices[i : i + 3]) for i in (0, 3)] == [[0, 1, 2]] * 2
+
+
+def test_an_expert_that_is_off_is_no_call():
+    one = ours.exchange(np.array([[0, -1], [3, 2]]), np.array([0, 0]), np.array([0, 0, 1, 1]), 2)
+    assert (one.lar, one.remote, one.visits.tolist()) == (1 / 3, 2, [[0, 1], [0, 0]])
+
+
+def test_rows_of_unknown_ids_stay_in_their_ordinary_place():
+    T = counts()
+    T[7] = 0
+    one = plan(T, 4, "both")
+    assert put(one, [7, 7, 7], 5, 4).tolist() == [1, 2, 3]  # positions 5, 6 and 7 in turn
+    assert plan(T, 4, "grouped").R is None and plan(T, 4, "ordinary").R is None
+
+
+def test_the_text_is_greedy_decoding_s_under_every_placement():
+    model = engines.load_model("tiny-moe", dtype="float32")
+    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 12}).output_ids
+    for placement, G in itertools.product(PLACES, (1, 4)):
+        assert decode(placement=placement, devices=G).output_ids == greedy
+
+
+def test_the_record_holds_where_things_are_and_what_travelled():
+    run = decode()
+    first = run.steps[0]
+    kinds = [(one.kind, one.role) for one in first.routing]
+    assert kinds == [("expert", ""), ("device", ""), ("device", "experts")]
+    assert all(len(step.routing) == 2 for step in run.steps[1:])  # the placement is told once
+    for step in run.steps:
+        assert max(i.end for i in step.lanes) == step.facts["bytes_moved"]
+        assert 0 <= step.facts["lar"] <= 1 and step.facts["imbalance"] >= 1
+    alone = decode(devices=1)
+    assert all(s.facts["lar"] == 1 and s.facts["bytes_moved"] == s.facts["exchange_us"] == 0 for s in alone.steps)
+
+
+def test_an_edit_of_the_placement_is_told():
+    edit = engines.Edit(params={"placement": "ordinary"})
+    fork = engines.fork(decode(), 3, edit=edit)
+    assert [len(step.routing) for step in fork.steps[:6]] == [3, 2, 2, 3, 2, 2]
+
+
+def test_modelled_seconds():
+    one = ours.exchange(np.array([[1], [0]]), np.array([0, 0]), np.array([0, 1]), 2)
+    assert seconds(one, 100, 1.0, 10.0) == pytest.approx(2e-5 + 300 / 1e9)
+    assert [(i.start, i.end) for i in moved([one], 100)] == [(0, 0), (0, 300)]
+
+
+def test_grouping_and_shuffling_together_keep_more_in_place_on_held_out_text():
+    held = engines.study("expert-exchange", rows=8, turns=0).table("placements").rows
+    for layer in range(4):
+        by = {row[1]: row for row in held if row[0] == layer}
+        assert by["ordinary"][2] == pytest.approx(0.25, abs=0.03) and by["grouped"][2] == pytest.approx(0.25, abs=0.04)
+        assert by["both"][2] > by["shuffled"][2] + 0.02 > by["ordinary"][2] + 0.05
+
+
+@pytest.mark.slow
+def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 12)).astype(np.float32)
+    a = (rng.random((40, 6)) * (rng.random((40, 6)) < 0.4)).astype(np.float32)
+    up, down = (rng.normal(size=(6, 5, 12)).astype(np.float32) for _ in range(2))
+    home, C = rng.integers(0, 2, 40), np.array([0, 1, 0, 1, 0, 1])
+    told = run(x, a, up, down, home, C, turns=3)
+    chosen = np.where(a != 0, np.arange(6), -1)
+    visits = int(ours.exchange(chosen, home, C, 2).visits.sum())
+    assert told.bytes_out == told.bytes_back == visits * 12 * 4 and told.difference < 1e-5
+    assert told.wait_s > 0 and told.compute_s > 0 and told.round_s > 0
+    assert np.allclose(experts(x, np.zeros_like(a), up, down), 0)
+
+
+def test_what_is_refused():
+    with pytest.raises(engines.UserError, match="needs a moe model, tiny-ar-m is causal"):
+        engines.run("speculative-moe", "tiny-ar-m", PROMPT)
+    with pytest.raises(engines.UserError, match=r"expert-counts tiny-blockffn"):
+        engines.run("speculative-moe", "tiny-blockffn", PROMPT)
+    with pytest.raises(engines.UserError, match="devices"):
+        decode(devices=10_000)
+    with pytest.raises(engines.UserError, match="devices"):
+        engines.study("expert-exchange", devices=0)

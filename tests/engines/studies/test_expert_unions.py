@@ -1,0 +1,54 @@
+"""The study of unions: its numbers against the patterns themselves, a recorded run in place of prompts, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+import engines
+
+PROMPT = "story: Mia, boat"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return engines.study("expert-unions", models="tiny-moe | tiny-blockffn", prompts=PROMPT, tokens=12, chunk=4)
+
+
+def test_a_row_for_each_model_and_the_best_six_are_six(study):
+    rows = {row[0]: row for row in study.table("sparsity").rows}
+    assert set(rows) == {"tiny-moe", "tiny-blockffn"}
+    assert rows["tiny-moe"][2] == pytest.approx(26 / 32)
+    for row in rows.values():
+        assert 0 <= row[3] <= row[2] <= 1 and 0 <= row[4] <= 1 and row[6] > 0 and row[7] > 0
+
+
+def test_more_tokens_together_never_read_less(study):
+    for name in ("tiny-moe", "tiny-blockffn"):
+        shares = [row[2] for row in study.table("unions").rows if row[0] == name]
+        assert shares == sorted(shares)
+
+
+def test_a_recorded_run_says_the_same_as_its_model(tmp_path):
+    run = engines.run("blockffn", "tiny-blockffn", PROMPT, params={"max_new_tokens": 12, "draft_length": 0})
+    file = tmp_path / "run.json"
+    file.write_text(run.to_json())
+    given = {"models": "tiny-blockffn", "prompts": PROMPT, "tokens": 12, "chunk": 4}
+    read = engines.study("expert-unions", **given, trace=str(file)).table("sparsity").rows[0]
+    made = engines.study("expert-unions", **given).table("sparsity").rows[0]
+    assert read[1:6] == pytest.approx(made[1:6])
+
+
+def test_what_is_refused(tmp_path):
+    def refused(match, **given):
+        with pytest.raises(engines.UserError, match=match):
+            engines.study("expert-unions", **{"prompts": PROMPT, "tokens": 4, **given})
+
+    refused("longer than the longest text", models="tiny-moe", chunk=200)
+    refused("a moe model is needed", models="tiny-ar-m")
+    refused("no model was given", models=" | ")
+    refused("no prompt was given", prompts=" ")
+    refused("cannot be read", trace=str(tmp_path / "none.json"))
+    other = tmp_path / "other.json"
+    other.write_text(engines.run("greedy", "tiny-ar-m", PROMPT, params={"max_new_tokens": 2}).to_json())
+    refused("recorded with tiny-ar-m, which is not among", trace=str(other))
+    refused("holds no routing", trace=str(other), models="tiny-ar-m")

@@ -1,0 +1,105 @@
+"""The views of routing: experts over tokens with the union of what was read together, and tokens and experts on
+devices; what they count against the record, on a wide page, a narrow one and a dark one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engines
+from engines.core.recording import pack_placement
+from engines.core.trace import Routing, Trace, pack
+from engines.core.trace.packed import Packed
+
+Open = Callable[..., Any]
+Call = Callable[..., Any]
+PROMPT = "python: class Robot(size: int, owner: str)"
+
+
+def plain(packed: Packed) -> dict[str, Any]:
+    return {"dtype": packed.dtype, "shape": packed.shape, "data": packed.data, "lo": packed.lo, "hi": packed.hi}
+
+
+def entry(routing: Routing) -> dict[str, Any]:
+    return {
+        "kind": routing.kind,
+        "positions": routing.positions,
+        "layers": routing.layers,
+        "chosen": plain(routing.chosen),
+        "weights": None,
+        "units": routing.units,
+        "role": routing.role,
+    }
+
+
+def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:
+    return entry(Routing("expert", positions, [2], pack(np.array(chosen)[:, None, :]), units=6))
+
+
+def test_what_a_layer_used(js: Call) -> None:
+    source = "(({ found, units }) => ({ found: [...found], units }))(M.used(entries, layer))"
+    found = js("views/experts.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
+    assert found == {"found": [[7, [[1, 1], [4, 1]]], [8, [[4, 1]]]], "units": 6}
+    assert js("views/experts.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
+    share = js("views/experts.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
+    assert share == [[1, 0.5], [4, 1]]
+
+
+def test_lines_that_stay_and_what_devices_compute(js: Call) -> None:
+    homes = entry(pack_placement([np.array([0, 1])], [2], [7, 8]))
+    experts = entry(pack_placement([np.array([0, 0, 0, 1, 1, 1])], [2], range(6), "experts"))
+    steps = [{"routing": [experts]}, {"routing": [routed([[1, 4], [4, -1]], [7, 8]), homes]}]
+    found = js("views/exchange.js", "M.counted(M.placed(steps, t, 2))", steps=steps, t=2)
+    assert found == {"all": 3, "local": 2, "load": [1, 2]}
+    assert js("views/exchange.js", "M.placed(steps, 1, 2).tokens", steps=steps) == []
+
+
+@pytest.fixture(scope="module")
+def chunks() -> Trace:
+    return engines.run("blockffn", "tiny-blockffn", PROMPT, params={"max_new_tokens": 32})
+
+
+@pytest.fixture(scope="module")
+def spread() -> Trace:
+    return engines.run("speculative-moe", "tiny-moe", "story: Mia, boat", params={"max_new_tokens": 8})
+
+
+LOOKS = [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}]
+
+
+@pytest.mark.parametrize("options", LOOKS)
+def test_the_union_of_a_step_is_that_of_the_record(opened: Open, chunks: Trace, options: dict[str, Any]) -> None:
+    page = opened([chunks], folded=True, **options).page
+    view = page.locator('[data-view="Experts"]')
+    view.locator("select").select_option("0")
+    for t, step in enumerate(chunks.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        chosen = step.routing[0].chosen.array()[:, 0]
+        union = len({int(e) for e in chosen.ravel() if e >= 0})
+        said = view.locator(".dx-readout").first.inner_text()
+        assert f"{len(chosen)} tokens together use {union} of 32 experts" in said
+    page.evaluate("handles[0].seek(2)")
+    seen = []
+    for width in (1, 8, 32):
+        view.locator("input[type=range]").fill(str(width))
+        seen.append(int(view.locator(".dx-readout").first.inner_text().split(" use ")[1].split(" of ")[0]))
+    assert seen == sorted(seen) and seen[0] < seen[-1]
+    view.get_by_role("button", name="as recorded").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("options", LOOKS)
+def test_calls_that_stay_are_those_of_the_record(opened: Open, spread: Trace, options: dict[str, Any]) -> None:
+    page = opened([spread], folded=True, **options).page
+    view, local, every = page.locator('[data-view="Exchange"]'), 0, 0
+    for layer in range(4):
+        view.locator("select").select_option(str(layer))
+        page.evaluate("handles[0].seek(1)")
+        words = view.locator(".dx-readout").first.inner_text().split()
+        local, every = local + int(words[2]), every + int(words[4])
+    assert every == spread.steps[0].facts["pairs"]
+    assert local / every == pytest.approx(spread.steps[0].facts["lar"])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
