@@ -67,10 +67,9 @@ export class Workers {
     pool(this.keys, Math.min(heads, 32), () =>
       el("button", { class: "dx-toggle", onclick: (e) => this.#pick(e) }),
     ).forEach((button, i) => {
-      if (!button.firstChild) button.append(el("i", "dx-swatch"), el("span"));
       button.dataset.head = i + 1;
-      button.firstChild.style.background = fill(i + 1);
-      setText(button.lastChild, ` ${tr`head ${i + 1}`}`);
+      button.style.borderInlineStart = `8px solid ${fill(i + 1)}`;
+      setText(button, tr`head ${i + 1}`);
     });
   }
 
@@ -96,14 +95,11 @@ export class Workers {
     ).forEach((chart, i) => {
       const { name, long, tiles, merges, done } = all[i],
         share = Math.round((100 * tiles) / (this.slots * long)),
-        how = done ? tr`carried out` : tr`as it would be`,
+        how = done ? `, ${tr`carried out`}` : "",
         [word, body] = chart.childNodes;
       set(chart, { transform: `translate(0,${i * (high + GAP)})` });
       word.style.cssText = `--ink:var(--text);font-weight:${done ? 700 : 400}`;
-      setText(
-        word,
-        tr`${translated(name)}, ${how}: ${number(long)} tiles long, ${share} % of the slots busy, ${merges} merges`,
-      );
+      setText(word, tr`${translated(name)}: ${number(long)} tiles long, ${share} % busy, ${merges} merges` + how);
       set(body, { transform: "translate(0,20)" });
       this.#chart(body, all[i], row, high, place);
     });
