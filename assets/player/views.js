@@ -14,6 +14,7 @@ export const VIEWS = [
   { file: "copying", name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] },
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },
+  { file: "workers", name: "Workers", title: "Tiles by worker", place: 127, needs: ["lanes"] },
   { file: "schedule", name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] },
   { file: "arena", name: "Arena", title: "Bytes by purpose", place: 129, needs: ["lanes"] },
   { file: "gantt", name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] },

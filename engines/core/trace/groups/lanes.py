@@ -14,7 +14,8 @@ Place = Annotated[float, Meta(ge=0, le=1e18)]
 class Interval(Record):
     """What a lane (a device, a worker, an allocation) holds from `start` to `end`, measured or modelled.
 
-    unit: seconds since the run began, or bytes from the beginning of an arena.
+    unit: seconds since the run began, bytes from the beginning of an arena, or tiles of a kernel since its launch, of
+    which each counts as 1 (modelled).
     """
 
     lane: str
@@ -22,4 +23,4 @@ class Interval(Record):
     end: Place
     label: str = ""
     measured: bool = True
-    unit: Literal["seconds", "bytes"] = "seconds"
+    unit: Literal["seconds", "bytes", "tiles"] = "seconds"

@@ -1,0 +1,129 @@
+"""Which worker computes which tiles of one decode step's attention: lean (Sanovar et al., arXiv:2405.10480), one worker
+per head, and FlashDecoding's equal split. The rules for grid and splits are those of the published kernels.
+
+Letters: B sequences, H key-value heads, a "problem" is one head of one sequence, N context, b tokens of a tile, t tiles
+of a problem, T tiles in all, P processors, W slots for workers, G workers, s splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
+from typing import NamedTuple
+
+LEAN, PLAIN, FLASH = "lean", "plain", "flash-decoding"
+SCHEDULES = (LEAN, PLAIN, FLASH)
+MOST_SPLITS, FILLED, WORTH = 128, 0.8, 0.85  # of FlashDecoding
+
+
+class Piece(NamedTuple):
+    """Tiles [first, end) of a problem, computed by one worker in one go."""
+
+    worker: int
+    problem: int
+    first: int
+    end: int
+
+    @property
+    def tiles(self) -> int:
+        """How many."""
+        return self.end - self.first
+
+
+def tile_tokens(head_size: int) -> int:
+    """b of the published kernel."""
+    return 256 if head_size <= 64 else 128 if head_size <= 128 else 64
+
+
+def tiles(N: int, b: int) -> int:
+    """Tiles of a context; a partial last one counts as one."""
+    return ceil(N / b)
+
+
+def grid(T: int, t: int, problems: int, P: int) -> int:
+    """Workers that the published host code starts on P processors: two on each, and at least two tiles for each."""
+    G = min((T + 1) // 2, ceil(32 * T / t)) if T <= 4 * P else min(2 * P, 32 * problems)
+    return max(1, min(G, T))
+
+
+def ranges(T: int, G: int) -> list[tuple[int, int]]:
+    """The line of T tiles cut into G ranges [first, end) whose lengths differ by at most one, the longer ones first."""
+    q = ceil(T / G)
+    heavy = T - (q - 1) * G
+    ends = [0, *(q * (w + 1) if w < heavy else (q - 1) * (w + 1) + heavy for w in range(G))]
+    return list(pairwise(ends))
+
+
+def lean(t: Sequence[int], G: int) -> list[Piece]:
+    """The tiles of all problems end to end, t of each, cut into G ranges and these where a problem ends."""
+    starts = [0]
+    for each in t:
+        starts.append(starts[-1] + each)
+    cut = list[Piece]()
+    problem = 0
+    for worker, (first, end) in enumerate(ranges(starts[-1], G)):
+        while first < end:
+            while starts[problem + 1] <= first:
+                problem += 1
+            last = min(end, starts[problem + 1])
+            cut.append(Piece(worker, problem, first - starts[problem], last - starts[problem]))
+            first = last
+    return cut
+
+
+def num_splits(problems: int, t: int, W: int) -> int:
+    """Into how many equal pieces FlashDecoding cuts every problem of t tiles for W slots: the fewest that fill the last
+    wave at least 0.85 times as well as the best number does; 1 where the problems alone fill 0.8 of the slots."""
+    if problems >= FILLED * W:
+        return 1
+    found = dict[int, float]()
+    for s in range(1, min(MOST_SPLITS, W, t) + 1):
+        if s == 1 or ceil(t / s) != ceil(t / (s - 1)):
+            waves = problems * s / W
+            found[s] = waves / ceil(waves)
+    best = max(found.values())
+    return next(s for s, e in found.items() if e >= WORTH * best)
+
+
+def split(t: Sequence[int], s: int, W: int) -> list[Piece]:
+    """Every problem in at most s pieces of equally many tiles (the last may be shorter), in order to the slot of W that
+    is free first, the lowest number where several are."""
+    free, cut = [0] * W, list[Piece]()
+    size = ceil(max(t) / s)
+    for problem, each in enumerate(t):
+        for first in range(0, each, size):
+            worker = free.index(min(free))
+            cut.append(Piece(worker, problem, first, min(each, first + size)))
+            free[worker] += cut[-1].tiles
+    return cut
+
+
+def schedule(kind: str, t: Sequence[int], W: int, official: bool = False) -> list[Piece]:
+    """All pieces of one step. official: W slots are two on each of W / 2 processors, and lean starts as many workers
+    as the published code does; else as many as there are slots, or tiles."""
+    T, problems = sum(t), len(t)
+    if kind == LEAN:
+        return lean(t, grid(T, max(t), problems, W // 2) if official else min(W, T))
+    return split(t, 1 if kind == PLAIN else num_splits(problems, max(t), W), W)
+
+
+def timeline(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
+    """Start and end of each piece in tile units: a worker computes its pieces one behind the other."""
+    free = dict[int, float]()
+    found = list[tuple[float, float]]()
+    for piece in pieces:
+        start = free.get(piece.worker, 0.0)
+        free[piece.worker] = start + piece.tiles
+        found.append((start, free[piece.worker]))
+    return found
+
+
+def makespan(pieces: Sequence[Piece]) -> float:
+    """When the last worker is done, in tile units."""
+    return max(end for _, end in timeline(pieces))
+
+
+def splits_bound(T: int, t: int, G: int) -> int:
+    """Into how many pieces lean may cut a problem of t tiles, as the published code bounds it for its scratch."""
+    q = ceil(T / G)
+    return 1 + ceil((t - 1) / (q if T % G == 0 else q - 1))

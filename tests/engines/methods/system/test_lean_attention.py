@@ -1,0 +1,221 @@
+"""Lean Attention: the golden schedules, every tile once, exact triples, the library's text by every schedule, real
+threads with their flags, and bad input."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+import engines
+import engines.golden.lean  # the checker
+from engines.core.kinds.layered import AttentionInputs, Taps
+from engines.golden.verify import verify_file
+from engines.methods.system._lean import Triple, Work, add, empty, merge
+from engines.methods.system._tiles import (
+    SCHEDULES,
+    grid,
+    lean,
+    makespan,
+    num_splits,
+    ranges,
+    schedule,
+    split,
+    splits_bound,
+    timeline,
+)
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import board
+
+FILE = GOLDEN / "architecture" / "lean_attention.json"
+MODEL = "tiny-ar-m"
+
+
+def decode(prompt="add: 45 + 86", slug="lean-attention", on=MODEL, **params):
+    return engines.run(slug, engines.load_model(on, dtype="float32"), prompt, params={"max_new_tokens": 24, **params})
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(FILE, GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 8
+
+
+def test_a_changed_schedule_is_caught(tmp_path):
+    data = json.loads(FILE.read_text())
+    data["cases"][4]["expected"]["assignment"][1][0][3] += 1
+    (tmp_path / FILE.name).write_text(json.dumps(data))
+    assert "assignment" in verify_file(tmp_path / FILE.name, tmp_path).mismatch
+
+
+@pytest.mark.parametrize(("t", "G"), [([7] * 5, 8), ([1, 9, 3], 4), ([2] * 3, 6), ([5], 1), ([1] * 4, 4)])
+def test_every_tile_is_owned_once_and_loads_differ_by_one(t, G):
+    pieces = lean(t, G)
+    assert sorted((p.problem, i) for p in pieces for i in range(p.first, p.end)) == [
+        (problem, i) for problem, each in enumerate(t) for i in range(each)
+    ]
+    assert pieces == sorted(pieces, key=lambda p: (p.worker, p.problem, p.first))
+    loads = [end - first for first, end in ranges(sum(t), G)]
+    assert max(loads) - min(loads) <= 1 and makespan(pieces) == max(loads) == math.ceil(sum(t) / G)
+    assert sum(p.first > 0 for p in pieces) == len(pieces) - len(t)  # merges
+    assert max(sum(p.problem == i for p in pieces) for i in range(len(t))) <= splits_bound(sum(t), max(t), G)
+
+
+def test_as_many_workers_as_heads_is_the_plain_schedule():
+    assert lean([6] * 5, 5) == split([6] * 5, 1, 5) == schedule("plain", [6] * 5, 5)
+
+
+@pytest.mark.parametrize(("context", "plain", "flash", "ours"), [(262_144, 1024, 294, 266), (4_096, 16, 6, 5)])
+def test_the_lengths_on_108_processors_with_56_heads(context, plain, flash, ours):
+    t = [context // 256] * 56
+    found = [makespan(schedule(kind, t, 216, official=True)) for kind in ("plain", "flash-decoding", "lean")]
+    assert found == [plain, flash, ours]
+    assert num_splits(56, 1024, 216) == 7
+
+
+def test_two_tiles_for_each_worker_cost_balance_in_short_contexts():
+    """The published rule with 2 heads, 1000 tokens, 5 processors: FlashDecoding is done in one tile, lean in two."""
+    t = [4, 4]
+    assert grid(8, 4, 2, 5) == 4
+    assert [makespan(schedule(kind, t, 10, official=True)) for kind in ("lean", "flash-decoding")] == [2, 1]
+    assert makespan(schedule("lean", t, 10)) == 1
+
+
+def test_no_worker_computes_two_pieces_at_once():
+    for kind in SCHEDULES:
+        pieces = schedule(kind, [5, 3, 8, 1], 3)
+        at = list(zip(pieces, timeline(pieces), strict=True))
+        for worker in range(3):
+            own = sorted(times for piece, times in at if piece.worker == worker)
+            assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
+
+
+def problem(N=100, g=3, r=3, e=8, dtype=torch.float64, sees=None):
+    generator = torch.Generator().manual_seed(N)
+    q, K, V = (torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((g * r, 1, e), (g, N, e), (g, N, e)))
+    return AttentionInputs(0, q * 4, K, V, 0.3, torch.ones(1, N, dtype=torch.bool) if sees is None else sees)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize(("W", "b"), [(1, 16), (2, 7), (8, 16), (108, 3), (5, 512)])
+def test_the_output_is_that_of_attention(kind, W, b, dtype):
+    given = problem(dtype=dtype)
+    work = Work(given, schedule(kind, [math.ceil(100 / b)] * 3, W), b)
+    found = work.run(kind, 1, None)
+    wanted = torch.nn.functional.scaled_dot_product_attention(
+        given.queries[None], given.keys[None], given.values[None], scale=0.3, enable_gqa=True
+    )[0]
+    slack = 1e-5 if dtype == torch.float32 else 1e-12
+    assert float((found - wanted).abs().max()) < slack and work.error() < slack
+
+
+def test_positions_that_are_not_seen_count_for_nothing_even_a_whole_tile_of_them():
+    sees = torch.ones(1, 100, dtype=torch.bool)
+    sees[0, :40] = False  # a window: the first two tiles are out of sight
+    given = problem(sees=sees)
+    work = Work(given, schedule("lean", [7] * 3, 8), 16)
+    seen = AttentionInputs(0, given.queries, given.keys[:, 40:], given.values[:, 40:], 0.3, sees[:, 40:])
+    other = Work(seen, schedule("plain", [4] * 3, 8), 16)
+    assert torch.allclose(work.run("lean", 1, None), other.run("plain", 1, None), atol=1e-12)
+    assert work.error() < 1e-12
+
+
+def test_triples_merge_in_any_order_and_the_empty_one_changes_nothing():
+    q, K, V = (torch.randn(*s, dtype=torch.float64) for s in ((3, 4), (12, 4), (12, 4)))
+    a, b, c = (add(None, q, K[i : i + 4], V[i : i + 4]) for i in (0, 4, 8))
+
+    def same(x: Triple, y: Triple) -> bool:
+        return all(torch.allclose(i, j, atol=1e-12) for i, j in zip(x, y, strict=True))
+
+    assert same(merge(merge(a, b), c), merge(a, merge(b, c))) and same(merge(a, b), merge(b, a))
+    assert same(merge(a, empty(q)), a) and same(merge(empty(q), a), a)
+    nothing = merge(empty(q), empty(q))
+    assert not any(x.isnan().any() for x in nothing) and same(nothing, empty(q))
+    assert not same(Triple(a.m, a.l + b.l, a.o + b.o), merge(a, b))  # without the scales it is wrong
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("workers", [2, 108])
+def test_the_text_is_the_librarys_by_every_schedule(kind, workers):
+    for prompt in ("add: 45 + 86", "story: Mia, boat"):
+        ours = decode(prompt, schedule=kind, workers=workers)
+        assert ours.output_ids == decode(prompt, "greedy").output_ids == board(ours)
+        for step in ours.steps:
+            assert step.facts["max_error"] < 1e-5
+            assert step.facts["makespan_lean"] == math.ceil(step.facts["tiles"] / min(workers, step.facts["tiles"]))
+
+
+def test_the_log_probabilities_are_the_librarys_too():
+    model = engines.load_model(MODEL, dtype="float32")
+    ids = model.tokenizer.encode_prompt("story: Mia, boat")
+
+    def lean_of(given):
+        pieces = schedule("lean", [math.ceil(given.keys.shape[1] / 16)] * len(given.keys), 7)
+        return Work(given, pieces, 16).run("lean", 1, None)
+
+    cache, stock = model.new_cache(len(ids)), model.new_cache(len(ids))
+    model.layers(model.embed(ids[:-1]), cache, 0, model.num_layers)
+    h = model.layers(model.embed(ids[-1:]), cache, 0, model.num_layers, taps=Taps(attention=lean_of))
+    wanted = model.extend(ids, stock).logits[-1:].log_softmax(-1)
+    assert float((model.unembed(h).log_softmax(-1) - wanted).abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_give_the_same_and_share_the_pieces(kind, threads):
+    one, many = (decode(schedule=kind, workers=5, threads=n) for n in (1, threads))
+    assert one.output_ids == many.output_ids
+    for a, b in zip(one.steps, many.steps, strict=True):
+        labels = [sorted(i.label for i in s.lanes if i.unit == "seconds") for s in (a, b)]
+        assert labels[0] == labels[1] and all(i.measured for s in (a, b) for i in s.lanes if i.unit == "seconds")
+        assert {i.lane for i in b.lanes if i.unit == "seconds"} <= {f"thread {i + 1}" for i in range(threads)}
+
+
+def test_a_host_merges_behind_the_last_piece_of_its_head():
+    for step in decode(workers=6, threads=2).steps:
+        done = {i.label: i for i in step.lanes if i.unit == "seconds"}
+        for label, merged in ((k, v) for k, v in done.items() if k.startswith("merge")):
+            head = label.split(", ")[1]
+            assert all(v.end <= merged.end for k, v in done.items() if k.startswith(f"{head},"))
+
+
+def test_the_two_clocks_never_mix():
+    for step in decode(schedule="plain").steps:
+        units = {(i.lane.split(": ")[0], i.unit, i.measured) for i in step.lanes}
+        assert units == {*((kind, "tiles", False) for kind in SCHEDULES), ("thread 1", "seconds", True)}
+        found = {i.lane.split(": ")[0] for i in step.lanes if ", m " in i.label}
+        assert found == {"plain"}  # only what was carried out has found something
+
+
+def test_a_failing_piece_ends_the_run_and_does_not_hang():
+    from concurrent.futures import ThreadPoolExecutor
+
+    given = problem()
+    work = Work(given, schedule("lean", [7] * 3, 8), 16)
+    work.K = work.K[:, :, :3]  # does not fit the queries
+    with ThreadPoolExecutor(2) as pool, pytest.raises((RuntimeError, KeyError)):
+        work.run("lean", 2, pool)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"workers": 0}, "workers=0 is out of range"),
+        ({"workers": 10_000}, "workers=10000 is out of range"),
+        ({"workers": 7, "grid": "as published"}, "give an even number"),
+        ({"layer": 99}, "the model has 6; give one from 1 to 6"),
+        ({"tile": 8}, "tile=8 is out of range"),
+    ],
+)
+def test_bad_input_is_a_sentence(given, words):
+    with pytest.raises(engines.UserError, match=words):
+        decode(**given)
+
+
+@pytest.mark.smollm2
+def test_every_layer_of_smollm2_writes_the_librarys_text():
+    prompt = "Tell me a fairy tale about a fox. " * 6
+    ours = decode(prompt, on="smollm2", tile=16, workers=8, max_new_tokens=16)
+    assert ours.output_ids == decode(prompt, "greedy", on="smollm2", max_new_tokens=16).output_ids
+    assert all(s.facts["max_error"] < 1e-5 for s in ours.steps)
