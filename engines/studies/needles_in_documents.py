@@ -23,7 +23,7 @@ from engines.methods.speculative._turn import Drafter, Target
 from engines.methods.speculative.rapid import MOST, Look, chain
 from engines.tasks.documents import Document, document
 
-ALONE, SHORT, LAST = "target alone", "drafter alone", "the last tokens"
+SHORT, LAST = "drafter alone", "the last tokens"
 RETRIEVED = "retrieved passages"
 LENGTHS, TURNS = (256, 512, 1024, 2048, 4096), 5
 
@@ -51,6 +51,7 @@ class Way:
     inputs=[
         Text("model", "smollm2", sees="A causal model; it is read in float32 and drafts for itself."),
         Int("documents", 30, 2, 200, sees="Documents, each with its own fact."),
+        Int("first", 0, 0, 10000, sees="Number of the first document; each number is another one."),
         Int("characters", 6000, 500, 30000, sees="Length of a document."),
         Int("decoys", 1, 0, 6, sees="Facts of the same shape about something else in each document."),
         Int("tokens", 20, 4, 64, sees="Tokens of an answer."),
@@ -74,12 +75,11 @@ def needles_in_documents(p: Params, progress: Progress) -> Study:
     if not isinstance(loaded, KINDS["layered"].protocol):
         raise UserError(f"'{p.model}' is no causal model that is run layer by layer; choose one, as smollm2.")
     model = KINDS["layered"].counted(loaded, "target", Meter())
-    ways = {(context, eta): Way() for context in (RETRIEVED, LAST) for eta in (0.0, p.eta)}
-    ways |= {(ALONE, None): Way(), (SHORT, None): Way()}
+    ways = {(RETRIEVED, 0.0): Way(), (RETRIEVED, p.eta): Way(), (LAST, 0.0): Way(), (SHORT, None): Way()}
     with torch.no_grad():
         for done in range(p.documents):
             progress(done, p.documents + 1)
-            answered(model, document(done, p.characters, decoys=p.decoys), p, ways)
+            answered(model, document(p.first + done, p.characters, decoys=p.decoys), p, ways)
         progress(p.documents, p.documents + 1)
         times = timed(model, p)
     return told(p, ways, times, loaded.record)
@@ -98,33 +98,34 @@ def answered(model: Any, one: Document, p: Params, ways: dict[Any, Way]) -> None
     model.extend(prompt[:-1], target.cache, last_only=True)
     short = retrieve(prompt, model.tokenizer, p.chunk, p.keep, 0.1).ids
     views = {RETRIEVED: short, LAST: prompt[-len(short) :]}
+    drafters = {name: Drafter(model, view, settings, 1 + MOST, model.vocab_size) for name, view in views.items()}
     for (context, eta), way in ways.items():
         target.cache.crop(len(prompt) - 1)
         if eta is None:
-            begin = prompt if context == ALONE else short
-            ids = plain(model, begin, target.cache if context == ALONE else None, p.tokens)[len(begin) :]
-            way.context.append(len(begin))
+            ids = plain(model, short, drafters[RETRIEVED].cache, p.tokens)[len(short) :]
             way.rounds, way.tokens = way.rounds + len(ids), way.tokens + len(ids)
         else:
-            ids = drafted(model, target, prompt, views[context], settings, eta, way)
-            way.context.append(len(short))
+            drafter, view = drafters[context], views[context]
+            ids = drafted(drafter, target, prompt, view, settings, eta, way)
+        way.context.append(len(short))
         way.documents += 1
         way.right += one.right(model.tokenizer.decode(ids))
 
 
 def plain(model: Any, prompt: Sequence[int], cache: Any, tokens: int) -> list[int]:
-    """The prompt with its greedy answer."""
-    ids, cache = list(prompt), cache or model.new_cache(len(prompt) + tokens)
+    """The prompt with its greedy answer; the cache may hold the prompt, and more."""
+    ids = list(prompt)
+    cache.crop(min(cache.length, len(prompt) - 1))
     while len(ids) < len(prompt) + tokens and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         ids.append(int(model.extend(ids[cache.length :], cache, last_only=True).logits[0].argmax()))
     return ids
 
 
 def drafted(
-    model: Any, target: Target, prompt: list[int], short: Sequence[int], p: Params, eta: float, way: Way
+    drafter: Drafter, target: Target, prompt: list[int], short: Sequence[int], p: Params, eta: float, way: Way
 ) -> list[int]:
     """RAPID's answer behind a cache that holds the prompt, counted into `way`: the loop of the method, unrecorded."""
-    drafter = Drafter(model, short, p, rows=1 + MOST, vocab_size=model.vocab_size)
+    drafter.cache.crop(min(drafter.cache.length, len(short) - 1))
     ids, rng = list(prompt), torch.Generator()
     while target.unfinished(ids):
         draft, q = chain(drafter, [*short, *ids[len(prompt) :]], min(p.gamma, target.room(ids)), p, rng)
@@ -179,6 +180,7 @@ def told(p: Params, ways: dict[Any, Way], times: list[tuple[int, float, float]],
         ],
         notes=[
             "Intervals are 95 % (Wilson) over documents; tokens of one document are not independent.",
+            "At η = 0 the text is that of the target alone, temperature 0.",
             f"With η = {p.eta:g} the text is not the target's own: this is not lossless.",
             "Retrieval and the last tokens give the drafter equally many tokens.",
         ],
@@ -211,7 +213,7 @@ def table_of_answers(ways: dict[Any, Way]) -> Table:
         low, high = wilson(way.right, way.documents)
         share = way.accepted / way.drafted if way.drafted else None
         calls = None if context == SHORT else way.tokens / way.rounds
-        read = None if context == ALONE else round(median(way.context))
+        read = round(median(way.context))
         kept = way.transferred if way.drafted else None
         rows.append([context, eta, read, way.right, way.right / way.documents, low, high, share, kept, calls])
     some = next(iter(ways.values()))
