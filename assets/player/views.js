@@ -11,6 +11,7 @@ export const VIEWS = [
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },
   { file: "exchange", name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing"] },
   { file: "experts", name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] },
+  { file: "passages", name: "Passages", title: "Passages that were retrieved", place: 117, needs: ["spans+tree"] },
   { file: "copying", name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] },
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },

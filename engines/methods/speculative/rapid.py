@@ -1,0 +1,274 @@
+"""RAPID: on a long document the drafter reads retrieved passages, the target everything (Chen et al.,
+arXiv:2502.20330).
+
+A draft model that has to read the whole document is slow, too, so it reads the passages that speak of the question and
+the same model verifies with all of them in view. As the short view is sometimes the better one, the target's logits
+first take a step towards the drafter's distribution: z' = z - eta (p - q), where q is not small. Not lossless for
+eta > 0: what is emitted then follows neither p nor p', and the recorded shift says how far it is from p.
+
+Ours: passages are found by BM25, not by an embedding model, and their floor is a share of the best score; k follows
+from the tokens to keep alone. The mask is that of the official code, which looks at the drafter's probabilities. At
+temperature 0, which the code has not, a draft is kept if it is the first choice of z or of z', and p and q of the step
+are those of temperature 1.
+
+Letters: gamma drafted tokens, p and q of target and drafter, p' = softmax(z'), eta strength, alpha mask, c tokens of a
+passage, rho floor, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    accept_probability,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    torch,
+)
+from engines.methods.speculative._passages import retrieve
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft, Test, Verdict
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST = 16
+SHORT = LaneInfo("probability", "Probability of each drafted token that was written, under the retrieved view (q).")
+MOVED = LaneInfo("probability", "Probability of each such token after the transfer (p').")
+SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribution from the target's own.")
+
+
+@method(
+    "rapid",
+    title="RAPID",
+    family="speculative",
+    paper="arXiv:2502.20330",
+    code="https://github.com/John-AI-Lab/RAPID",
+    summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
+    "the draft. Not lossless.",
+    needs="layered",
+    params=[
+        max_new_tokens(24),
+        Int("gamma", 5, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="10 in the code"),
+        Float(
+            "eta",
+            10.0,
+            0.0,
+            50.0,
+            step=0.5,
+            symbol="η",
+            neutral=0.0,
+            sees="How far the target's logits move towards the retrieved view; at 0 the text is the target's own.",
+            source="paper: 5 to 20",
+        ),
+        Float(
+            "alpha",
+            0.1,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="α",
+            sees="Tokens below this share of the drafter's best keep their logit; at 1 only its first choice moves.",
+            source="code",
+        ),
+        Float(
+            "confidence",
+            0.1,
+            0.0,
+            0.9,
+            step=0.05,
+            sees="A draft ends behind a token that its drafter was less sure of.",
+            source="code",
+        ),
+        Int("chunk", 32, 8, 512, symbol="c", sees="Most tokens of a passage.", source="512 in the paper"),
+        Int("keep", 256, 8, 4096, sees="Tokens of the document that the drafter reads.", source="4,096 in the paper"),
+        Float(
+            "rho",
+            0.1,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="ρ",
+            sees="Passages below this share of the best score are left out.",
+            source="ours; 0.3 of a cosine in the paper",
+        ),
+        temperature(),
+    ],
+    signature="passages",
+    emits=EMITS | {"spans"},
+    lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
+    baseline="greedy",
+    lossless=False,
+    departures="BM25 in place of an embedding model; the question is the prompt's last line. The floor is a share of "
+    "the best score. At temperature 0 a draft is kept if it is the first choice before or after the transfer.",
+)
+def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: draft on the short context, verify on the long one."""
+    target = Target(model, prompt, p, rows=1 + MOST)
+    short = retrieve(prompt, model.tokenizer, p.chunk, p.keep, p.rho)
+    drafter = Drafter(model.playing("draft"), short.ids, p, rows=1 + MOST, vocab_size=model.vocab_size)
+    ids, passages = prompt, short.spans()
+    while target.unfinished(ids):
+        T = p.temperature or 1.0  # of the distributions that the transfer compares
+        draft, q = chain(drafter, short.text(ids), min(p.gamma, target.room(ids)), p, run.rng)
+        look = Look(p.eta, p.alpha, T, q)
+        turn = target.verify(ids, draft, run.rng, walk=look.walk)
+        drafter.settle(turn.verdict.path)
+        edit = yield run.step(
+            **groups(turn, look),
+            spans=passages,
+            lanes=run.calls(VERBS),
+            facts=turn.facts(
+                transferred=len(look.transferred),
+                lost=len(look.lost),
+                long_context=len(ids),
+                short_context=len(ids) - short.offset,
+            ),
+            note=note(turn, look),
+        )
+        passages = []  # they stay as they are, and the first step has told them
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        if edit is not None and edit.force:  # what the drafter has read from there on is void
+            drafter.cache.crop(min(drafter.cache.length, min(edit.force) - short.offset))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One position: target p and drafter q [V] in float64, the tokens whose logits move, z' and p'."""
+
+    p: Tensor
+    q: Tensor
+    mask: Tensor
+    z_hat: Tensor
+    p_hat: Tensor
+
+    @classmethod
+    def of(cls, z: Tensor, q: Tensor, eta: float, alpha: float) -> Transfer:
+        """A step of size eta from z [V] (logits after temperature) towards q, where q >= alpha max q."""
+        p, mask = z.softmax(-1), q >= alpha * q.max()
+        z_hat = torch.where(mask & ~z.isneginf(), z - eta * (p - q), z)
+        return cls(p, q, mask, z_hat, z_hat.softmax(-1))
+
+    @property
+    def residual(self) -> Tensor:
+        """What is drawn from after a refusal: norm(max(p - q, p - p', 0)), p where nothing is left."""
+        left = torch.maximum(self.p - self.q, self.p - self.p_hat).clamp(min=0)
+        return left / left.sum() if left.sum() > 0 else self.p
+
+    @property
+    def output(self) -> Tensor:
+        """The distribution of the emitted token: m + (1 - sum m) residual with m = min(q, p')."""
+        m = torch.minimum(self.q, self.p_hat)
+        return m + (1 - m.sum()) * self.residual
+
+    @property
+    def shift(self) -> float:
+        """Total variation of the output from p."""
+        return float((self.output - self.p).abs().sum() / 2)
+
+
+@dataclass
+class Look:
+    """The rule of a round, with what it found. q: the drafter's distribution [V] behind each row; transferred, lost:
+    rows that the rule kept and eta = 0 refuses with the same uniform, and the other way round."""
+
+    eta: float
+    alpha: float
+    T: float
+    q: list[Tensor]
+    transferred: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+
+    def at(self, z: Tensor, row: int) -> Transfer:
+        """The transfer behind a row, of the target's logits z [n, V]."""
+        return Transfer.of(z[row].double() / self.T, self.q[row].to(z.device), self.eta, self.alpha)
+
+    def walk(self, z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int]) -> Verdict:
+        """Test the draft left to right; the token behind it is the target's, or at a refusal the residual's."""
+        tests: list[Test] = []
+        for row in range(len(self.q)):
+            one, token = self.at(z, row), draft.tokens[row + 1]
+            if temperature == 0:
+                plain, moved = (int(logits.argmax()) == token for logits in (z[row], one.z_hat))
+                chance, u, kept = float(plain or moved), None, plain or moved
+            else:
+                chance, u = accept_probability(one.p_hat, one.q, token), uniform(rng)
+                kept, plain = u < chance, u < accept_probability(one.p, one.q, token)
+            tests.append(Test(row + 1, chance, u, kept))
+            if kept != plain:
+                (self.transferred if kept else self.lost).append(row + 1)
+            if not kept:
+                emitted = draw(one.residual, rng) if temperature else int(z[row].argmax())
+                return Verdict(list(range(row + 1)), emitted, "residual" if temperature else "argmax", tests)
+            if token in ends:
+                return Verdict(list(range(row + 2)), -1, "draft", tests)
+        last = z[len(self.q)]  # the drafter has no row here, so nothing moves
+        emitted = draw(distribution(last.double(), temperature), rng) if temperature else int(last.argmax())
+        return Verdict(list(range(len(draft))), emitted, "target" if temperature else "argmax", tests)
+
+
+def uniform(rng: Generator) -> float:
+    """One number from [0, 1)."""
+    return float(torch.rand((), dtype=torch.float64, generator=rng))
+
+
+def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Generator) -> tuple[Draft, list[Tensor]]:
+    """At most gamma tokens, one behind the other, with the distribution q behind each row; at temperature 0 first
+    choices, and q at temperature 1. The token that the drafter doubts is the last one and stays."""
+    draft = Draft(text[-1], source="retrieval")
+    q: list[Tensor] = []
+    for row in range(gamma):
+        z = (drafter.read(text) if row == 0 else drafter.extend(draft, [row])).logits[0].double()
+        q.append((z / (p.temperature or 1.0)).softmax(-1))
+        x = draw(q[-1], rng) if p.temperature else int(z.argmax())
+        draft.add(row, x, chance=float(q[-1][x]))
+        if q[-1][x] < p.confidence:
+            break
+    return draft, q
+
+
+def groups(turn: Turn, look: Look) -> dict[str, Any]:
+    """The groups of a round; tokens that only the transfer let pass are the retrieved view's."""
+    usual = turn.groups()
+    at, tokens, causes, chance = usual["commits"]
+    causes = ["transferred" if row in look.transferred else cause for row, cause in enumerate(causes, 1)]
+    by = [{"accepted": "draft", "transferred": "retrieval"}.get(cause, "target") for cause in causes]
+
+    def scores() -> dict[str, Any]:
+        rows = range(min(len(look.q), len(turn.gained)))
+        told = [look.at(turn.z, row) for row in rows]
+        lanes = {**usual["scores"]()}
+        if drafted := list(zip(range(turn.accepted), told, turn.gained, strict=False)):
+            places = at[: len(drafted)]
+            lanes["short"] = (places, [float(one.q[token]) for _, one, token in drafted])
+            lanes["moved"] = (places, [float(one.p_hat[token]) for _, one, token in drafted])
+        if told and turn.verdict.tests[0].u is not None:
+            lanes["shift"] = (at[: len(told)], [one.shift for one in told])
+        return lanes
+
+    return {**usual, "commits": (at, tokens, causes, chance, by), "scores": scores}
+
+
+def note(turn: Turn, look: Look) -> str:
+    """One sentence on the round."""
+    parts = [turn.note()[:-1]]
+    if look.transferred:
+        parts.append(f"{len(look.transferred)} kept only because the logits moved towards the retrieved view")
+    if look.lost:
+        parts.append("refused what the target alone keeps")
+    return "; ".join(parts) + "."
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("rapid", "tiny-ar-l", "read: Mia lives in Rome. Leo has a red boat. Ada is 7 years old. Where does Mia live?")

@@ -1,0 +1,141 @@
+"""RAPID: the transfer and the law that comes out, the short context, both caches, forks, refusals."""
+
+import json
+
+import pytest
+import torch
+
+import engines
+import engines.golden.rapid  # the checker
+from engines.methods.speculative import _passages as passages
+from engines.methods.speculative.rapid import Transfer
+from engines.tasks.documents import document
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import board, chi_square_p
+
+PASSAGE = (
+    "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
+    "years old. Tom lives in Paris. Tom has a green key. Who has a green key?"
+)
+SHORT = {"chunk": 8, "keep": 16, "max_new_tokens": 16}
+
+
+def decode(seed=0, prompt=PASSAGE, **params):
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    return engines.run("rapid", model, prompt, params={**SHORT, **params}, seed=seed)
+
+
+def random_pair(seed, V=7):
+    g = torch.Generator().manual_seed(seed)
+    z, y = (torch.randn(V, generator=g, dtype=torch.float64) * 2 for _ in range(2))
+    return z, y.softmax(-1)
+
+
+def test_the_golden_cases_pass_and_a_changed_one_does_not(tmp_path):
+    file = GOLDEN / "systems" / "rapid.json"
+    data = json.loads(file.read_text())
+    assert [r.mismatch for r in engines.verify(file.parent) if r.file == file.name] == [""]
+    data["cases"][1]["expect"]["residual"][1] += 1e-6
+    (tmp_path / file.name).write_text(json.dumps(data))
+    assert engines.verify(tmp_path)[0].state == "failed"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_transfer_is_a_distribution_that_keeps_the_odds_outside_the_mask(seed):
+    z, q = random_pair(seed)
+    one = Transfer.of(z, q, 5.0, 0.3)
+    assert float(one.p_hat.sum()) == pytest.approx(1) and float(one.output.sum()) == pytest.approx(1)
+    outside = (~one.mask).nonzero()[:, 0]
+    odds = one.p_hat[outside] / one.p[outside]
+    assert torch.allclose(odds, odds[0].expand_as(odds))
+    still = Transfer.of(z, q, 0.0, 0.3)
+    assert torch.allclose(still.output, still.p) and still.shift < 1e-12
+    assert torch.equal(Transfer.of(z, q, 5.0, 1.01).p_hat, one.p)  # an empty mask
+
+
+def test_what_is_forbidden_stays_so():
+    z, q = random_pair(1)
+    z[2] = -torch.inf
+    one = Transfer.of(z, q, 20.0, 0.0)
+    assert one.p_hat[2] == 0 and one.output[2] == 0
+
+
+def test_the_first_token_follows_the_law_and_not_the_targets_own():
+    """At temperature 1 with one drafted token; control: the target's own distribution fits only without a transfer."""
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    prompt = model.tokenizer.encode_prompt("story: Mia, boat. Leo has a cup. What")
+    short = passages.retrieve(prompt, model.tokenizer, 8, 8, 1.0)
+    z, y = (model.extend(ids, model.new_cache(len(ids)), last_only=True).logits[0] for ids in (prompt, short.ids))
+    one = Transfer.of(z.double(), y.double().softmax(-1), 10.0, 0.1)
+    assert len(short.ids) < len(prompt) and one.shift > 0.05
+    top = one.p.topk(6).indices
+    for eta, law, other in ((10.0, one.output, one.p), (0.0, one.p, one.output)):
+        counts = torch.zeros(7)
+        for seed in range(300):
+            given = {"chunk": 8, "keep": 8, "rho": 1.0, "gamma": 1, "confidence": 0.0}
+            first = engines.run(
+                "rapid", model, prompt, params={**given, "temperature": 1.0, "eta": eta, "max_new_tokens": 2}, seed=seed
+            ).output_ids[0]
+            counts[int((top == first).nonzero()[0]) if first in top else 6] += 1
+        wanted, control = (torch.cat([x[top], 1 - x[top].sum(0, keepdim=True)]) for x in (law, other))
+        assert chi_square_p(counts, wanted) > 1e-3 > chi_square_p(counts, control)
+
+
+def test_without_transfer_it_is_the_targets_text_and_with_it_the_view_may_win():
+    plain = engines.run(
+        "greedy", engines.load_model("tiny-ar-l", dtype="float32"), PASSAGE, params={"max_new_tokens": 16}
+    )
+    assert decode(eta=0.0).output_ids == plain.output_ids
+    assert all(step.facts["transferred"] == 0 for step in decode(eta=0.0).steps)
+
+
+def test_the_same_context_for_both_accepts_everything():
+    trace = decode(keep=4096, rho=0.0, chunk=512, confidence=0.0)
+    assert all(step.facts["accepted"] == step.facts["drafted"] for step in trace.steps)
+    assert trace.steps[0].facts["short_context"] == trace.steps[0].facts["long_context"]
+
+
+def test_passages_are_in_order_within_the_budget_and_above_the_floor():
+    tokenizer = engines.load_model("tiny-ar-l", dtype="float32").tokenizer
+    ids = tokenizer.encode_prompt(PASSAGE)
+    context = passages.retrieve(ids, tokenizer, 8, 16, 0.3)
+    kept = [one for one in context.passages if one.kept]
+    assert context.query.strip() == "Who has a green key?"
+    assert kept and len(kept) <= 2 and all(one.score >= 0.3 * max(x.score for x in context.passages) for one in kept)
+    assert [one.start for one in kept] == sorted(one.start for one in kept)
+    edges = [(one.start, one.end) for one in context.passages]
+    assert all(a[1] == b[0] and a[1] - a[0] <= 8 for a, b in zip(edges, edges[1:], strict=False))
+    body = [token for one in kept for token in ids[one.start : one.end]]
+    assert context.ids == [*ids[: edges[0][0]], *body, *ids[edges[-1][1] :]]
+    assert "Tom has a green key." in tokenizer.decode(context.ids)
+
+
+def test_a_fork_holds_the_same_suffix_in_both_caches():
+    """After a forced token the drafter goes on from the changed text: equal to a fresh run with that text."""
+    original = decode(eta=0.0)
+    at = len(original.header.prompt_ids)
+    token = next(t for t in range(20, 60) if t not in original.output_ids)
+    fork = engines.fork(original, 1, edit=engines.Edit(force={at + 1: token}))
+    assert fork.output_ids[1] == token and board(fork) == fork.output_ids
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    text = [*original.header.prompt_ids, *fork.output_ids[:2]]
+    rest = engines.run("greedy", model, text, params={"max_new_tokens": 14})
+    assert fork.output_ids[2:] == rest.output_ids
+
+
+def test_a_document_longer_than_the_model_and_a_strength_out_of_range_are_refused():
+    long = document(0, 4000).prompt
+    with pytest.raises(engines.UserError, match="room for 512 in all"):
+        decode(prompt=long)
+    with pytest.raises(engines.UserError, match="eta"):
+        decode(eta=51)
+    with pytest.raises(engines.UserError, match="eta"):
+        decode(eta=-1)
+    assert not next(m for m in engines.list_methods() if m.slug == "rapid").lossless
+
+
+def test_documents_are_made_again_and_hold_their_fact_once():
+    one, again = document(3, 3000, place=0.5), document(3, 3000, place=0.5)
+    assert one == again and one.text.count(one.answer) == 1 and abs(one.place - 0.5) < 0.15
+    assert one.right(f"It is {one.answer}.") and not one.right("It is 0.")
+    assert document(4, 3000).text != one.text
