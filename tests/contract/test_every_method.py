@@ -35,7 +35,9 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 MODELS = {info.slug: example(info) for info in METHODS.values()}
+TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
 READS = {THINKS: CHAINS, DRAWS: ("7", "3")}  # models that read something of their own
+READS |= dict.fromkeys(("tiny-blockffn", "tiny-moe"), TEXTS)
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
@@ -218,7 +220,10 @@ def test_lossless_means_equal_to_the_baseline(slug):
         assert (
             decode(slug, prompt).output_ids
             == decode(
-                METHODS[slug].baseline, prompt, max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"]
+                METHODS[slug].baseline,
+                prompt,
+                on=slug,
+                max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"],
             ).output_ids
         )
 
