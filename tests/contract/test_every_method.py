@@ -40,10 +40,12 @@ PASSAGES = (
     "read: Noah has a green drum. Noah is 5 years old. Sara lives in Lima. Sara has a grey hat. Who lives in Lima?",
 )
 MODELS = {info.slug: example(info) for info in METHODS.values()}
+TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
 READS = {  # models that read something of their own
     THINKS: CHAINS,
     DRAWS: ("7", "3"),
     "tiny-reader": ("bookkeeper", "llama"),
+    **dict.fromkeys(("tiny-blockffn", "tiny-moe"), TEXTS),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
@@ -230,7 +232,10 @@ def test_lossless_means_equal_to_the_baseline(slug):
         assert (
             decode(slug, prompt).output_ids
             == decode(
-                METHODS[slug].baseline, prompt, max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"]
+                METHODS[slug].baseline,
+                prompt,
+                on=slug,
+                max_new_tokens=decode(slug, prompt).header.params["max_new_tokens"],
             ).output_ids
         )
 

@@ -1,5 +1,5 @@
-// Units of one layer (experts, memory slots) over the tokens: lit where a token used one, by its weight. What one
-// forward read stands in a box, which can be made wider, and beside the grid what any token of the box used.
+// Units of one layer (experts, memory slots) over the tokens, lit by weight. What one forward read stands in a box, which
+// can be made wider; beside the grid stands what any token of the box used.
 
 import { bytes, glyphs, number, unpack } from "../codec.js";
 import { el, frame, pool, select, set, setText, svg } from "../dom.js";
@@ -9,7 +9,7 @@ import { tr } from "../words.js";
 export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] };
 
 const CELL = 8,
-  MOST = 72, // tokens that are drawn, the last ones
+  MOST = 72, // tokens that are drawn, the last ones that fit
   UNITS = 256, // rows that are drawn
   TOP = 6,
   GAP = 14, // before the column of the union
@@ -99,7 +99,7 @@ export class Experts {
     this.show(this.t);
   }
 
-  /** Behind step t: the columns of the text, and which of them are in the box. */
+  /** Columns of the text behind step t, and those in the box. */
   #read(t) {
     const columns = new Map();
     let units = 0,
@@ -121,7 +121,7 @@ export class Experts {
     this.t = t;
     if (hurry) return;
     const { columns, units, order, box } = this.#read(t),
-      drawn = order.slice(-MOST),
+      drawn = order.slice(-Math.max(20, Math.min(MOST, (this.dom.clientWidth >> 3) - 5))),
       share = together(box.map((position) => columns.get(position) ?? [])),
       top = Math.max(1e-9, ...drawn.flatMap((position) => columns.get(position).map(([, weight]) => weight))),
       paths = Array.from({ length: SHADES }, () => []),

@@ -24,7 +24,7 @@ from engines.training.core.commands import Command
 LOCALITY, SPARSITY = 5e-4, 8e-2  # the factors lambda_al and lambda_cs
 CHUNK = 32  # tokens of a chunk of the sparsity loss
 CHUNKS = (1, 2, 4, 8, 16, 32)
-NOTE = "one of three that differ in their router only; small and briefly trained, so its answers are often wrong"
+NOTE = "one of three that differ in their router only; briefly trained: its answers have the right form and wrong words"
 
 
 @contextmanager

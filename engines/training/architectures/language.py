@@ -27,7 +27,7 @@ from engines.training.core.weights import replaced, write_network
 from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokenizer, prompt_text
 
 RATE, RISE = 2e-3, 40  # the highest learning rate, and the steps on which it rises
-PROMPTS = 20  # held-out prompts of each task
+PROMPTS = 8  # held-out prompts of each task
 POSITIONS = 512
 
 
