@@ -15,7 +15,7 @@ class Interval(Record):
     """What a lane (a device, a worker, an allocation) holds from `start` to `end`, measured or modelled.
 
     unit: seconds since the run began, bytes from the beginning of an arena, or tiles of a kernel since its launch, of
-    which each counts as 1 (modelled).
+    which each counts as 1 (modelled), or positions of the text.
     """
 
     lane: str
@@ -23,4 +23,4 @@ class Interval(Record):
     end: Place
     label: str = ""
     measured: bool = True
-    unit: Literal["seconds", "bytes", "tiles"] = "seconds"
+    unit: Literal["seconds", "bytes", "tiles", "tokens"] = "seconds"

@@ -1,0 +1,199 @@
+"""Read-ME: the golden masks, caches and batches, masks as slices, a router that reads the past alone, caches on one
+stream, and bad input."""
+
+import json
+import random
+
+import pytest
+import torch
+
+import engines
+import engines.golden.readme  # the checker
+from engines.core.kinds.layered import Taps
+from engines.golden.verify import verify_file
+from engines.methods.routing._experts import (
+    BELADY,
+    FREE,
+    HIT,
+    LOOKAHEAD,
+    LRU,
+    NEVER,
+    RANDOM,
+    batch_of,
+    channel_ranks,
+    label,
+    masks,
+    permanent,
+    served,
+)
+from engines.models.networks.pregate import router_of
+from engines.models.parts import load_part
+from tests.engines.conftest import GOLDEN
+from tests.engines.fakes import board
+
+FILE = GOLDEN / "architecture" / "readme.json"
+MODEL = "tiny-ar-m"
+
+
+def model():
+    return engines.load_model(MODEL, dtype="float32")
+
+
+def cut():
+    return load_part("domain-experts", [model().record])
+
+
+def decode(prompt="add: 45 + 86", slug="read-me", **params):
+    return engines.run(slug, model(), prompt, params={"max_new_tokens": 24, **params})
+
+
+def test_the_golden_cases_pass():
+    report = verify_file(FILE, GOLDEN)
+    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 2
+
+
+def test_a_changed_eviction_is_caught(tmp_path):
+    data = json.loads(FILE.read_text())
+    data["cases"][0]["expected"]["belady_evictions"]["2"][9] = 3
+    (tmp_path / FILE.name).write_text(json.dumps(data))
+    assert "belady_evictions" in verify_file(tmp_path / FILE.name, tmp_path).mismatch
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.7, 0.85, 0.95])
+def test_own_and_permanent_channels_are_apart_and_make_up_the_mask(keep):
+    ranks = cut().tensors["ranks"]
+    mask = masks(ranks, keep)
+    common, F = permanent(mask), ranks.shape[-1]
+    own = mask & ~common
+    assert not (own & common).any() and bool(((own | common) == mask).all())
+    assert bool((mask.sum(-1) == int(keep * F) - 1).all())
+    assert bool(masks(ranks, 1.0).all())
+
+
+def test_ranks_put_the_busiest_first_and_the_lower_channel_where_equal():
+    assert channel_ranks(torch.tensor([[0.2, 0.9, 0.9, 0.1]])).tolist() == [[2, 0, 1, 3]]
+
+
+def test_masked_and_sliced_feed_forward_parts_are_the_same():
+    llm = model()
+    mask = masks(cut().tensors["ranks"], 0.5)[1]
+    mlp, kept = llm.model.base_model.layers[2].mlp, mask[2].nonzero()[:, 0]
+    x = torch.randn(5, llm.config.hidden_size)
+    with torch.no_grad():
+        masked = mlp.down_proj(mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(x) * mask[2])
+        gate, up = (x @ m.weight[kept].T for m in (mlp.gate_proj, mlp.up_proj))
+        sliced = (mlp.act_fn(gate) * up) @ mlp.down_proj.weight[:, kept].T
+    assert float((masked - sliced).abs().max()) < 1e-5
+
+
+def test_each_row_gets_the_channels_of_its_own_expert():
+    llm, mask = model(), masks(cut().tensors["ranks"], 0.5)
+    ids = llm.tokenizer.encode_prompt("add: 45 + 86")
+    experts, seen = [i % len(mask) for i in range(len(ids))], []
+    for queued in (experts, [0] * len(ids)):
+        taps = Taps(channels=lambda layer, u, m=mask[queued]: u * m[:, layer])
+        seen.append(llm.layers(llm.embed(ids), llm.new_cache(len(ids)), 0, llm.num_layers, taps=taps))
+    assert torch.allclose(seen[0][0], seen[1][0], atol=1e-5)  # the first token has expert 0 both times
+    assert not torch.allclose(seen[0][1], seen[1][1], atol=1e-3)
+
+
+def test_the_router_sees_earlier_tokens_alone():
+    llm, router = model(), router_of(cut())
+    ids = llm.tokenizer.encode_prompt("story: Mia, boat")
+    with torch.no_grad():
+        said, changed = (router(llm.embed(x)) for x in (ids, [*ids[:-1], 30]))
+    assert torch.allclose(said[:-1], changed[:-1], atol=1e-5) and not torch.allclose(said[-1], changed[-1], atol=1e-3)
+
+
+def test_labels_are_shares_and_prefer_the_expert_whose_channels_a_token_uses():
+    mask = masks(channel_ranks(torch.rand(3, 40, generator=torch.Generator().manual_seed(0))), 0.5)
+    own = mask[2].float()[None] + 0.01
+    shares = label(own, mask)
+    assert float(shares.sum()) == pytest.approx(1) and int(shares.argmax()) == 2
+
+
+def test_the_router_agrees_with_the_labels_more_than_chance():
+    told = cut().card["held_out"]["router"]
+    assert told["agreement"] > told["most_common_alone"] + 0.1
+
+
+def test_belady_is_never_beaten_and_nothing_misses_where_all_fit():
+    for seed in range(30):
+        rng = random.Random(seed)
+        stream, c = [rng.randrange(5) for _ in range(60)], rng.randint(1, 4)
+
+        def hits(rule, window=NEVER, stream=stream, c=c):
+            return served(stream, c, rule, window, torch.Generator().manual_seed(0)).count(HIT)
+
+        best = hits(BELADY)
+        assert best >= max(hits(LRU), hits(RANDOM), *(hits(LOOKAHEAD, w) for w in (0, 1, 4, 16)))
+        assert hits(LOOKAHEAD) == best
+        assert {served(stream, 5, rule, NEVER, torch.Generator()).count(FREE) for rule in (LRU, BELADY, RANDOM)} == {
+            len(set(stream))
+        }
+        assert served(stream, 5, LRU).count(HIT) == 60 - len(set(stream))
+
+
+def test_a_batch_holds_what_fits_and_nothing_twice():
+    for seed in range(20):
+        rng = random.Random(seed)
+        queues = [[f"{e}.{i}" for i in range(rng.randint(0, 6))] for e in range(4)]
+        capacity, total = rng.randint(1, 12), sum(map(len, queues))
+        batch, taken = batch_of(queues, capacity)
+        assert len(batch) == len(set(batch)) == min(capacity, total) == sum(n for _, n in taken)
+        assert all(name in queues[int(name[0])] for name in batch)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_the_cache_never_changes_the_text(slots):
+    assert decode("story: Mia, boat", slots=slots).output_ids == decode("story: Mia, boat").output_ids
+
+
+def test_all_channels_are_the_dense_model_and_half_of_them_are_not_promised():
+    for prompt in ("add: 45 + 86", "story: Mia, boat"):
+        dense = decode(prompt, keep=1.0)
+        assert dense.output_ids == decode(prompt, "greedy").output_ids == board(dense)
+        assert {s.facts["active_share"] for s in dense.steps} == {1.0}
+    half = decode("story: Mia, boat", keep=0.5)
+    assert max(s.facts["active_share"] for s in half.steps) < 0.5
+
+
+def test_the_prompt_is_routed_before_the_model_runs_and_one_expert_serves_all_layers():
+    trace = decode("sort: Zoe, Mia, Leo")
+    first = trace.steps[0]
+    n = len(trace.header.prompt_ids)
+    assert next((s.start, s.end) for s in first.spans)[0] == 0 and first.spans[-1].end == n
+    for step in trace.steps:
+        (routing,) = step.routing
+        chosen = routing.chosen.array()
+        assert bool((chosen == chosen[:, :1]).all()) and chosen.shape[:2] == (len(routing.positions), 6)
+    served_ = [e for s in trace.steps for e in s.routing[0].chosen.array()[:, 0, 0].tolist()]
+    assert len(served_) == trace.steps[-1].facts["requests"] == n + len(trace.steps) - 1
+    assert trace.steps[-1].facts["hits_lru"] == served(served_, 2, LRU).count(HIT)
+
+
+def test_what_the_slots_hold_follows_from_the_requests():
+    trace = decode("story: Mia, boat", slots=1)
+    lanes = [i for s in trace.steps for i in s.lanes if i.lane == "lru: 1"]
+    names = cut().card["domains"]
+    asked = [e for s in trace.steps for e in s.routing[0].chosen.array()[:, 0, 0].tolist()]
+    held = [names.index(i.label.split(":")[0]) for i in lanes for _ in range(int(i.start), int(i.end))]
+    assert held == asked  # with one slot it holds what was asked for last
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"fixed": 9}, "there are 3 experts"),
+        ({"keep": 0.2}, "keep=0.2 is out of range"),
+        ({"slots": 0}, "slots=0 is out of range"),
+    ],
+)
+def test_bad_input_is_a_sentence(given, words):
+    with pytest.raises(engines.UserError, match=words):
+        decode(**given)
+
+
+def test_a_model_that_was_not_cut_is_refused_with_the_command():
+    with pytest.raises(engines.UserError, match="python -m engines.training domain-experts tiny-ar-l"):
+        engines.run("read-me", "tiny-ar-l", "add: 4 + 5")
