@@ -91,7 +91,7 @@ def distorted_words(p: Params, progress: Progress) -> Study:
         raise UserError(f"'{p.model}' is a {model.record.kind} model; give a reader of word images, as tiny-reader.")
     held_out = words()[1]
     chosen = [held_out[i * len(held_out) // p.words] for i in range(min(p.words, len(held_out)))]
-    levels = []
+    levels = list[Level]()
     for value in LEVELS[p.distortion]:
         runs: dict[str, list[Trace]] = {ONCE: [], LETTERS: []}
         for i, word in enumerate(chosen):

@@ -261,17 +261,17 @@ def test_a_run_can_be_forked_at_any_step(slug):
 def test_a_forbidden_token_is_not_written(slug):
     original = decode(slug)
     first, at = original.output_ids, len(original.header.prompt_ids)
-    place = (
-        4 if METHODS[slug].kind == "masked" else max(4, len(original.steps[0].commits.tokens))
-    )  # a causal run takes nothing back
+    masked, written_first = METHODS[slug].kind == "masked", len(original.steps[0].commits.tokens)
+    after = 0 if masked or written_first < len(first) else -1  # where one step writes all, before it
+    place = 4 if masked or after else max(4, written_first)  # a causal run takes nothing back
     fork = decode(
         slug,
         edits=[
             (
-                0,
+                after,
                 engines.Edit(
                     forbid={at + place: [first[place]]},
-                    **({"remask": [at + place]} if METHODS[slug].kind == "masked" else {}),
+                    **({"remask": [at + place]} if masked else {}),
                 ),
             )
         ],

@@ -101,8 +101,8 @@ class Reading(Training):
         return Loss(parallel + SIDE * side + one_by_one, int((wanted.labels != IGNORED).sum()), facts=facts)
 
     def rate(self, share: float) -> float:
-        """A rise, then half a cosine down to nothing."""
-        share = self.progress.step / self.steps
+        """A rise, then half a cosine; the training ends where `DONE` of it is done."""
+        share = DONE * self.progress.step / self.steps
         return RATE * (share / RISE if share < RISE else 0.5 * (1 + cos(pi * min(1.0, (share - RISE) / (1 - RISE)))))
 
     def context(self) -> AbstractContextManager[None]:
