@@ -19,8 +19,10 @@ def main(cache: str, *homes: str) -> None:
     standard = list(sys.path)
     sys.path[:0] = homes
     import jedi
+    import jedi.inference.sys_path
 
     sys.path[:] = standard
+    jedi.inference.sys_path.check_sys_path_modifications = lambda context: []  # the text does not choose what is read
     jedi.settings.cache_directory = cache
     jedi.settings.auto_import_modules = []
     environment = jedi.api.environment.InterpreterEnvironment()
@@ -56,8 +58,12 @@ def _rows(
     required, text) for each parameter."""
     project = jedi.Project(folder, sys_path=[folder, *standard], smart_sys_path=False, load_unsafe_extensions=False)
     script = jedi.Script(text, path=Path(folder) / main, project=project, environment=environment)
+    within = [Path(folder), *(Path(one) for one in standard if one)]
+    if not all(_known(one, within) for one in script.infer(line, max(0, column - 1))):
+        return []
     if about == "signatures":
-        return [[_parameter(one) for one in form.params] for form in script.get_signatures(line, column)]
+        forms = script.get_signatures(line, column)
+        return [[_parameter(one) for one in form.params] for form in forms if _known(form, within)]
     found = script.complete(line, column)
     return [(one.name, _detail(one, Path(folder))) for one in found if _plain(one)]
 
@@ -69,6 +75,20 @@ def _parameter(one: Any) -> tuple[str, str, bool, str]:
 
 def _plain(found: Any) -> bool:
     return found.type != "keyword" and found.name.isidentifier()
+
+
+def _known(found: Any, within: list[Path]) -> bool:
+    """Whether a definition is the project's or the standard library's. A package without files of its own has no path
+    and is looked for by its name."""
+    if found.type == "namespace":
+        return (within[0] / str(found.full_name or "/").replace(".", "/")).is_dir()
+    path = found.module_path
+    return path is None or any(one in Path(path).parents for one in within) or _stub(Path(path))
+
+
+def _stub(path: Path) -> bool:
+    """Whether a file is one of the standard library's stubs that the analyser carries."""
+    return "typeshed" in path.parts
 
 
 def _detail(found: Any, folder: Path) -> str:

@@ -31,7 +31,8 @@ SECONDS = 5.0  # the longest that is waited for an answer
 START = 60.0  # and for the first one, behind which the process starts
 MISSING = "the package jedi is not installed, and without it no name can be looked up; get it with: pip install jedi"
 SPACE = re.compile(r"[\s\\]+")
-OUTSIDE = re.compile(r"sys\.path|from\.\.")  # in a text without spaces: ways out of the project's folder
+COMMENT = re.compile(r"#[^\n]*")
+OUTSIDE = re.compile(r"sys\.path|from\(*\.\.")  # in a text without spaces: ways out of the project's folder
 OPENERS = ('"""', "'''", '"', "'")
 PROGRAM = Path(__file__).with_name("_jedi_process.py")
 
@@ -118,6 +119,7 @@ class Analyser:
 
     def _ask(self, about: str, text: str, seconds: float | None) -> tuple[str, list[Any], tuple[int, int]]:
         """(why there is none, the rows, line and column)."""
+        text = plain_lines(text)
         place = text.count("\n") + 1, len(text) - text.rfind("\n") - 1
         if self.outside or leaves(text):
             return "the code looks outside of the project (sys.path, or an import from above it)", [], place
@@ -142,11 +144,18 @@ def require() -> None:
 
 def leaves(code: str) -> bool:
     """Whether the code names a way out of its folder: `sys.path`, or a relative import of more than one level."""
-    return OUTSIDE.search(SPACE.sub("", code)) is not None
+    code = plain_lines(code)
+    return any(OUTSIDE.search(SPACE.sub("", one)) is not None for one in (code, COMMENT.sub("", code)))
+
+
+def plain_lines(text: str) -> str:
+    """A text whose lines all end as the analyser ends them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
 
 
 def in_string_or_comment(text: str) -> bool:
     """Whether the end of a Python text is in a string (the braces of an f-string count as string) or a comment."""
+    text = plain_lines(text)
     at, size = 0, len(text)
     while at < size:
         if text[at] == "#":

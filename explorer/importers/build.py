@@ -11,6 +11,7 @@ import msgspec
 from engines import Trace, TraceError, read_trace
 
 MAX_CELLS = 4_000_000  # boards x positions of a record
+MAX_TOKENS, MAX_STEPS = 2**17, 2**14  # of a response: a number in it may stand for so many, and no more
 MAX_PIECES = 2**16  # different tokens of a record
 UNTIMED = (
     "forwards",

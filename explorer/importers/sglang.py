@@ -14,7 +14,7 @@ import math
 from typing import Any
 
 from engines import Trace, TraceError
-from explorer.importers.build import MAX_CELLS, Table, finite, first_choice, part, step, trace, words
+from explorer.importers.build import MAX_TOKENS, Table, finite, first_choice, part, step, trace, words
 from explorer.importers.vllm import lost, name_tokens
 
 SOURCE = "SGLang's response statistics"
@@ -64,7 +64,7 @@ def read(body: Any) -> Trace:
     ids, texts, chances = _tokens(response, meta)
     count = (
         meta["completion_tokens"]
-        if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_CELLS
+        if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_TOKENS
         else None
     )
     tokens = name_tokens(table, texts, ids, count)
@@ -98,7 +98,7 @@ def _tokens(
     if (
         isinstance(rows, list)
         and rows
-        and len(rows) <= MAX_CELLS
+        and len(rows) <= MAX_TOKENS
         and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows)
     ):
         texts = [row[2] for row in rows if len(row) > 2 and isinstance(row[2], str)]
@@ -106,7 +106,7 @@ def _tokens(
         return [row[1] for row in rows], texts if len(texts) == len(rows) else None, chances
     choice = first_choice(response)
     for found in (response.get("output_ids"), meta.get("output_token_ids"), choice.get("token_ids")):
-        if isinstance(found, list) and found and len(found) <= MAX_CELLS and all(_id(one) for one in found):
+        if isinstance(found, list) and found and len(found) <= MAX_TOKENS and all(_id(one) for one in found):
             return found, None, []
     return None, None, []
 

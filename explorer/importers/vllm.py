@@ -18,7 +18,18 @@ import msgspec
 from msgspec import Meta
 
 from engines import Trace, TraceError
-from explorer.importers.build import MAX_CELLS, Table, convert, finite, first_choice, part, step, trace, words
+from explorer.importers.build import (
+    MAX_STEPS,
+    MAX_TOKENS,
+    Table,
+    convert,
+    finite,
+    first_choice,
+    part,
+    step,
+    trace,
+    words,
+)
 
 SOURCE = "vLLM's per-request speculative metrics"
 Count = Annotated[int, Meta(ge=0, le=10**9)]
@@ -101,7 +112,7 @@ def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str
     text = words(choice.get("text"), part(choice, "message").get("content"))
     texts, ids = _texts(choice), _ids(choice.get("token_ids"))
     count = part(body, "usage").get("completion_tokens")
-    if not isinstance(count, int) or not 0 <= count <= MAX_CELLS:
+    if not isinstance(count, int) or not 0 <= count <= MAX_TOKENS:
         count = None
     return name_tokens(table, texts, ids, count), text, lost(texts, ids, count)
 
@@ -134,14 +145,14 @@ def _texts(choice: dict[str, Any]) -> list[str] | None:
         found = [one.get("token") if isinstance(one, dict) else None for one in told["content"]]
     else:
         return None
-    return found if found and len(found) <= MAX_CELLS and all(isinstance(one, str) for one in found) else None
+    return found if found and len(found) <= MAX_TOKENS and all(isinstance(one, str) for one in found) else None
 
 
 def _ids(found: Any) -> list[int] | None:
     good = (
         isinstance(found, list)
         and found
-        and len(found) <= MAX_CELLS
+        and len(found) <= MAX_TOKENS
         and all(type(one) is int and 0 <= one < 2**31 for one in found)
     )
     return found if good else None
@@ -196,12 +207,14 @@ def _check(told: Speculation) -> None:
             f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {told.num_spec_steps} "
             "steps; they must be equally many."
         )
+    if len(drafted) > MAX_STEPS or sum(drafted) > MAX_TOKENS:
+        raise TraceError(
+            f"the record has {len(drafted):,} steps with {sum(drafted):,} drafted tokens; at most {MAX_STEPS:,} and "
+            f"{MAX_TOKENS:,} are read."
+        )
     if any(a > d for a, d in zip(accepted, drafted, strict=True)):
         raise TraceError("the record has a step that accepted more tokens than were drafted.")
-    if sum(drafted) > MAX_CELLS or (sum(accepted), sum(drafted)) != (
-        told.num_accepted_draft_tokens,
-        told.num_draft_tokens,
-    ):
+    if (sum(accepted), sum(drafted)) != (told.num_accepted_draft_tokens, told.num_draft_tokens):
         raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
 
 

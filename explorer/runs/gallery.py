@@ -183,7 +183,10 @@ def read_pasted(text: str, limit: int | None = None) -> Trace:
     if len(text) > limit:
         raise TraceError(f"the trace has {len(text):,} characters; at most {limit:,} are taken here.")
     try:
-        return import_trace(text)
+        trace = import_trace(text)
+        if (size := len(trace.to_json())) > max(limit, 2 * len(text)):  # a count of a record can stand for much
+            raise TraceError(f"the record makes a trace of {size:,} characters; at most {limit:,} are taken here.")
+        return trace
     except TraceError:
         raise
     except UnicodeError:

@@ -107,8 +107,9 @@ def test_vllm_metrics_alone_have_no_token_count():
         ({"num_spec_steps": "many"}, "cannot be read"),
         (
             {"per_step_drafted": [10**9, 10**9, 10**9], "num_draft_tokens": 3 * 10**9},
-            "speculative_decoding|do not add up",
+            "speculative_decoding",
         ),
+        ({"per_step_drafted": [10**8, 1, 0], "num_draft_tokens": 10**8 + 1}, "at most 16,384 and 131,072"),
     ],
 )
 def test_vllm_records_that_contradict_themselves_are_refused(change, sentence):
@@ -227,3 +228,40 @@ def test_a_record_of_too_many_different_tokens_is_refused_at_once(monkeypatch):
     assert len(import_trace(log).pieces) == 500  # with the mask
     with pytest.raises(TraceError, match="more than 500 different tokens"):
         import_trace(log.replace("*0&", "*0&*a&"))
+
+
+@pytest.mark.parametrize("name", ["vllm-summary.json", "sglang.json"])
+@pytest.mark.parametrize("count", [2**17 + 1, 4_000_000, 10**30])
+def test_a_number_does_not_stand_for_millions_of_tokens(name, count):
+    body = json.loads(FILES[name])
+    (body["usage"] if "usage" in body else body["meta_info"])["completion_tokens"] = count
+    for choice in (body, body.get("meta_info", {}), *body.get("choices", [])):
+        for key in ("logprobs", "token_ids", "output_ids", "output_token_logprobs"):
+            choice.pop(key, None)
+    trace = import_trace(json.dumps(body))
+    assert trace.output_ids == [] and {"tokens", "token_ids", "token_texts"} <= set(trace.header.missing)
+
+
+def test_a_record_of_many_steps_is_refused_at_once():
+    body = json.loads(FILES["vllm-detailed.json"])
+    steps = build.MAX_STEPS + 1
+    body["metrics"]["speculative_decoding"] |= {
+        "num_spec_steps": steps,
+        "num_draft_tokens": 0,
+        "num_accepted_draft_tokens": 0,
+        "per_step_drafted": [0] * steps,
+        "per_step_accepted": [0] * steps,
+    }
+    with pytest.raises(TraceError, match="16,385 steps with 0 drafted tokens"):
+        import_trace(json.dumps(body))
+
+
+def test_what_a_short_record_stands_for_is_bounded_like_a_trace():
+    body = json.loads(FILES["sglang.json"])
+    body["meta_info"]["completion_tokens"] = 100_000
+    body.pop("output_ids", None)
+    body["meta_info"].pop("output_token_logprobs", None)
+    text = json.dumps(body)
+    assert len(read_pasted(text, 4_000_000).output_ids) == 100_000
+    with pytest.raises(TraceError, match=r"makes a trace of [\d,]+ characters; at most 100,000"):
+        read_pasted(text, 100_000)

@@ -14,6 +14,12 @@ from engines.tools.projects import files_of
 BOOK = ("dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows")
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """What exists is the question here; how soon it is known on a busy machine is not."""
+    monkeypatch.setattr(completion, "SECONDS", 60.0)
+
+
 @pytest.fixture(scope="module")
 def ledger():
     with Analyser(files_of("ledger")) as analyser:
@@ -37,7 +43,7 @@ def ledger():
 def test_it_lists_what_exists(ledger, text, names):
     answer = ledger.members(text)
     assert answer.names == names and len(answer.details) == len(names)
-    assert bool(answer.why) == (not names) and 0 < answer.seconds < 5
+    assert bool(answer.why) == (not names) and answer.seconds > 0
     assert answer.line == text.count("\n") + 1 and text.splitlines()[-1][: answer.column] == text.splitlines()[-1]
 
 
@@ -65,14 +71,48 @@ def test_no_two_underscores_and_the_standard_library_is_known(ledger):
         "from ..secret import a\na.",
         "from . \\\n  .secret import a\na.",
         "import sys\nsys . path.append('/')\nimport secret\nsecret.",
+        "import sys\n(sys.#c\npath.append(ABOVE))\nimport secret\nsecret.",
+        "import sys\n(sys.#c\rpath.append(ABOVE))\nimport secret\nsecret.",
+        "import sys\n(sys.#c\npath.insert(0, ABOVE))\nfrom secret import a\na.",
+        "import sys as s\ns.path.append(ABOVE)\nimport secret\nsecret.",
+        "from sys import path\npath.append(ABOVE)\nimport secret\nsecret.",
+        "from .#c\f\n.secret import a\na.",
+        "import jedi\njedi.",
+        "import parso\nparso.",
+        "import jedi\njedi.Script().",
     ],
 )
 def test_it_sees_nothing_outside_of_the_project(ledger, text):
     (ledger.folder.parent / "secret.py").write_text("class a:\n    hidden = 1\n")
     try:
+        text = text.replace("ABOVE", repr(str(ledger.folder.parent)))
         assert ledger.members(text).names == () and ledger.members(text).why
+        assert ledger.signatures(text[:-1] + "(").names == ()
     finally:
         (ledger.folder.parent / "secret.py").unlink()
+
+
+def test_what_the_look_at_the_text_misses_the_analyser_does_not_follow(ledger, monkeypatch):
+    """Two doors: a text that changes the path is not asked about, and if it were, jedi would not follow it."""
+    (ledger.folder.parent / "secret.py").write_text("class a:\n    hidden = 1\n")
+    monkeypatch.setattr(completion, "leaves", lambda code: False)
+    try:
+        text = f"import sys\nsys.path.append({str(ledger.folder.parent)!r})\nimport secret\nsecret."
+        assert ledger.members(text).names == ()
+    finally:
+        (ledger.folder.parent / "secret.py").unlink()
+
+
+def test_lines_end_as_the_analyser_ends_them(ledger):
+    answer = ledger.members("x = 1\r\nimport math\rmath.")
+    assert "sqrt" in answer.names and (answer.line, answer.column) == (3, 5)
+    assert in_string_or_comment("# a\rb.") is False
+
+
+def test_a_package_without_files_of_its_own_is_known_where_it_is_the_projects():
+    with Analyser({"pkg/sub/a.py": "y = 1\n"}) as analyser:
+        assert analyser.members("import pkg\npkg.").names == ("sub",)
+        assert analyser.members("import pkg.sub.a\npkg.sub.a.").names == ("y",)
 
 
 def test_a_file_of_the_project_may_not_lead_out_either():
