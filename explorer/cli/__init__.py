@@ -1,5 +1,5 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | doctor |
-verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | attach | replay | fork | export | import |
+doctor | verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
 
 Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fork`); 2 bad input, with one line on
 standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
@@ -19,6 +19,7 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
+from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
 from explorer.cli import doctor as cli_doctor
 from explorer.cli import export as cli_export
@@ -83,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="decode a prompt with one method")
     compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
     cli_run.add_arguments(run, compare)
+    cli_attach.add_arguments(
+        commands.add_parser(
+            "attach", help="watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one"
+        )
+    )
     replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
     export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
     cli_trace.add_arguments(replay, export)
