@@ -55,15 +55,17 @@ class Client:
         self._http.close()
 
     def ask(self, path: str) -> Any:
-        """The JSON behind a path, or its text; None where the server has no such thing. Raises ServerError where it
-        cannot be reached."""
+        """The JSON behind a path, or its text; None where the server has no such thing, or breaks off. Raises
+        ServerError where nobody is there, or the answer leads elsewhere."""
         try:
             with self._answer("GET", path) as answer:
                 if answer.status_code != 200:
                     return None
                 text = _whole(answer, MAX_EVENT).decode("utf-8", "replace")
-        except httpx.HTTPError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._failure(error) from None
+        except httpx.HTTPError:
+            return None
         try:
             return json.loads(text)
         except (ValueError, RecursionError):

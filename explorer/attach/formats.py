@@ -209,7 +209,9 @@ def _tokens(told: Any) -> list[Token]:
     for i, text in enumerate(texts[:MOST_TOKENS]):
         p = _chance(chances[i]) if isinstance(chances, list) and i < len(chances) else None
         top = tops[i] if isinstance(tops, list) and i < len(tops) and isinstance(tops[i], dict) else {}
-        named = [(t, None, q) for t, lp in list(top.items())[:MOST_TOKENS] if (q := _chance(lp)) is not None]
+        named: list[tuple[str, int | None, float]] = [
+            (t, None, q) for t, lp in list(top.items())[:MOST_TOKENS] if (q := _chance(lp)) is not None
+        ]
         found.append(Token(text, None, p, named))
     return found
 

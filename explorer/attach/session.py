@@ -11,13 +11,12 @@ import msgspec
 
 from engines import Step, Trace, UserError
 from explorer.attach.address import read_address
+from explorer.attach.asking import MAX_SECONDS, MAX_TOP, check, counters, interface, which
 from explorer.attach.client import Client, ServerError, complaint, short
-from explorer.attach.formats import FORMATS, Event, Format, Token, Wish
+from explorer.attach.formats import Event, Format, Token, Wish
 from explorer.importers import build
 
-MAX_PROMPT = 200_000  # characters
-MAX_TOKENS, MAX_TOP = 8192, 20
-MAX_SECONDS = 600.0
+OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
 DONE = "[DONE]"
 SAID = (
     "An answer that a server sent, as it arrived. Seconds are those until it was here, from the sent request or the "
@@ -30,7 +29,6 @@ PIECES = (
     "tokens, and nothing is known of what else it might have said."
 )
 UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
-COUNTERS = ("vllm:spec_decode_num_drafts", "vllm:spec_decode_num_draft_tokens", "vllm:spec_decode_num_accepted_tokens")
 
 
 class Attached(Iterator[Step]):
@@ -54,10 +52,10 @@ class Attached(Iterator[Step]):
         max_seconds: float = MAX_SECONDS,
     ) -> None:
         self.address = read_address(url)
-        self._format: Format = _format(api or self.address.api or "chat")
+        self._format: Format = interface(api or self.address.api or "chat")
         check(prompt, max_tokens, top, temperature, patience, max_seconds)
         self._client = Client(self.address, key, patience)
-        self._max_seconds, self._table = max_seconds, build.Table()
+        self._max_seconds, self._table = max_seconds, build.Table(OWN_NUMBERS)
         try:
             listed = self._client.ask("/v1/models")
             self._owner, name = which(listed, model, self.address.host)
@@ -260,59 +258,3 @@ class Attached(Iterator[Step]):
         if not hasattr(self, "_began"):
             self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         return self._began
-
-
-def _format(name: str) -> Format:
-    if name not in FORMATS:
-        raise UserError(f"the interface '{str(name)[:40]}' is not known; choose one of {', '.join(FORMATS)}.")
-    return FORMATS[name]()
-
-
-def check(prompt: object, max_tokens: object, top: object, temperature: object, patience: float, most: float) -> None:
-    """Raises UserError for what no server is asked."""
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise UserError("the prompt is empty; type what the server shall answer.")
-    if len(prompt) > MAX_PROMPT:
-        raise UserError(f"the prompt has {len(prompt):,} characters; at most {MAX_PROMPT:,} are sent.")
-    for name, value, low, high in (("max tokens", max_tokens, 1, MAX_TOKENS), ("top", top, 0, MAX_TOP)):
-        if type(value) is not int or not low <= value <= high:
-            raise UserError(f"{name}={str(value)[:40]} is not allowed; give a whole number from {low} to {high}.")
-    for name, value, high in (
-        ("temperature", temperature, 5.0),
-        ("patience", patience, 3600.0),
-        ("seconds", most, 86400.0),
-    ):
-        low = 0.0 if name == "temperature" else 0.1
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise UserError(f"{name}={str(value)[:40]} is not allowed; give a number from {low:g} to {high:g}.")
-
-
-def which(listed: Any, model: str, host: str) -> tuple[str, str]:
-    """(who runs the server, the model to ask for). Raises UserError where a model has to be chosen."""
-    found = listed.get("data") if isinstance(listed, dict) else None
-    entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    names = [one["id"] for one in entries if isinstance(one.get("id"), str)]
-    owners = [one["owned_by"] for one in entries if isinstance(one.get("owned_by"), str)]
-    owner = short(owners[0])[:40] if owners else ""
-    if model or len(names) == 1:
-        return owner, model or names[0]
-    if not names:
-        return owner, ""
-    some = ", ".join(short(name)[:60] for name in names[:8])
-    raise UserError(
-        f"{host} offers {len(names)} models; choose one with --model: {some}{' …' if len(names) > 8 else ''}."
-    )
-
-
-def counters(text: str) -> dict[str, float]:
-    """The sums of vLLM's counters of speculation in a page of metrics."""
-    found: dict[str, float] = {}
-    for line in text.splitlines()[:20_000]:
-        name, _, value = line.rpartition(" ")
-        name = name.partition("{")[0].removesuffix("_total")
-        if name in COUNTERS:
-            try:
-                found[name] = found.get(name, 0.0) + float(value)
-            except ValueError:
-                continue
-    return found

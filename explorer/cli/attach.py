@@ -84,7 +84,7 @@ def attach_command(args: argparse.Namespace) -> int:
     if args.traces and not Path(args.traces).is_dir():
         raise UserError(f"there is no folder '{args.traces}'; make it first.")
     args.prompt_ids = None
-    prompt = read_prompt(args)
+    prompt = str(read_prompt(args))
     models, apis = _each(args.model, "--model", len(args.url)), _each(args.api, "--api", len(args.url))
     rivals = [_rival(one) for one in args.against]
     asked = [

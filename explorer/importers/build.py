@@ -28,14 +28,14 @@ NAMELESS = "‹not recorded›"
 
 
 class Table:
-    """The token table. Ids of the record stay; texts without ids get numbers of their own; `unknown` stands for a token
-    of which nothing is known."""
+    """The token table. Ids of the record stay; texts without ids get numbers of their own, from `first` on; `unknown`
+    stands for a token of which nothing is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         self.pieces: dict[int, dict[str, Any]] = {}
         self._by_text: dict[str, int] = {}
         self._unknown: int | None = None
-        self._most = -1  # the greatest id
+        self._most = first - 1  # the greatest id
 
     def known(self, token: int, text: str, special: bool = False) -> int:
         """An id of the record with its text. Raises TraceError where there are too many."""
