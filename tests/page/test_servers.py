@@ -46,12 +46,13 @@ def test_an_answer_arrives_in_a_free_player_and_joins_the_race(visit):
     with Scripted(answer, models=("some-model",)) as server:
         screen.prompt("sort: Mia, Leo, Ada")
         fill(screen, server.url)
-        screen.wait(2, "running")
         screen.wait(2, "done")
         screen.says("in player 3")
     expect(screen.player(2).locator("h2 > span").first).to_contain_text("some-model at 127.0.0.1")
-    expect(screen.player(2)).to_contain_text("Waiting for the server")
     expect(screen.page.locator("#results .facts")).to_have_attribute("data-rows", "3")
+    screen.tab("All numbers")
+    expect(screen.page.locator("#numbers")).to_contain_text("Time to first token")
+    expect(screen.page.locator("#numbers")).to_contain_text("Connecting")
     assert server.asked[-1][2]["messages"][0]["content"] == "sort: Mia, Leo, Ada"
 
 
@@ -65,14 +66,14 @@ def test_what_went_wrong_is_said_and_nothing_that_is_shown_goes(visit):
         screen.wait(2, "failed")
     fill(screen, server.url)  # nobody is there any more
     screen.says("cannot be reached")
-    expect(screen.player(0)).to_have_attribute("data-state", "ready")
+    expect(screen.player(0)).to_have_attribute("data-state", "done")
 
 
 def test_stop_ends_an_answer_and_keeps_it(visit):
     screen = visit()
     with Scripted(stream(*(event(f" {i}", i) for i in range(200)), pause=0.1)) as server:
         fill(screen, server.url)
-        screen.wait(2, "running")
+        screen.wait(2, "live")
         screen.press("Stop")
         screen.wait(2, "stopped")
 
