@@ -48,6 +48,13 @@ export const DEFINITIONS = {
     terms: "summed over the calls of {roles}",
     counts: ["time"],
   },
+  waiting_seconds: {
+    label: "Waiting for the server",
+    formula: "time until each piece of the answer was here: the server's queue, its model, its own work and the " +
+      "network together; connecting excluded",
+    terms: "summed over {steps} arrivals",
+    needs: ["model_seconds"],
+  },
   method_seconds: {
     label: "Method time",
     formula: "the method's own work between model calls; recording and drawing excluded",

@@ -15,7 +15,13 @@ export function shown(name, value) {
 export const fill = (terms, numbers) => terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
 
 /** The fields that a number needs (its own if nothing else is said) and the record of the run does not hold. */
-export const lost = (name, { missing }) => (DEFINITIONS[name].needs ?? [name]).filter((field) => missing.has(field));
+export const lost = (name, { missing, header }) =>
+  (DEFINITIONS[name].needs ?? [name]).filter(
+    (field) => missing.has(field) && !(header.arrivals && field === "method_seconds" && name !== field),
+  );
+
+/** What a number of this run is called: an answer that a server sent has no time in calls, but one until it was here. */
+export const meant = (name, { header }) => (header.arrivals && name === "model_seconds" ? "waiting_seconds" : name);
 
 const byRole = (counts) =>
   Object.entries(counts)
@@ -85,8 +91,9 @@ const said = (without, header) =>
   tr`${header.imported_from ?? tr`what is left of this run`} does not say: ${without.join(", ").replaceAll("_", " ")}`;
 
 /** A receipt of one of the player's own numbers; `at`: where it was taken, in words. */
-export function receipt(name, value, run, known, at) {
-  const { kind = "measured", counts = [], ...words } = DEFINITIONS[name],
+export function receipt(number, value, run, known, at) {
+  const name = meant(number, run),
+    { kind = "measured", counts = [], ...words } = DEFINITIONS[name],
     [label, formula, terms, note] = [words.label, words.formula, words.terms ?? "", words.note ?? ""].map(translated),
     without = lost(name, run);
   if (without.length)

@@ -65,7 +65,7 @@ const main = ({ header }) => {
 /** Where times were measured. Times of two machines, or of other numbers of threads, are no ratio. */
 const place = ({ header }) =>
   [
-    header.machine,
+    header.arrivals ? header.imported_from : header.machine,
     ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
   ].join();
 

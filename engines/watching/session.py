@@ -110,6 +110,7 @@ class Watch:
         self._began = self._ended = 0.0
         self._started = datetime.datetime.now(datetime.UTC)
         self._output: Any = None
+        self._broke = ""  # how the loop itself failed
 
     def __enter__(self) -> Watch:
         if self._began:
@@ -128,6 +129,11 @@ class Watch:
     ) -> None:
         self._ended = time.perf_counter()
         self._remove()
+        if kind is not None:
+            said = " ".join(str(error).split())[:200]
+            self._broke = (
+                f"The loop itself ended with {kind.__name__}{f': {said}' if said else ''}; this is what it did before."
+            )
 
     def _remove(self) -> None:
         for hooks in self._hooks:
@@ -176,7 +182,7 @@ class Watch:
             started_at=self._started,
             prompt=self._text if len(seen) == 1 else "",
         )
-        return [assemble(one, session, self.faults) for one in seen]
+        return [assemble(one, session, [*self.faults, self._broke]) for one in seen]
 
     def _record(self, role: str, one: Subject) -> ModelRecord:
         return msgspec.structs.replace(one.record(self._kind), role=role)

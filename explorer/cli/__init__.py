@@ -1,5 +1,5 @@
-"""The command line: `decoding-explorer methods | models | run | compare | replay | fork | export | import | doctor |
-verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
+"""The command line: `decoding-explorer methods | models | run | compare | attach | replay | export | report | fork |
+import | doctor | verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
 
 Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fork`); 2 bad input, with one line on
 standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
@@ -19,12 +19,14 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
+from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
 from explorer.cli import doctor as cli_doctor
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
 from explorer.cli import parallelbench as cli_parallelbench
 from explorer.cli import publish as cli_publish
+from explorer.cli import report as cli_report
 from explorer.cli import run as cli_run
 from explorer.cli import runs as cli_runs
 from explorer.cli import study as cli_study
@@ -80,17 +82,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True, dest="command_name")
 
     methods = _lists(commands)
-    run = commands.add_parser("run", help="decode a prompt with one method")
-    compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
-    cli_run.add_arguments(run, compare)
-    replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
-    export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
-    cli_trace.add_arguments(replay, export)
-    fork = commands.add_parser(
-        "fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"
-    )
-    cli_fork.add_arguments(fork)
-
+    run, compare, replay, fork = _runs(commands)
     import_ = commands.add_parser(
         "import", help="read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace"
     )
@@ -153,6 +145,29 @@ def _lists(commands: Any) -> argparse.ArgumentParser:
     models.add_argument("--json", action="store_true", help="print JSON")
     models.set_defaults(command=models_command)
     return methods  # type: ignore[no-any-return]
+
+
+def _runs(commands: Any) -> list[argparse.ArgumentParser]:
+    """What makes traces and reads them; returns those of `run`, `compare`, `replay` and `fork`."""
+    run = commands.add_parser("run", help="decode a prompt with one method")
+    compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
+    cli_run.add_arguments(run, compare)
+    cli_attach.add_arguments(
+        commands.add_parser(
+            "attach", help="watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one"
+        )
+    )
+    replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
+    export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
+    cli_trace.add_arguments(replay, export)
+    cli_report.add_arguments(
+        commands.add_parser("report", help="compare traces on one page: verdicts, numbers with receipts, conditions")
+    )
+    fork = commands.add_parser(
+        "fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"
+    )
+    cli_fork.add_arguments(fork)
+    return [run, compare, replay, fork]
 
 
 def _verify(commands: Any) -> None:

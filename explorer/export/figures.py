@@ -197,8 +197,9 @@ def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
         cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
         name = f"{called[i]}: {run.tokens(run.length)} tokens, {cost}"
         series.append(Series(name, points, i, "steps", markers=run.length <= 40))
+    served = clock == "seconds" and any(run.trace.header.arrivals for run in runs)
     axes = Axes(
-        AXIS[clock],
+        f"{AXIS[clock]}, and of waiting for a server" if served else AXIS[clock],
         "tokens",
         max(run.end(clock) for run in runs) or 1.0,
         max(1.0, *(y for one in series for _, y in one.points)),

@@ -219,10 +219,9 @@ class Stage:
             d.box(left + self.panel - 58, top, 58, 10.5, look.surface("text"), radius=2)
             d.text(left + self.panel - 29, top + 7.5, said, SMALL, look.surface("panel"), anchor="middle", room=56)
         seconds = run.axes["seconds"][t]
-        counted = (
-            f"{many(run.tokens(t), 'token')} · {in_words(run.trace.steps[:t], target_role(run.trace))} · "
-            f"step {t} of {run.length} · {seconds:.3f} s"
-        )
+        calls = in_words(run.trace.steps[:t], target_role(run.trace))
+        made = "" if "forwards" in run.trace.header.missing else f"{calls} · "
+        counted = f"{many(run.tokens(t), 'token')} · {made}step {t} of {run.length} · {seconds:.3f} s"
         d.text(left, top + 27, counted, SMALL, look.surface("text"), room=self.panel)
         self._board(d, run, t, left, top + 33)
         note = run.trace.steps[t - 1].note if t else "Before the first step."

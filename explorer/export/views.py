@@ -48,8 +48,13 @@ def heading(d: Drawing, run: Playback, name: str, x: float, y: float, w: float) 
 
 def totals(run: Playback, t: int) -> str:
     """What the run has cost and gained after t steps."""
-    calls = in_words(run.trace.steps[:t], target_role(run.trace))
-    return f"{many(run.tokens(t), 'token')} in {calls}, {run.axes['seconds'][t]:.3f} s (measured)"
+    trace, lost = run.trace, set(run.trace.header.missing)
+    found = [many(run.tokens(t), "token")]
+    if "forwards" not in lost:
+        found[0] += f" in {in_words(trace.steps[:t], target_role(trace))}"
+    if "model_seconds" not in lost:
+        found.append(f"{run.axes['seconds'][t]:.3f} s (measured{' here, network included' * trace.header.arrivals})")
+    return ", ".join(found)
 
 
 # --- the token board of one step

@@ -129,6 +129,14 @@ DEFINITIONS: dict[str, Definition] = {
         "summed over the calls of {roles}",
         ["time"],
     ),
+    "waiting_seconds": Definition(
+        "Waiting for the server",
+        "seconds",
+        "measured",
+        "time until each piece of the answer was here: the server's queue, its model, its own work and the network "
+        "together; connecting excluded",
+        "summed over {steps} arrivals",
+    ),
     "method_seconds": Definition(
         "Method time",
         "seconds",
@@ -195,6 +203,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "draft_calls": ("forwards",),
     "tokens_per_call": ("tokens", "forwards"),
     "tokens_per_second": ("tokens", *_BUSY),
+    "waiting_seconds": ("model_seconds",),
     "recording_overhead": ("record_seconds", *_BUSY),
     "busy_seconds": _BUSY,
     "revised": ("tokens", "steps"),
@@ -224,6 +233,7 @@ PLAYED = (
     "tokens_per_call",
     "tokens_per_second",
     "model_seconds",
+    "waiting_seconds",
     "method_seconds",
     "tokens_fed",
     "work",

@@ -20,12 +20,15 @@ from explorer.figures.hindsight import CAVEAT, coverage, hindsight
 from explorer.figures.metric import Metric, counted, defined, derived, ratio
 from explorer.figures.work import work
 
+OWN_TIMES = ("prompt seconds, as the server says", "generation seconds, as the server says")
+
 
 def measure(trace: Trace) -> list[Metric]:
     """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
     found = [
         *counts(trace),
         *times(trace),
+        *arrival_metrics(trace),
         *work_metrics(trace),
         *tree_metrics(trace),
         *choice_metrics(trace),
@@ -37,6 +40,8 @@ def measure(trace: Trace) -> list[Metric]:
 def without(metric: Metric, trace: Trace) -> Metric:
     """The metric, said to be absent where the trace does not hold what it is computed from."""
     lost = [name for name in needs(metric.name) if name in trace.header.missing]
+    if trace.header.arrivals and metric.name != "method_seconds":
+        lost = [name for name in lost if name != "method_seconds"]  # it is in the waiting
     if not lost:
         return metric
     source = trace.header.imported_from or "what is left of this run"
@@ -108,14 +113,76 @@ def times(trace: Trace) -> list[Metric]:
     """Seconds of the model, of the method, of recording, and what follows from them."""
     sums, end, known = trace.totals, trace.end, numbers(trace)
     busy, where = sums.model_seconds + sums.method_seconds, conditions(trace)
+    model = defined("waiting_seconds" if trace.header.arrivals else "model_seconds", sums.model_seconds, known, where)
     return [
-        defined("model_seconds", sums.model_seconds, known, where),
+        msgspec.structs.replace(model, name="model_seconds"),
         defined("method_seconds", sums.method_seconds, known, where),
         defined("tokens_per_second", ratio(sums.tokens, busy), known, where),
         defined("record_seconds", end.record_seconds, known, where),
         defined("recording_overhead", ratio(end.record_seconds, busy), known, where),
         defined("warmup_seconds", trace.header.warmup_seconds, known, where),
         defined("wall_seconds", end.wall_seconds, known, where),
+    ]
+
+
+def arrival_metrics(trace: Trace) -> list[Metric]:
+    """When an answer of a server arrived, and what of it can be told apart; empty for a run of our own."""
+    if not trace.header.arrivals or not trace.steps:
+        return []
+    where, first, rest = conditions(trace), trace.steps[0], [step.model_seconds for step in trace.steps[1:]]
+    facts, whole = first.facts | trace.steps[-1].facts, sum(rest) + first.model_seconds
+    said = [facts.get(name) for name in OWN_TIMES]
+    own = sum(one for one in said if one is not None) if any(one is not None for one in said) else None
+    connected = [facts[name] for name in ("connect seconds", "TLS seconds") if name in facts]
+    tokens = trace.totals.tokens
+    found = [
+        (
+            "first_token_seconds",
+            "Time to first token",
+            first.model_seconds,
+            "from the sent request to the first arrival",
+        ),
+        ("longest_wait", "Longest wait between arrivals", max(rest, default=None), "largest time between two arrivals"),
+        (
+            "connect_seconds",
+            "Connecting",
+            sum(connected) if connected else None,
+            "TCP handshake and TLS; not in any other time",
+        ),
+    ]
+    measured = [
+        Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
+        for n, label, v, f in found
+    ]
+    between = None if "tokens" in trace.header.missing else ratio(sum(rest), tokens - 1)
+    terms = f"{sum(rest):.6f} s ÷ {tokens - 1}"
+    apart = None if own is None else max(0.0, whole - own)
+    return [
+        *measured,
+        derived(
+            "between_tokens",
+            "Time between tokens, mean",
+            between,
+            "seconds",
+            "time after the first arrival ÷ (tokens − 1)",
+            where,
+            terms,
+        ),
+        *(
+            [
+                derived(
+                    "outside_seconds",
+                    "Beside the server's own time",
+                    apart,
+                    "seconds",
+                    "waiting − (prompt + generation as the server reports them): network, queue and its web server",
+                    "the server's own times are its word; what they leave out cannot be told apart further",
+                    f"{whole:.6f} s − {own:.6f} s",
+                )
+            ]
+            if own is not None
+            else []
+        ),
     ]
 
 
@@ -183,6 +250,8 @@ def hindsight_metrics(trace: Trace) -> list[Metric]:
 
 def conditions(trace: Trace) -> str:
     """The machine and the models behind a time."""
+    if trace.header.arrivals:
+        return f"clocked here, at {trace.header.imported_from}; its machine is not recorded"
     if trace.header.imported_from:
         return f"as {trace.header.imported_from} has it; machine not recorded"
     models = "; ".join(f"{m.name} {m.dtype} on {m.device}, {m.threads} threads" for m in trace.header.models)

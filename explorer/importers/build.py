@@ -3,8 +3,10 @@ as tokens are named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import base64
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,14 +29,14 @@ NAMELESS = "‹not recorded›"
 
 
 class Table:
-    """The token table. Ids of the record stay; texts without ids get numbers of their own; `unknown` stands for a token
-    of which nothing is known."""
+    """The token table. Ids of the record stay; texts without ids get numbers of their own, from `first` on; `unknown`
+    stands for a token of which nothing is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         self.pieces: dict[int, dict[str, Any]] = {}
         self._by_text: dict[str, int] = {}
         self._unknown: int | None = None
-        self._most = -1  # the greatest id
+        self._most = first - 1  # the greatest id
 
     def known(self, token: int, text: str, special: bool = False) -> int:
         """An id of the record with its text. Raises TraceError where there are too many."""
@@ -78,9 +80,12 @@ def trace(
     text: str,
     missing: Iterable[str],
     about: str,
+    unknown: Iterable[str] = (*UNTIMED, "seed", "prompt_ids"),
+    end: Mapping[str, Any] = {},
     **more: Any,
 ) -> Trace:
-    """The validated trace of a record. more: further header fields. Raises TraceError."""
+    """The validated trace of a record. unknown: what such records never hold; missing: what this one does not. end,
+    more: further fields of end and header. Raises TraceError."""
     header = {
         "schema": 2,
         "method": "imported",
@@ -102,19 +107,27 @@ def trace(
         "started_at": "",
         "eos_ids": [],
         "imported_from": source,
-        "missing": [*UNTIMED, "seed", "prompt_ids", *missing],
+        "missing": [*unknown, *missing],
         **more,
     }
-    end = {
+    ended = {
         "reason": "complete",
         "output_ids": list(output_ids),
         "text": text,
         "wall_seconds": 0.0,
         "record_seconds": 0.0,
+        **end,
     }
-    return read_trace(
-        msgspec.json.encode({"header": header, "steps": list(steps), "pieces": list(table.pieces.values()), "end": end})
-    )
+    body = {"header": header, "steps": list(steps), "pieces": list(table.pieces.values()), "end": ended}
+    return read_trace(msgspec.json.encode(body))
+
+
+def packed(rows: Sequence[Sequence[float]], dtype: Literal["i4", "f4"]) -> dict[str, Any]:
+    """Rows of equal length as a trace holds a numeric array: ids as i4, probabilities as f4."""
+    flat = [one for row in rows for one in row]
+    data = struct.pack(f"<{len(flat)}{'i' if dtype == 'i4' else 'f'}", *flat)
+    shape = [len(rows), len(rows[0]) if rows else 0]
+    return {"dtype": dtype, "shape": shape, "data": base64.b64encode(data).decode("ascii")}
 
 
 def convert(body: Any, kind: Any, what: str) -> Any:

@@ -47,18 +47,7 @@ def read(body: Any) -> Trace:
             "the response has no `spec_verify_ct`: the server ran without speculative decoding, or reported nothing "
             "of it."
         )
-    facts = finite(
-        {
-            label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None)
-            for label, keys in NAMES.items()
-        }
-    )
-    seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
-    facts |= {
-        f"verifications that accepted {n}": float(times)
-        for n, times in enumerate(seen[:1000])
-        if _number(times) is not None
-    }
+    facts = finite(reported(meta))
     table = Table()
     choice = first_choice(response)
     ids, texts, chances = _tokens(response, meta)
@@ -88,6 +77,16 @@ def read(body: Any) -> Trace:
         missing=[*lost(texts, ids, count), "steps", "params"],
         about="read from a response; only what the server reported is here",
     )
+
+
+def reported(meta: dict[str, Any]) -> dict[str, float | None]:
+    """What `meta_info` says of tokens, verifications and times, by its label; None where it does not."""
+    found = {
+        label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None)
+        for label, keys in NAMES.items()
+    }
+    seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
+    return found | {f"verifications that accepted {n}": _number(times) for n, times in enumerate(seen[:1000])}
 
 
 def _tokens(

@@ -70,16 +70,7 @@ def read(body: Any) -> Trace:
             steps[-1]["facts"] |= times
     else:
         missing.append("steps")
-        facts = finite(
-            {
-                name: getattr(told, name)
-                for name in Speculation.__struct_fields__
-                if isinstance(getattr(told, name), (int, float))
-            }
-        )
-        facts |= {
-            f"steps that accepted {n}": float(times_seen) for n, times_seen in enumerate(told.acceptance_histogram)
-        }
+        facts = totals(told)
         steps = [
             step(
                 0,
@@ -104,6 +95,22 @@ def read(body: Any) -> Trace:
         missing=[*missing, "params"],
         about=about,
     )
+
+
+def totals(told: Speculation) -> dict[str, float]:
+    """The sums of a record, without its arrays of steps."""
+    named = {name: getattr(told, name) for name in Speculation.__struct_fields__}
+    facts = finite({name: value for name, value in named.items() if isinstance(value, (int, float))})
+    return facts | {f"steps that accepted {n}": float(seen) for n, seen in enumerate(told.acceptance_histogram)}
+
+
+def reported(body: Any) -> dict[str, float]:
+    """The same of any answer; nothing where it holds no such record, or one that cannot be read."""
+    found = _found(body)
+    try:
+        return totals(convert(found, Speculation, "`speculative_decoding`")) if found else {}
+    except TraceError:
+        return {}
 
 
 def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str]]:

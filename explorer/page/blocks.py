@@ -23,6 +23,7 @@ from explorer.page import (
     parallelbench,
     pictures,
     scenarios,
+    servers,
     settings,
     speed,
     studies,
@@ -180,13 +181,14 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
                     panel(slot)
-            outputs = [inbox, line, _results(handlers, inbox, line, save_file)]
+            shown, asking = _results(handlers, inbox, line, save_file, prompt)
+            outputs = [inbox, line, shown]
     scenarios.connect(handlers, chips, outputs)
     scenarios.opening()
     phone()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
-    _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs)
+    _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs, asking)
     return outputs
 
 
@@ -197,7 +199,9 @@ def _connect_run(
     prompt: gr.Textbox,
     controls: list[Any],
     outputs: list[Any],
+    asking: Any,
 ) -> None:
+    """asking: the event of a server that answers, None where none is asked."""
     running = gr.on(
         [start.click, prompt.submit],
         handlers.run,
@@ -212,12 +216,15 @@ def _connect_run(
         api_visibility="private",
     )
     settings.connect(handlers, outputs[2], controls)
-    stopped = stop.click(handlers.stop, None, outputs, cancels=[running, forks.connect(handlers, outputs)], **LIGHT)
+    cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
+    stopped = stop.click(handlers.stop, None, outputs, cancels=cancelled, **LIGHT)
     running_state([running, stopped])
 
 
-def _results(handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML) -> gr.HTML:
-    """The tabs below the players. Returns the results table."""
+def _results(
+    handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML, prompt: gr.Textbox
+) -> tuple[gr.HTML, Any]:
+    """The tabs below the players. Returns the results table and the event of a server that answers."""
     with gr.Tabs(selected="results"):
         with gr.Tab("Results", id="results"):
             shown = table(tables.results(handlers.opening), elem_id="results")
@@ -227,11 +234,12 @@ def _results(handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HT
             figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
         with gr.Tab("Save and open", id="files"):
             _files(handlers, [inbox, line, shown], save_file)
+            asking = servers.section(handlers, prompt, [inbox, line, shown])
     numbers_tab.select(handlers.numbers, None, numbers, **LIGHT)
     curves_tab.select(handlers.curves, None, figures, **LIGHT)
     shown.change(handlers.numbers, None, numbers, **LIGHT)
     shown.change(handlers.redraw, figures[0], figures, **LIGHT)
-    return shown
+    return shown, asking
 
 
 def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 import engines
 from engines import Step, Trace, UserError
+from explorer.attach import Attached
 from explorer.figures.verdict import judge
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
@@ -24,6 +25,7 @@ from explorer.page.zerogpu import Remote, start
 from explorer.runs.journal import Journal
 from explorer.runs.store import RunStore
 
+Live = engines.Run | Remote | Attached
 FLUSH_SECONDS = 0.125
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
 log = logging.getLogger("decoding-explorer")
@@ -69,7 +71,7 @@ class Feed:
         self.failure = ""
         self.begun = False
         self._seq = 0
-        self._run: engines.Run | Remote | None = None
+        self._run: Live | None = None
         self._unsent: list[Step] = []
         self._pieces: list[Any] = []  # entries of the token table that were not sent yet
         self._pieces_known = 0
@@ -85,7 +87,7 @@ class Feed:
 
         return self.play(lambda: start(plan, prompt, seed, limits), f"{plan.method} on {plan.model}")
 
-    def play(self, begin: Callable[[], engines.Run | Remote], what: str, **more: Any) -> Iterator[str]:
+    def play(self, begin: Callable[[], Live], what: str, **more: Any) -> Iterator[str]:
         """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence;
         details go to the server's log."""
         self.begun = True

@@ -166,7 +166,7 @@ class Handlers:
             return self._show(
                 session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}
             ), session.running is None
-        slot = self._next(session)
+        slot = self.free_player(session)
         session.keep(slot, trace)
         session.opened = {slot}
         return (
@@ -185,7 +185,8 @@ class Handlers:
         return script(self.session(request).traces)
 
     @staticmethod
-    def _next(session: Session) -> int:
+    def free_player(session: Session) -> int:
+        """The player that takes the next run: the first empty one, else the last."""
         return next((i for i in range(SLOTS) if i not in session.slots), SLOTS - 1)
 
     def run_again(
@@ -235,7 +236,7 @@ class Handlers:
             log.exception("an imported trace could not be shown")
             return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
         del shown
-        slot = self._next(session)
+        slot = self.free_player(session)
         session.keep(slot, kept)
         session.opened = {slot}
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")

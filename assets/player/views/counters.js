@@ -5,7 +5,7 @@ import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
-import { lost, numbers, receipt } from "../receipt.js";
+import { lost, meant, numbers, receipt } from "../receipt.js";
 import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
 

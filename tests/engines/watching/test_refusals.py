@@ -131,6 +131,7 @@ def test_a_loop_that_fails_keeps_what_was_seen(dlm, network, ids):
         handle.remove()
     trace = seen.trace(x)
     assert by_step(trace) == [[(p, 9)], [(p + 1, 9)]] and not network._forward_hooks
+    assert trace.end.reason == "failed" and "ended with RuntimeError: out of memory" in trace.end.message
     assert engines.read_trace(trace.to_json()) == trace
 
 

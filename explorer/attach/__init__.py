@@ -1,0 +1,30 @@
+"""Watch a running server decode: OpenAI's interfaces, llama.cpp's and SGLang's own, streamed.
+
+    from explorer.attach import attach
+    trace = attach("http://127.0.0.1:8000", model="smollm2", prompt="The capital of France is", api="completions")
+
+The trace is one like any other, with what a server does not tell marked as not recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines import Trace
+from explorer.attach.address import KEY_VARIABLE, key_for, read_address
+from explorer.attach.formats import FORMATS
+from explorer.attach.session import Attached
+
+__all__ = ["FORMATS", "KEY_VARIABLE", "Attached", "attach", "key_for", "read_address"]
+
+
+def attach(url: str, model: str = "", prompt: str = "", **options: Any) -> Trace:
+    """The finished answer of a server. options: as in `Attached`; a key is read from the environment. Raises
+    UserError."""
+    options.setdefault("key", key_for(read_address(url)))
+    run = Attached(url, model, prompt, **options)
+    try:
+        for _ in run:
+            pass
+    finally:
+        run.close()
+    return run.trace()

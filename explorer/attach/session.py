@@ -1,0 +1,260 @@
+"""An answer while it arrives, read like a run of our own: a step for each arrival, then the trace."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from engines import Step, Trace, UserError
+from explorer.attach.address import read_address
+from explorer.attach.asking import MAX_SECONDS, MAX_TOP, check, counters, interface, which
+from explorer.attach.client import Client, ServerError, complaint, short
+from explorer.attach.formats import Event, Format, Token, Wish
+from explorer.importers import build
+
+OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
+DONE = "[DONE]"
+SAID = (
+    "An answer that a server sent, as it arrived. Seconds are those until it was here, from the sent request or the "
+    "arrival before: the server's queue, its model, its own work and the network together, which cannot be told apart "
+    "from outside. Connecting is not in them; it stands in the facts of the first step. What came in one piece has one "
+    "time. Probabilities are those that the server reports."
+)
+PIECES = (
+    "The server sent no log-probabilities, so what came is shown in the pieces in which it came, which need not be "
+    "tokens, and nothing is known of what else it might have said."
+)
+UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
+
+
+class Attached(Iterator[Step]):
+    """A request to a server: connected when it is made, sent with the first step. `header`, `pieces`, `close` and
+    `trace` are those of a run. Raises UserError where the server cannot be asked at all; once something has arrived, a
+    failure ends the answer and is said in it."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str = "",
+        prompt: str = "",
+        *,
+        api: str = "",
+        key: str = "",
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top: int = 5,
+        seed: int | None = None,
+        patience: float = 30.0,
+        max_seconds: float = MAX_SECONDS,
+    ) -> None:
+        self.address = read_address(url)
+        self._format: Format = interface(api or self.address.api or "chat")
+        check(prompt, max_tokens, top, temperature, patience, max_seconds)
+        self._client = Client(self.address, key, patience)
+        self._max_seconds, self._table = max_seconds, build.Table(OWN_NUMBERS)
+        try:
+            listed = self._client.ask("/v1/models")
+            self._owner, name = which(listed, model, self.address.host)
+            self._counted = self._counters()
+        except BaseException:
+            self._client.close()
+            raise
+        self.wish = Wish(name, prompt, max_tokens, temperature, top, seed)
+        self.steps: list[Step] = []
+        self._held: dict[str, Any] | None = None
+        self._output: list[int] = []
+        self._text, self._finish, self._named = "", "", ""
+        self._last = 0.0  # seconds of the newest arrival
+        self._bare = self._ids = 0  # pieces that are no tokens; tokens with an id
+        self._reason, self._message = "stopped", ""
+        self._events: Iterator[tuple[float, str]] | None = None
+        self._over = False
+        self.header = self._trace([]).header
+
+    def __next__(self) -> Step:
+        while not self._over:
+            arrived, event = self._next()
+            if event is None:
+                self._over = True
+                self._finished()
+            elif (step := self._step(arrived, event)) is not None:
+                held, self._held = self._held, step
+                if held is not None:
+                    return self._give(held)
+        if self._held is not None:
+            held, self._held = self._held, None
+            return self._give(held)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Hang up; what has arrived stays."""
+        self._over = True
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._give(held)
+        self._client.close()
+
+    def pieces(self, since: int = 0) -> list[Any]:
+        """The token table, from entry `since` on."""
+        return list(self._table.pieces.values())[since:]
+
+    def trace(self) -> Trace:
+        """What has arrived so far."""
+        return self._trace(self.steps)
+
+    def _give(self, held: dict[str, Any]) -> Step:
+        self.steps.append(msgspec.convert(held, Step))
+        return self.steps[-1]
+
+    def _next(self) -> tuple[float, Event | None]:
+        """The next event with its time; None at the end. Raises ServerError where nothing has arrived yet."""
+        try:
+            if self._events is None:
+                self._events = self._client.post(self._format.path, self._format.body(self.wish))
+            for arrived, data in self._events:
+                if data.strip() == DONE:
+                    self._finish = self._finish or "done"
+                    break
+                event = self._read(data)
+                if arrived > self._max_seconds:
+                    self._reason = "budget"
+                    self._message = f"Stopped after {self._max_seconds:g} s; what had arrived by then is here."
+                    self._finish = self._finish or "budget"
+                    return 0.0, None
+                return arrived, event
+        except ServerError as error:
+            if self._held is None and not self.steps:
+                self.close()
+                raise
+            said = str(error)
+            self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
+        return 0.0, None
+
+    def _read(self, data: str) -> Event:
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ServerError(f"the server sent an event that is no JSON ({short(data)[:60]!a}).") from None
+        if not isinstance(body, dict):
+            raise ServerError(f"the server sent an event that is no object ({short(data)[:60]!a}).")
+        if body.get("error"):
+            raise ServerError(f"the server broke off: {complaint(body) or short(str(body['error']))}.")
+        return self._format.read(body)
+
+    def _step(self, arrived: float, event: Event) -> dict[str, Any] | None:
+        """The step of an arrival; None for an event that adds nothing to the answer."""
+        self._finish, self._named = event.finish or self._finish, self._named or event.model
+        self._text += event.text
+        tokens = event.tokens or ([Token(event.text)] if event.text else [])
+        self._bare += bool(event.text and not event.tokens)
+        if not tokens:
+            if self._held is not None:
+                self._held["facts"] |= event.facts
+            return None
+        number = len(self.steps) + (self._held is not None)
+        step = build.step(number, facts=dict(event.facts), **self._written(tokens))
+        step["model_seconds"] = max(0.0, arrived - self._last)
+        self._last = max(arrived, self._last)
+        if not number:
+            times = self._client.times
+            names = {"connect": "connect seconds", "tls": "TLS seconds", "headers": "seconds to the first byte"}
+            step["facts"] |= {label: times[name] for name, label in names.items() if name in times}
+        return step
+
+    def _written(self, tokens: list[Token]) -> dict[str, Any]:
+        """Commits and candidates of some tokens."""
+        first = len(self._output)
+        ids = [self._known(token.text, token.id) for token in tokens]
+        self._ids += sum(token.id is not None for token in tokens)
+        self._output += ids
+        at = list(range(first, first + len(ids)))
+        groups: dict[str, Any] = {"commits": {"positions": at, "tokens": ids, "causes": ["reported"] * len(ids)}}
+        if any(token.p is not None for token in tokens):
+            chances = [None if token.p is None else round(token.p, 6) for token in tokens]
+            groups["commits"]["probabilities"] = chances
+        tops = {p: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for p, t in zip(at, tokens, strict=True) if t.top}
+        if tops:
+            k = min(len(top) for top in tops.values())
+            named = [[self._known(text, number) for text, number, _ in top[:k]] for top in tops.values()]
+            shares = [[p for _, _, p in top[:k]] for top in tops.values()]
+            packed = {"tokens": build.packed(named, "i4"), "probabilities": build.packed(shares, "f4")}
+            groups["candidates"] = {"positions": list(tops), **packed}
+        return groups
+
+    def _known(self, text: str, number: int | None) -> int:
+        clean = text.encode("utf-8", "replace").decode()
+        if number is None:
+            return self._table.text(clean)
+        return self._table.known(number, clean or f"‹token {number}›", special=not clean)
+
+    def _finished(self) -> None:
+        """The last facts, and how it ended."""
+        if self._reason == "stopped":
+            self._reason = "complete" if self._finish else "failed"
+            if not self._finish:
+                self._message = "The server closed the answer before its end. What had arrived by then is here."
+        if self._held is None:
+            if self._reason == "complete":
+                self._message = "The server's answer is empty."
+            elif not self.steps:
+                self.close()
+                raise ServerError(self._message.partition(". What")[0] + ".")
+            return
+        self._held["facts"] |= self._since()
+        if self._finish not in ("", "done", "budget"):
+            self._held["note"] = f"The server ended with '{short(self._finish)}'."
+        if self._bare:
+            self._held["note"] = " ".join([self._held.get("note", ""), PIECES]).strip()
+
+    def _counters(self) -> dict[str, float]:
+        """vLLM's counters of speculation over all its requests; nothing where there are none."""
+        if self._owner != "vllm":
+            return {}
+        text = self._client.ask("/metrics")
+        return counters(text) if isinstance(text, str) else {}
+
+    def _since(self) -> dict[str, float]:
+        """What those counters have grown by."""
+        if not self._counted:
+            return {}
+        try:
+            now = self._counters()
+        except UserError:
+            return {}
+        grown = {name: now[name] - old for name, old in self._counted.items() if name in now}
+        return {f"{name.removeprefix('vllm:')} (whole server, meanwhile)": by for name, by in grown.items() if by >= 0}
+
+    def _trace(self, steps: list[Step]) -> Trace:
+        w, where = self.wish, self.address.base.partition("://")[2]
+        owner = f" ({self._owner})" if self._owner else ""
+        asked = {"api": self._format.name, "max_tokens": w.max_tokens, "temperature": w.temperature}
+        missing = ["end_marks"] + (["tokens"] if self._bare else [])
+        missing += [] if self._output and self._ids == len(self._output) else ["token_ids"]
+        name = w.model or self._named
+        return build.trace(
+            source=f"the server at {where}{owner}",
+            title=f"{name.rpartition('/')[2] or 'Server'} at {where}",
+            model=name,
+            prompt=w.prompt,
+            steps=[msgspec.to_builtins(step) for step in steps],
+            table=self._table,
+            output_ids=self._output if steps else [],
+            text=self._text.strip().encode("utf-8", "replace").decode() if steps else "",
+            missing=missing,
+            unknown=(*UNKNOWN, *(["seed"] if w.seed is None else [])),
+            about=f"{SAID} {PIECES}" if self._bare else SAID,
+            end={"reason": self._reason, "message": self._message, "wall_seconds": self._last},
+            params=asked | ({"top_logprobs": w.top} if w.top else {}),
+            seed=w.seed or 0,
+            arrivals=True,
+            started_at=self._started(),
+        )
+
+    def _started(self) -> str:
+        if not hasattr(self, "_began"):
+            self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        return self._began

@@ -1,0 +1,179 @@
+"""`attach`: watch a running server decode, alone or in a race with another one or with an engine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import engines
+from engines import Trace, UserError
+from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_address
+from explorer.cli.io import check_target, positive, print_table, write
+from explorer.cli.run import INTERRUPTED, find_method, read_prompt
+from explorer.figures.arrivals import Lap, laps, standings
+
+MOST = 4  # runs in one race
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("url", nargs="+", metavar="URL", help="the server's address, as in http://127.0.0.1:8000")
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", metavar="TEXT", help="what the server shall answer")
+    prompt.add_argument("--prompt-file", metavar="FILE", help="a UTF-8 file that holds it; - is standard input")
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what to ask for; once for all URLs or once for each",
+    )
+    parser.add_argument(
+        "--api",
+        action="append",
+        default=[],
+        choices=tuple(FORMATS),
+        help="the interface (default: what the URL names, else chat); once for all URLs or once for each",
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="METHOD@MODEL",
+        help="let an engine here decode the same prompt, such as greedy@smollm2",
+    )
+    parser.add_argument(
+        "--max-tokens", type=positive, default=128, metavar="N", help="tokens of the answer (default 128)"
+    )
+    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default 0: the most likely token")
+    parser.add_argument("--top", type=int, default=5, metavar="K", help="likely tokens to ask for (default 5; 0: none)")
+    parser.add_argument("--seed", type=int, metavar="N", help="sent to the server, and used by the engines")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="S", help="a server may stay silent so long (30)"
+    )
+    parser.add_argument("--max-seconds", type=float, default=600.0, metavar="S", help="of one answer (default 600)")
+    parser.add_argument(
+        "--key-variable",
+        default="",
+        metavar="NAME",
+        help=f"the environment variable that holds the server's key (default {KEY_VARIABLE})",
+    )
+    parser.add_argument("--json", metavar="FILE", help="of one URL: write the trace here; - prints it, not the text")
+    parser.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as 1.json, 2.json ...")
+    parser.add_argument("--html", metavar="FILE", help="write a page that plays the race here")
+    parser.add_argument("--stats", action="store_true", help="of one URL: print times on standard error")
+    parser.set_defaults(command=attach_command)
+
+
+def attach_command(args: argparse.Namespace) -> int:
+    """Ask one after the other, so that none takes the other's time, and say when what had arrived."""
+    from explorer.page.limits import Limits
+
+    if Limits.from_env().public:
+        raise UserError("no server is asked from a public host (EXPLORER_PUBLIC or SPACE_ID is set).")
+    runs = len(args.url) + len(args.against)
+    if runs > MOST:
+        raise UserError(f"{runs} runs are too many for one race; give at most {MOST}.")
+    if args.json and runs > 1:
+        raise UserError("--json takes one run; write several with --traces FOLDER.")
+    for target in (args.json, args.html):
+        check_target(target)
+    if args.traces and not Path(args.traces).is_dir():
+        raise UserError(f"there is no folder '{args.traces}'; make it first.")
+    args.prompt_ids = None
+    prompt = str(read_prompt(args))
+    models, apis = _each(args.model, "--model", len(args.url)), _each(args.api, "--api", len(args.url))
+    rivals = [_rival(one) for one in args.against]
+    asked = [
+        Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **_options(args))
+        for url, model, api in zip(args.url, models, apis, strict=True)
+    ]
+    traces, code = [], 0
+    for run in [*asked, *(_engine(method, model, prompt, args) for method, model in rivals)]:
+        if not code:
+            code = _through(run)
+        run.close()
+        traces += [run.trace()] if run.steps else []
+    if traces:
+        _write(traces, args)
+    return code
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    names = ("max_tokens", "temperature", "top", "seed", "max_seconds")
+    return {name: getattr(args, name) for name in names} | {"patience": args.timeout}
+
+
+def _each(given: Sequence[str], option: str, urls: int) -> list[str]:
+    if len(given) not in (0, 1, urls):
+        raise UserError(f"{option} is given {len(given)} times for {urls} URLs; give it once, or once for each.")
+    return list(given) if len(given) == urls else [given[0] if given else ""] * urls
+
+
+def _rival(text: str) -> tuple[str, str]:
+    method, at, model = text.partition("@")
+    if not at or not model:
+        raise UserError(f"--against {text[:60]} is not understood; write METHOD@MODEL, as in greedy@smollm2.")
+    return find_method(method).slug, model
+
+
+def _engine(method: str, model: str, prompt: Any, args: argparse.Namespace) -> Any:
+    known = {one.name for one in find_method(method).params}
+    told = {"max_new_tokens": args.max_tokens, "temperature": args.temperature}
+    params = {
+        name: value for name, value in told.items() if name in known and not (name == "temperature" and not value)
+    }
+    loaded = engines.load_model(model)
+    return engines.stream(method, loaded, prompt, params=params, seed=args.seed or 0, max_seconds=args.max_seconds)
+
+
+def _through(run: Any) -> int:
+    try:
+        for _ in run:
+            pass
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _write(traces: list[Trace], args: argparse.Namespace) -> None:
+    if args.json:
+        write(args.json, traces[0].to_json())
+    for number, trace in enumerate(traces, 1):
+        if args.traces:
+            write(str(Path(args.traces) / f"{number}.json"), trace.to_json())
+        if trace.end.message:
+            print(f"decoding-explorer: {trace.header.title}: {trace.end.message}", file=sys.stderr)
+    if args.html:
+        from explorer.export.html import export_html
+
+        write(args.html, export_html(traces, " and ".join(dict.fromkeys(t.header.title for t in traces))))
+    if len(traces) > 1:
+        _race(traces)
+    elif args.json != "-":
+        print(traces[0].text)
+    if args.stats and len(traces) == 1:
+        print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).said()), file=sys.stderr)
+
+
+def _race(traces: list[Trace]) -> None:
+    """The table of a race in seconds."""
+    found: list[Lap] = [laps(trace) for trace in traces]
+    heads = ("run", *(label for label, _ in found[0].said()), "text")
+    print_table(
+        heads,
+        [(t.header.title, *(v for _, v in lap.said()), t.text) for t, lap in zip(traces, found, strict=True)],
+    )
+    print()
+    times, rows = standings(traces)
+    print_table(
+        ("tokens after", *(t.header.title for t in traces)),
+        [(f"{s:.3f} s", *row) for s, row in zip(times, rows, strict=True)],
+    )
+    print(
+        "\nSeconds of a server run from the sent request and hold its queue, its model and the network, which cannot "
+        "be told apart from here; connecting is apart. Seconds of an engine here are model and method time."
+    )

@@ -1,0 +1,266 @@
+"""A comparison as one page without scripts, to be put beside a pull request: what the runs say against each other,
+every number with its receipt, the boards, the texts, and all conditions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+import engines
+from engines import ModelRecord, Trace, UserError
+from explorer.export.figures import figure
+from explorer.export.playback import CLOCKS
+from explorer.export.python import lines
+from explorer.figures.definitions import KINDS
+from explorer.figures.metric import Metric
+from explorer.figures.metrics import measure
+from explorer.figures.strip import basis_of, parts
+from explorer.own_files import own_json
+from explorer.site.markup import Html, Node, h, join, table
+
+HERE = Path(__file__).resolve().parent
+MOST = 8
+HEADLINE = ("tokens", "steps", "target_calls", "tokens_per_call", "work", "model_seconds", "tokens_per_second")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+ENDS = {
+    "complete": "complete",
+    "stopped": "stopped by a person",
+    "budget": "ended by its budget",
+    "failed": "failed",
+}
+FOOT = (
+    "Made by Decoding Explorer from recorded runs; nothing was computed again. Every number says how it was obtained; "
+    "one run of each is no benchmark."
+)
+
+
+def report(traces: Sequence[Trace], title: str = "", names: Sequence[str] = ()) -> str:
+    """The page's text. names: of the files that the traces came from. Raises UserError where there is nothing to
+    compare, or too much."""
+    if not traces:
+        raise UserError("there is nothing to report; give at least one trace.")
+    if len(traces) > MOST:
+        raise UserError(f"{len(traces)} runs are too many for one report; give at most {MOST}.")
+    said = title or " and ".join(dict.fromkeys(trace.header.title for trace in traces))
+    heads = [f"{n} · {trace.header.title}" for n, trace in enumerate(traces, 1)]
+    body = join(
+        h("h1", {}, said),
+        *_prompts(traces),
+        _section("What they say", _strip(traces, heads)),
+        _section("Numbers", _numbers(traces, heads)),
+        _section("Boards", _figures(traces, heads)),
+        _section("Texts", [_text(trace, head) for trace, head in zip(traces, heads, strict=True)]),
+        _section("Conditions", _conditions(traces, heads, names)),
+        _section("Again", _again(traces)),
+        h("footer", {}, FOOT),
+    )
+    head = join(
+        h("meta", {"charset": "utf-8"}),
+        h("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),
+        h("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        h("meta", {"name": "color-scheme", "content": "light dark"}),
+        h("title", {}, said),
+        h("link", {"rel": "icon", "href": "data:,"}),
+        h("style", {}, Html(_style())),
+    )
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{h("main", {}, body)}\n</body>\n</html>\n'
+    )
+
+
+def _style() -> str:
+    """The colours of the theme for light and dark, then the sheet."""
+    surface = own_json("theme.json")["surface"]
+
+    def named(mode: str) -> str:
+        return " ".join(f"--{name}: {colour};" for name, colour in surface[mode].items())
+
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {named('dark')} }} }}"
+    return f":root {{ {named('light')} }}\n{dark}\n{(HERE / 'report.css').read_text('utf-8')}"
+
+
+def _section(title: str, *children: Node) -> Html:
+    return h("section", {}, h("h2", {}, title), *children)
+
+
+def _prompts(traces: Sequence[Trace]) -> list[Html]:
+    prompts = list(dict.fromkeys(trace.header.prompt for trace in traces))
+    label = "Prompt" if len(prompts) == 1 else "Prompts"
+    return [h("p", {"class": "label"}, label), *(h("pre", {}, one or "(none recorded)") for one in prompts)]
+
+
+def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
+    basis = basis_of(traces)
+    cards = []
+    for trace, head in zip(traces, heads, strict=True):
+        found = [
+            h(
+                "li",
+                {"class": part.mark or None},
+                h("details", {}, h("summary", {}, part.text), _receipt(part.kind, part.formula, part.terms, "")),
+            )
+            for part in parts(trace, basis)
+        ]
+        ended = None if trace.end.reason == "complete" else h("p", {"class": "ended"}, _ended(trace))
+        role = (
+            h("p", {"class": "label"}, "the others are held against it") if trace is basis and len(traces) > 1 else None
+        )
+        cards.append(h("article", {}, h("h3", {}, head), role, ended, h("ul", {}, found)))
+    return h("div", {"class": "strip"}, cards)
+
+
+def _ended(trace: Trace) -> str:
+    said = f"{ENDS[trace.end.reason]}."
+    return f"{said[:1].upper()}{said[1:]} {trace.end.message}".strip()
+
+
+def _receipt(kind: str, formula: str, terms: str, holds: str) -> Html:
+    rows = [("kind", f"{kind}: {KINDS.get(kind, '')}"), ("formula", formula), ("here", terms), ("holds", holds)]  # type: ignore[call-overload]
+    return h("dl", {}, [join(h("dt", {}, name), h("dd", {}, said)) for name, said in rows if said])
+
+
+def _numbers(traces: Sequence[Trace], heads: Sequence[str]) -> list[Node]:
+    """The headline numbers, and all others folded below them."""
+    found = [{metric.name: metric for metric in measure(trace)} for trace in traces]
+    every = dict.fromkeys(name for one in found for name in one)
+    first = [name for name in HEADLINE if name in every]
+    rest = [name for name in every if name not in first]
+    return [
+        h("p", {}, "A number opens its receipt."),
+        _table(first, found, heads),
+        h("details", {}, h("summary", {}, f"All other numbers ({len(rest)})"), _table(rest, found, heads)),
+    ]
+
+
+def _table(names: Sequence[str], found: Sequence[Mapping[str, Metric]], heads: Sequence[str]) -> Html:
+    def cell(metric: Metric | None) -> Node:
+        if metric is None:
+            return "–"
+        return h(
+            "details",
+            {"class": "absent" if metric.absent else None},
+            h("summary", {}, metric.shown),
+            _receipt(metric.kind, metric.formula, metric.terms, metric.conditions),
+        )
+
+    rows = []
+    for name in names:
+        labels = dict.fromkeys(one[name].label for one in found if name in one)
+        rows.append([" / ".join(labels), *(cell(one.get(name)) for one in found)])
+    return table(["Number", *heads], rows)
+
+
+def _figures(traces: Sequence[Trace], heads: Sequence[str]) -> list[Html]:
+    drawn = []
+    for trace, head in zip(traces, heads, strict=True):
+        drawn.append(_figure(head, [trace], "board", ""))
+    clock = next((one for one in ("seconds", "forwards", "steps") if one in CLOCKS and _known(traces, one)), "steps")
+    return [*drawn, _figure(f"Tokens over {clock}", traces, "curve", clock)]
+
+
+def _known(traces: Sequence[Trace], clock: str) -> bool:
+    field = {"seconds": "model_seconds", "forwards": "forwards"}.get(clock, "steps")
+    return not any(field in trace.header.missing for trace in traces)
+
+
+def _figure(caption: str, traces: Sequence[Trace], view: str, clock: str) -> Html:
+    """A figure; on paper's white in the dark as well. What cannot be drawn is said in its place."""
+    try:
+        drawn: Node = Html(figure(traces, view=view, clock=clock))
+    except UserError as error:
+        drawn = h("p", {"class": "quiet"}, f"Not drawn: {error}")
+    return h("figure", {}, h("div", {"class": "scroll paper", "tabindex": "0"}, drawn), h("figcaption", {}, caption))
+
+
+def _text(trace: Trace, head: str) -> Html:
+    return h(
+        "article",
+        {},
+        h("h3", {}, head),
+        h("pre", {}, trace.text or "(empty)"),
+        h("p", {"class": "quiet"}, _ended(trace)),
+    )
+
+
+def _conditions(traces: Sequence[Trace], heads: Sequence[str], names: Sequence[str]) -> Html:
+    """Everything under which the runs were made, one column for each."""
+    columns = [_facts(trace, names[i] if i < len(names) else "") for i, trace in enumerate(traces)]
+    every = dict.fromkeys(name for one in columns for name in one)
+    rows = [[name, *(one.get(name) or "–" for one in columns)] for name in every]
+    return table(["Condition", *heads], rows)
+
+
+def _facts(trace: Trace, name: str) -> dict[str, str]:
+    """The conditions of a run, in full."""
+    t, lost = trace.header, set(trace.header.missing)
+
+    def held(field: str, said: str) -> str:
+        return "not recorded" if field in lost else said
+
+    found = {
+        "file": name,
+        "sha256 of the trace": engines.digest(trace),
+        "method": f"{t.title} ({t.method})",
+        "paper": t.paper,
+        "parameters": held("params", _pairs(t.params)),
+        "seed": held("seed", str(t.seed)),
+    }
+    for number, model in enumerate([*t.models, *t.parts]):
+        kind = "part" if number >= len(t.models) else "model"
+        found[f"{kind} {number + 1}"] = _model(model)
+    found |= {
+        "machine": t.machine or "not recorded",
+        "libraries": _pairs(t.versions) or "not recorded",
+        "recorded": f"{t.started_at or 'time not recorded'}, at detail {t.detail}",
+        "warm-up": held("warmup_seconds", f"{t.warmup_seconds:.3f} s, not counted"),
+        "prompt tokens": held("prompt_ids", str(len(t.prompt_ids))),
+        "end marks": held("end_marks", ", ".join(map(str, t.eos_ids)) or "none"),
+        "of this record" if t.imported_from else "differs from the paper": t.departures,
+        "read from": t.imported_from,
+        "not recorded": ", ".join(t.missing).replace("_", " "),
+        "fork": f"of {t.origin.title} after step {t.origin.step}, trace {t.origin.trace}" if t.origin else "",
+        "changed by a person": "; ".join(f"after step {one.after_step + 1}: {_changes(one.edit)}" for one in t.edits),
+        "ended": _ended(trace),
+    }
+    return {label: said for label, said in found.items() if said}
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
+    )
+
+
+def _changes(edit: object) -> str:
+    return _pairs({name: value for name, value in msgspec.to_builtins(edit).items() if value})
+
+
+def _model(model: ModelRecord) -> str:
+    where = f"{model.device}, {model.threads} thread{'s' if model.threads != 1 else ''}" if model.device else ""
+    said = [
+        f"{model.role}: {model.name}",
+        model.kind,
+        f"{model.parameters:,} parameters" if model.parameters else "",
+        model.dtype,
+        where,
+        f"revision {model.revision}" if model.revision else "",
+        f"sha256 {model.sha256 or 'not recorded'}",
+        f"tokenizer {model.tokenizer}" if model.tokenizer else "",
+        _pairs(model.options),
+        model.licence,
+    ]
+    return "; ".join(one for one in said if one)
+
+
+def _again(traces: Sequence[Trace]) -> list[Node]:
+    """The lines that repeat what can be repeated."""
+    found: list[Node] = []
+    for trace in traces:
+        try:
+            found.append(h("pre", {}, lines([trace])))
+        except UserError as error:
+            found.append(h("p", {"class": "quiet"}, f"{trace.header.title}: {error}"))
+    return found

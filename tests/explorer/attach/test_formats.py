@@ -1,0 +1,139 @@
+"""Answers of servers that cannot run here, written by hand after the public documentation of their formats: OpenAI's
+older `logprobs`, vLLM's ids, metrics and counters, SGLang's cumulative and incremental streams, older llama.cpp."""
+
+import math
+
+import pytest
+
+from explorer.attach import attach
+from tests.explorer.attach.servers import Scripted, status, stream
+
+
+def ask(reply, **options):
+    more = {name: options.pop(name) for name in ("models", "owner", "get") if name in options}
+    with Scripted(reply, **more) as server:
+        trace = attach(server.url, prompt="Hello", **options)
+    return trace, server.asked
+
+
+def texts(trace):
+    named = {piece.id: piece.text for piece in trace.pieces}
+    return [[named[token] for token in step.commits.tokens] for step in trace.steps]
+
+
+def test_older_logprobs_of_completions():
+    def event(tokens, finish=None):
+        told = {
+            "tokens": tokens,
+            "token_logprobs": [math.log(0.5)] * len(tokens),
+            "top_logprobs": [{one: math.log(0.5), "x": math.log(0.25)} for one in tokens],
+            "text_offset": [0] * len(tokens),
+        }
+        return {"model": "m", "choices": [{"text": "".join(tokens), "logprobs": told, "finish_reason": finish}]}
+
+    usage = {"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}}
+    trace, asked = ask(stream(event([" a", " b"]), event([" c"], "length"), usage), api="completions", seed=7)
+    assert texts(trace) == [[" a", " b"], [" c"]] and trace.text == "a b c" and trace.header.seed == 7
+    assert trace.steps[0].commits.probabilities == [0.5, 0.5]
+    assert trace.steps[1].candidates.probabilities.array()[0].tolist() == [0.5, 0.25]
+    assert trace.steps[1].facts["completion tokens"] == 3 and "length" in trace.steps[1].note
+    path, _, body = asked[-1]
+    assert path == "/v1/completions" and body["prompt"] == "Hello" and body["stream"] and body["logprobs"] == 5
+    assert body["model"] == "m" and body["seed"] == 7 and "token_ids" in trace.header.missing
+
+
+def vllm_event(text, number, **more):
+    told = {"content": [{"token": text, "logprob": -0.1, "top_logprobs": [{"token": text, "logprob": -0.1}]}]}
+    return {"choices": [{"delta": {"content": text}, "logprobs": told, "token_ids": [number]}], **more}
+
+
+def test_vllm_names_ids_metrics_and_counts_its_drafts():
+    seen = iter((10, 14))
+
+    def metrics(_):
+        n = next(seen)
+        return (
+            "# TYPE vllm:spec_decode_num_drafts counter\n"
+            f'vllm:spec_decode_num_drafts_total{{model_name="m"}} {n}\n'
+            f'vllm:spec_decode_num_draft_tokens_total{{model_name="m"}} {3 * n}.0\n'
+            'vllm:spec_decode_num_accepted_tokens_total{model_name="m"} broken\n'
+        )
+
+    spec = {
+        "num_spec_steps": 2,
+        "num_accepted_draft_tokens": 3,
+        "num_draft_tokens": 6,
+        "acceptance_histogram": [0, 1, 1],
+    }
+    timing = {"time_to_first_token_ms": 12.5, "speculative_decoding": spec}
+    last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "metrics": timing}
+    trace, _ = ask(stream(vllm_event(" a", 5), vllm_event(" b", 9), last), owner="vllm", get={"/metrics": metrics})
+    assert trace.output_ids == [5, 9] and "token_ids" not in trace.header.missing
+    facts = trace.steps[-1].facts
+    assert facts["num_accepted_draft_tokens"] == 3 and facts["steps that accepted 2"] == 1
+    assert facts["time_to_first_token_ms"] == 12.5
+    assert facts["spec_decode_num_drafts (whole server, meanwhile)"] == 4
+    assert facts["spec_decode_num_draft_tokens (whole server, meanwhile)"] == 12
+    assert "vllm" in trace.header.imported_from
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_sglang_streams_from_the_beginning_or_what_is_new(whole):
+    rows = [[math.log(0.5), 5, " a"], [math.log(0.8), 6, " b"], [math.log(0.9), 7, " c"]]
+    tops = [[row, [math.log(0.1), 99, " z"]] for row in rows]
+
+    def event(begin, end, **more):
+        a = 0 if whole else begin
+        meta = {"completion_tokens": end, "output_token_logprobs": rows[a:end], "output_top_logprobs": tops[a:end]}
+        return {"text": "".join(row[2] for row in rows[a:end]), "meta_info": meta | more}
+
+    spec = {"finish_reason": {"type": "length"}, "spec_verify_ct": 2, "spec_accept_length": 1.5}
+    trace, asked = ask(stream(event(0, 1), event(1, 3, **spec)), api="sglang")
+    assert trace.output_ids == [5, 6, 7] and texts(trace) == [[" a"], [" b", " c"]] and trace.text == "a b c"
+    assert trace.steps[1].commits.probabilities == [0.8, 0.9]
+    assert trace.steps[1].candidates.tokens.array().tolist() == [[6, 99], [7, 99]]
+    assert trace.steps[1].facts["verifications"] == 2 and trace.steps[1].facts["tokens per verification"] == 1.5
+    assert asked[-1][0] == "/generate" and asked[-1][2]["return_text_in_logprobs"]
+
+
+def test_older_llama_cpp_says_probabilities():
+    probs = [{"tok_str": " a", "prob": 0.75}, {"tok_str": " b", "prob": 0.2}]
+    events = (
+        {"content": " a", "completion_probabilities": [{"content": " a", "probs": probs}]},
+        {"content": "", "stop": True},
+    )
+    trace, asked = ask(stream(*events, end=False), api="llama")
+    assert texts(trace) == [[" a"]] and trace.steps[0].commits.probabilities == [0.75]
+    assert trace.end.reason == "complete" and asked[-1][2]["n_probs"] == 5
+
+
+def test_a_server_that_does_not_stream_gives_one_step():
+    whole = {
+        "choices": [{"message": {"content": "Hi there"}, "finish_reason": "stop"}],
+        "usage": {"completion_tokens": 2},
+    }
+    trace, _ = ask(status(200, whole, [("content-type", "application/json; charset=utf-8")]))
+    assert trace.text == "Hi there" and len(trace.steps) == 1 and trace.end.reason == "complete"
+
+
+def test_thoughts_of_a_chat_are_part_of_what_arrived():
+    deltas = [{"role": "assistant", "content": None}, {"reasoning_content": "Hm."}, {"content": " Yes"}]
+    trace, _ = ask(stream(*({"choices": [{"delta": one}]} for one in deltas)))
+    assert trace.text == "Hm. Yes" and len(trace.steps) == 2
+
+
+def test_odd_values_are_left_out():
+    told = {
+        "content": [
+            {"token": "\ud800", "logprob": float("nan"), "id": -3, "top_logprobs": [{"token": 5, "logprob": "x"}, 7]},
+            "nothing",
+            {"token": "b", "logprob": 3.0, "id": True},
+        ]
+    }
+    event = {
+        "choices": [{"delta": {"content": "ab"}, "logprobs": told}],
+        "usage": {"prompt_tokens": 10**400, "x": None},
+    }
+    trace, _ = ask(stream(event))
+    assert trace.steps[0].commits.probabilities == [None, 1.0] and len(trace.pieces) == 2
+    assert "prompt tokens" not in trace.steps[0].facts

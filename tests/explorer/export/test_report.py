@@ -1,0 +1,101 @@
+"""The comparison report: what it says, how it is obtained, all conditions, and nothing that runs."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+import engines
+from engines import UserError
+from explorer.cli import main
+from explorer.export.report import report
+from explorer.figures.strip import basis_of, parts
+from tests.explorer.attach.servers import Scripted, stream
+
+PROMPT = "sort: Mia, Leo, Ada"
+HOSTILE = "<img src=x onerror=window.hit=1></style><script>window.hit=2</script>"
+
+
+@pytest.fixture(scope="module")
+def runs():
+    plain = engines.run("llada", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
+    quick = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
+    return [quick, plain]
+
+
+def said(traces):
+    basis = basis_of(traces)
+    return [[part.text for part in parts(trace, basis)] for trace in traces]
+
+
+def test_the_strip_holds_runs_against_the_control(runs):
+    quick, plain = runs
+    assert basis_of(runs) is plain
+    mine, its = said(runs)
+    assert "same text as LLaDA base" in mine and "right" in mine and any("×" in one for one in mine)
+    assert not any("LLaDA" in one for one in its) and any("tokens per second" in one for one in its)
+    ratio = float(next(one for one in mine if "×" in one).split("×")[0])
+    rate = [t.totals.tokens / (t.totals.model_seconds + t.totals.method_seconds) for t in (quick, plain)]
+    assert ratio == pytest.approx(rate[0] / rate[1], abs=0.006)
+    assert any(str(sum(step.forwards["model"] for step in quick.steps)) in one for one in mine)
+
+
+def test_times_of_other_places_are_no_ratio_and_other_texts_are_said(runs):
+    quick, plain = runs
+    moved = msgspec.structs.replace(quick, header=msgspec.structs.replace(quick.header, machine="another one"))
+    assert any("clocked elsewhere" in one for one in said([moved, plain])[0])
+    wrong = msgspec.structs.replace(quick, end=msgspec.structs.replace(quick.end, output_ids=[5, 5], text="!!"))
+    found = said([wrong, plain])[0]
+    assert any(one.startswith("parts from LLaDA base at token 1") for one in found)
+    assert any(one.startswith("wrong") for one in found)
+    other = msgspec.structs.replace(quick, header=msgspec.structs.replace(quick.header, prompt="something else"))
+    assert any("another prompt" in one for one in said([plain, other])[1])
+
+
+def test_the_page_holds_numbers_boards_and_all_conditions(runs):
+    page = report(runs, names=["a.json", "b.json"])
+    for trace in runs:
+        assert engines.digest(trace) in page and trace.header.machine in page and trace.header.models[0].sha256 in page
+        for name, value in trace.header.versions.items():
+            assert f"{name} {value}" in page
+        for name in trace.header.params:
+            assert name in page
+    assert page.count("<svg") == 3 and page.count("<dt>formula</dt>") > 30
+    assert "a.json" in page and "engines.run" in page and "no benchmark" in page
+    assert "<script" not in page and "http" not in re.sub(r"http://www.w3.org\S+", "", page).replace("http-equiv", "")
+
+
+def test_what_a_trace_says_is_text(runs):
+    header = msgspec.structs.replace(runs[0].header, title=HOSTILE, prompt=HOSTILE, machine=HOSTILE)
+    end = msgspec.structs.replace(runs[0].end, text=HOSTILE, message=HOSTILE, reason="failed")
+    page = report([msgspec.structs.replace(runs[0], header=header, end=end), runs[1]], title=HOSTILE)
+    assert "<img" not in page and "<script" not in page and page.count("</style>") == 1
+
+
+def test_a_server_beside_an_engine(runs, tmp_path):
+    from explorer.attach import attach
+
+    events = [{"choices": [{"delta": {"content": one}}]} for one in ("Ada", " Leo", " Mia")]
+    with Scripted(stream(*events)) as server:
+        answer = attach(server.url, prompt=PROMPT)
+    page = report([answer, runs[1]])
+    assert "Waiting for the server / Model time" in page and "not recorded" in page and "of this record" in page
+    assert "in 0 model calls" not in page and "it cannot be repeated here" in page
+    assert "same text" in page
+
+
+def test_the_command(runs, tmp_path, capsys):
+    files = []
+    for number, trace in enumerate(runs):
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(trace.to_json())
+    out = tmp_path / "report.html"
+    assert main(["report", *map(str, files), "--html", str(out), "--title", "Ours & theirs"]) == 0
+    assert "<h1>Ours &amp; theirs</h1>" in out.read_text()
+    assert main(["report", str(files[0]), "--html", "-"]) == 0 and "<!doctype html>" in capsys.readouterr().out
+    assert main(["report", *[str(files[0])] * 9, "--html", str(out)]) == 2 and "at most 8" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none"), "--html", str(out)]) == 2
+    with pytest.raises(UserError, match="nothing to report"):
+        report([])

@@ -1,0 +1,100 @@
+"""*From a running server* in the browser, and what a public host answers. The server is the tests' own stand-in."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.page.catalogue import Catalogue
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.servers import Servers
+from explorer.runs.gallery import Gallery
+from tests.explorer.attach.servers import Scripted, stream
+from tests.page.test_public import LIMITS
+
+HOSTILE = "<img src=x onerror=window.hit=1>"
+
+
+def event(text, number, finish=None):
+    top = [{"token": text, "id": number, "logprob": math.log(0.75)}, {"token": HOSTILE, "id": 7, "logprob": -2.0}]
+    return {
+        "choices": [
+            {
+                "delta": {"content": text},
+                "logprobs": {"content": [{**top[0], "top_logprobs": top}]},
+                "finish_reason": finish,
+            }
+        ]
+    }
+
+
+def fill(screen, url):
+    screen.tab("Save and open")
+    screen.page.locator("#server-url").get_by_role("textbox").fill(url)
+    screen.press("Ask the server")
+
+
+def test_an_answer_arrives_in_a_free_player_and_joins_the_race(visit):
+    screen = visit()
+    answer = stream(*(event(f" w{i}", 20 + i) for i in range(12)), event(HOSTILE, 90, "stop"), pause=0.1)
+    with Scripted(answer, models=("some-model",)) as server:
+        screen.prompt("sort: Mia, Leo, Ada")
+        fill(screen, server.url)
+        screen.wait(2, "done")
+        screen.says("in player 3")
+    expect(screen.player(2).locator("h2 > span").first).to_contain_text("some-model at 127.0.0.1")
+    expect(screen.page.locator("#results .facts")).to_have_attribute("data-rows", "3")
+    screen.tab("All numbers")
+    expect(screen.page.locator("#numbers")).to_contain_text("Time to first token")
+    expect(screen.page.locator("#numbers")).to_contain_text("Connecting")
+    assert server.asked[-1][2]["messages"][0]["content"] == "sort: Mia, Leo, Ada"
+
+
+def test_what_went_wrong_is_said_and_nothing_that_is_shown_goes(visit):
+    screen = visit()
+    fill(screen, "nowhere")
+    screen.says("is no address of a server")
+    with Scripted(stream(event("a", 1), "{", pause=0.2)) as server:
+        fill(screen, server.url)
+        screen.says("no JSON")
+        screen.wait(2, "failed")
+    fill(screen, server.url)  # nobody is there any more
+    screen.says("cannot be reached")
+    expect(screen.player(0)).to_have_attribute("data-state", "done")
+
+
+def test_stop_ends_an_answer_and_keeps_it(visit):
+    screen = visit()
+    with Scripted(stream(*(event(f" {i}", i) for i in range(200)), pause=0.1)) as server:
+        fill(screen, server.url)
+        screen.wait(2, "live")
+        screen.press("Stop")
+        screen.wait(2, "stopped")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_what_the_endpoint_refuses(public, monkeypatch):
+    limits = LIMITS if public else Limits.from_env()
+    ask = Servers(Handlers(Gallery(Path("no-such-folder")), Catalogue.read(public), limits)).ask
+    request = types.SimpleNamespace(session_hash="a", client=types.SimpleNamespace(host="127.0.0.1"), headers={})
+
+    def said(*given):
+        return json.loads(list(ask(request, *given))[-1][1])["text"]
+
+    if public:
+        assert "asks no server" in said("Hello", "http://127.0.0.1:1", "", "", 8)
+        return
+    assert "empty" in said(" ", "http://127.0.0.1:1", "", "", 8)
+    assert "no address" in said("Hello", "javascript:alert(1)", "", "", 8)
+    assert "not understood" in said("Hello", "http://127.0.0.1:1", None, "", 8)
+    assert "not understood" in said("Hello", "http://127.0.0.1:1", "", "telnet", 8)
+    for most in (0, 10**9, None, "8", float("nan")):
+        assert "not allowed" in said("Hello", "http://127.0.0.1:1", "", "", most)
+    monkeypatch.setenv("DECODING_EXPLORER_SERVER_KEY", "secret")
+    assert "unencrypted" in said("Hello", "http://example.com", "", "", 8)
