@@ -12,6 +12,7 @@ export const VIEWS = [
   { file: "exchange", name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing"] },
   { file: "experts", name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] },
   { file: "passages", name: "Passages", title: "Passages that were retrieved", place: 117, needs: ["spans+tree"] },
+  { file: "units", name: "Units", title: "Units written at once", place: 117, needs: ["spans+scores+growing"] },
   { file: "copying", name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] },
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },

@@ -66,7 +66,8 @@ class Taps:
     from them too, what they are added to stays. feeds(layer, x): the rows [n, d] that its feed-forward part reads,
     before its norm and with the attention added; what its output is added to stays. attention: see `AttentionInputs`.
     channels(layer, u): the input [n, F] of the last matrix of a dense feed-forward part. router: see
-    `Routing`; nothing can replace it.
+    `Routing`; nothing can replace it. linear(layer, name, x, y): what a linear map of attention or dense feed-forward
+    part reads [n, in] and gives [n, out], by its name in the stock module, such as "q_proj".
     layers: the numbers of the layers that hand out; None: all. A tapped call computes the same numbers, a little
     slower."""
 
@@ -75,6 +76,7 @@ class Taps:
     feeds: Callable[[int, Tensor], Tensor | None] | None = None
     attention: Callable[[AttentionInputs], Tensor | None] | None = None
     channels: Callable[[int, Tensor], Tensor | None] | None = None
+    linear: Callable[[int, str, Tensor, Tensor], Tensor | None] | None = None
     router: Callable[[Routing], None] | None = None
     layers: Collection[int] | None = None
 

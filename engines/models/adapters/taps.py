@@ -25,7 +25,7 @@ ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds 
 def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
     """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
     sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
-    wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.router
+    wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.linear or taps.router
     if not wanted or not taps.at(number):
         return layer
     if hasattr(layer, "_hf_hook"):
@@ -44,6 +44,8 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
         _tap_attention(twin, number, taps.attention)
     if taps.channels and hasattr(twin.mlp, "down_proj"):
         _tap_channels(twin, number, taps.channels)
+    if taps.linear:
+        _tap_linear(twin, number, taps.linear)
     if taps.router and hasattr(twin.mlp, "gate"):
         _tap_router(twin, number, taps.router)
     return twin
@@ -85,6 +87,19 @@ def _tap_channels(layer: nn.Module, number: int, channels: Callable[[int, Tensor
         return None if new is None else (new.to(given[0].dtype)[None],)
 
     _own(_own(layer, "mlp"), "down_proj").register_forward_pre_hook(hand_out)
+
+
+def _tap_linear(layer: nn.Module, number: int, linear: Callable[[int, str, Tensor, Tensor], Tensor | None]) -> None:
+    def add(part: str, name: str) -> None:
+        def hand_out(_module: nn.Module, given: tuple[Any, ...], out: Tensor) -> Tensor | None:
+            new = linear(number, name, given[0].reshape(-1, given[0].shape[-1]), out.reshape(-1, out.shape[-1]))
+            return None if new is None else new.to(out.dtype).view_as(out)
+
+        _own(_own(layer, part), name).register_forward_hook(hand_out)
+
+    for part in ("self_attn", "mlp"):
+        for name in [name for name, _ in getattr(layer, part).named_children() if name.endswith("_proj")]:
+            add(part, name)
 
 
 def _tap_router(layer: nn.Module, number: int, router: Callable[[Routing], None]) -> None:

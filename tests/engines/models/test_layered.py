@@ -411,12 +411,14 @@ def run(model: HFLayeredLM, taps: Taps | None, first: int = 0, last: int = 4) ->
 def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     model = build(family, attention)
     found: dict[str, list[Any]] = {name: [] for name in ("stream", "reads", "feeds", "attention", "channels", "router")}
+    maps = list[tuple[int, str, int]]()
     taps = Taps(
         stream=lambda i, x: found["stream"].append((i, x)),
         reads=lambda i, x: found["reads"].append((i, x)),
         feeds=lambda i, x: found["feeds"].append((i, x)),
         attention=lambda given: found["attention"].append(given),
         channels=lambda i, u: found["channels"].append((i, u)),
+        linear=lambda i, name, x, y: maps.append((i, name, len(x) - len(y))),
         router=lambda given: found["router"].append(given),
     )
     assert torch.equal(run(model, None), run(model, taps))
@@ -431,7 +433,26 @@ def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     sparse = family in SPARSE
     assert [i for i, _ in found["channels"]] == ([] if sparse else [0, 1, 2, 3])
     assert [one.layer for one in found["router"]] == ([0, 1, 2, 3] if sparse else [])
+    assert {i for i, _, rows in maps if rows == 0} == {0, 1, 2, 3} and ((3, "o_proj", 0) in maps)
+    assert sparse or (3, "down_proj", 0) in maps
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.model.modules())
+
+
+def test_what_is_added_to_a_linear_map_is_a_change_of_its_weight() -> None:
+    model, changed = build(), build()
+    up = next(one for name, one in changed._layers[2].named_modules() if name == "mlp.up_proj")
+    delta = 0.1 * torch.randn(up.weight.shape, generator=torch.Generator().manual_seed(1))
+    up.weight.data += delta
+
+    def add(layer: int, name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | None:
+        return y + x @ delta.T if (layer, name) == (2, "up_proj") else None
+
+    ours, plain, want = (
+        one.layers(one.embed(PROMPT), one.new_cache(8), 0, 4, taps=taps)
+        for one, taps in ((model, Taps(linear=add)), (model, None), (changed, None))
+    )
+    close(ours, want)
+    assert not torch.allclose(plain, want, atol=1e-2)
 
 
 def test_attention_from_what_was_handed_out() -> None:
