@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from engines.models.zoo import load_model
 from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.head import HeadTraining
-from engines.training.core.loop import Until, checkpoint_file, restore, run
+from engines.training.core.loop import Until, attention, checkpoint_file, restore, run
 from engines.training.core.parts import install_part
 from engines.training.core.text_cache import Teacher, Text, TextCache
 from engines.training.core.weights import WEIGHTS, read_weights
@@ -37,11 +38,17 @@ LARGEST = 7_000_000  # bytes of a part in the repository; a larger one is stored
 
 class DraftTraining(HeadTraining):
     """A drafter that learns from a model's own answers. kind: what the card calls it. begins: what it is before the
-    first step. facts: what the card says of it besides."""
+    first step. facts: what the card says of it besides. as_int8: whether it is stored in int8 by row, however small it
+    is."""
 
     kind = ""
     begins = "ridge_alone"
+    as_int8 = False
     facts: Mapping[str, Any] = {}
+
+    def context(self) -> AbstractContextManager[Any]:
+        """bfloat16 only where the processor has instructions for it, as the teacher."""
+        return super().context() if self.teacher.type == torch.bfloat16 else attention(self.device)
 
     def start(self) -> None:
         """Fill what ridge regression can fill."""
@@ -51,6 +58,10 @@ class DraftTraining(HeadTraining):
         """(a [.., RANKS], rows): on held-out prompts, how often guess r of each head is the token that the text
         has."""
         raise NotImplementedError
+
+    def marks(self) -> dict[str, Tensor]:
+        """What else the card says of held-out prompts."""
+        return {}
 
     def first_texts(self) -> list[Text]:
         """Those whose rows a ridge regression takes."""
@@ -108,10 +119,10 @@ def rounded(a: Tensor) -> Any:
     return [rounded(one) for one in a] if a.ndim else round(float(a), 4)
 
 
-def installed(out: Path, state: Mapping[str, Tensor], card: Mapping[str, Any]) -> bool:
-    """Write the part; whether it had to be stored in int8."""
+def installed(out: Path, state: Mapping[str, Tensor], card: Mapping[str, Any], as_int8: bool = False) -> bool:
+    """Write the part, in int8 where that is asked for or it would be too large; whether it was."""
     install_part(out, state, card)
-    if coded := (out / WEIGHTS).stat().st_size > LARGEST:
+    if coded := as_int8 or (out / WEIGHTS).stat().st_size > LARGEST:
         convert(out, "int8")
     return coded
 
@@ -167,9 +178,11 @@ def train(
         "licence": "Apache-2.0 (trained here, on what the model wrote)",
         "command": command,
     }
-    if installed(out, state, card):
-        training.network.load_state_dict({name: read_weights(out)[name].float() for name in training.tensors()})
+    if installed(out, state, card, training.as_int8):
+        stored = read_weights(out)
+        training.network.load_state_dict({name: stored[name].float() for name in training.network.state_dict()})
         held_out |= {"rank_1_in_bfloat16": held_out["rank_1"], "rank_1": rounded(training.accuracy()[0][..., 0])}
+    held_out |= {name: rounded(one) for name, one in training.marks().items()}
     if out == usual:
         some = islice(cache.texts((), held_out=True), PROMPTS if ids is None else FEW)
         asked = [text.tokens[: text.prompt].tolist() for text in some]
@@ -177,7 +190,7 @@ def train(
             "asked": f"the first {len(asked)} held-out prompts of the text cache, temperature 0",
             **calls(model, asked),
         }
-        installed(out, state, card)
+        installed(out, state, card, training.as_int8)
     print(held_out, flush=True)
     file.unlink(missing_ok=True)
     return out

@@ -1,0 +1,190 @@
+"""Clover: draft heads that pass their knowledge on (Xiao et al., arXiv:2405.00263; no code is public).
+
+One extra transformer block (the augmenting block) makes states of the model's last hidden states that are fit for
+guessing several tokens ahead. From the newest one the drafter goes on depth by depth: the embedding of the last guess
+comes back as its input (the regressive connection), a small cross-attention (the attention decoder) merges it with the
+states so far, and the next state ranks the next guess. A tree of guesses is verified in one forward.
+
+We depart from the paper, whose wiring is not public, in: the running state goes on by s' = A s + T e + O attention,
+whose linear part ridge regression fills before training; the tree is built from accuracies measured on held-out text;
+a draft vocabulary where the model's is large; exact verification above temperature 0.
+
+Letters: h the model's last states, a those behind the block, s the running state, M the states on a path (its memory),
+e the embedding of a guess, K depths, R_i the head of depth i."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Bool,
+    Choice,
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    UserError,
+    max_new_tokens,
+    method,
+    part,
+    top_ids,
+    torch,
+)
+from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RANKS = 10  # guesses of each depth
+
+
+@method(
+    "clover",
+    title="Clover",
+    family="heads",
+    paper="arXiv:2405.00263",
+    summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",
+    needs={"target": "layered", "drafter": part("clover-drafter")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "nodes",
+            12,
+            0,
+            63,
+            neutral=0,
+            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            source="ours",
+        ),
+        Int("K", 3, 1, 3, symbol="K", sees="How many guesses deep the tree may go.", source="ours"),
+        Bool(
+            "link",
+            True,
+            sees="Off: heads that were trained behind the same block without seeing the guesses (Medusa and a block).",
+            source="on in the paper",
+        ),
+        Choice(
+            "memory",
+            "all",
+            ["all", "last"],
+            sees="What a guess is merged with: all states on its path, or the last one only. It was trained with all.",
+            source="ours",
+        ),
+        Bool(
+            "block",
+            True,
+            sees="Off: the drafter begins from the model's own state. It was trained with the block, so this shows how "
+            "much it leans on it.",
+            source="on in the paper",
+        ),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="No code is public: the wiring is our design. A linear path beside the attention, filled by ridge "
+    "regression; the tree comes from measured accuracies; verification above temperature 0 is exact. The drafter's own "
+    "work is method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a
+    person's change) reads the text and drafts nothing. The block reads accepted rows only, behind the verification."""
+    from engines.models.exits import Past  # these need torch, which listing methods does not load
+    from engines.models.networks.clover_drafter import augmented
+
+    model, n = models.target, models.target.num_layers
+    drafter, accuracy = chosen(models.drafter, p.link)
+    drafter, past = drafter.to(model.record.device), Past()
+    vocabulary = models.drafter.tensors.get("vocabulary")
+    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
+    target = Target(model, prompt, p, rows=len(paths))
+    numbers = sum(one.numel() for one in drafter.parameters())
+    ids, a, looked = prompt, None, {}
+    while target.unfinished(ids):
+        draft, known = Draft(ids[-1], "draft"), paths[:1]
+        if a is not None and len(paths) > 1:
+            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            known = [path for path in paths if len(path) <= deepest]
+            last_only = p.memory == "last"
+            draft, looked = grown(
+                model.playing("draft"), drafter, vocabulary, a, known, parents[: len(known)], ids, last_only
+            )
+        base = target.cache.length
+        turn = target.verify(ids, draft, run.rng, hidden=(n,))
+        h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
+        states = augmented(drafter.block, h, past) if p.block else h.float()
+        ranks = [path[-1] if path else -1 for path in known]
+        size = "" if a is not None else f" {numbers:,} trained numbers guess from here on."
+        facts = turn.facts(depth=max(map(len, known)), rows_of_the_block=len(h) if p.block else 0, **looked)
+        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        past.crop(target.cache.length)
+        a, looked = states[-1] if ids == turn.ids else None, {}
+
+
+def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
+    """The drafter of a part and its accuracies [K][RANKS]; without the link the control. Raises UserError where the
+    part has no control."""
+    from engines.models.networks.clover_drafter import CONTROL, drafter_of
+
+    drafter = drafter_of(part.tensors, link)
+    if drafter is None:
+        raise UserError(
+            f"link was switched off and {part.name} has no heads that were trained without it; switch it on."
+        )
+    accuracy: Tensor = part.tensors["accuracy" if link else f"{CONTROL}accuracy"]
+    return drafter, accuracy.tolist()
+
+
+def grown(
+    model: Any,
+    drafter: Any,
+    vocabulary: Tensor | None,
+    a: Tensor,
+    paths: Sequence[Path],
+    parents: Sequence[int],
+    ids: Sequence[int],
+    last_only: bool = False,
+) -> tuple[Draft, dict[str, float]]:
+    """The tree of these paths below the text `ids`, from the augmented state a [d], all nodes of a depth at once; and
+    what the attention decoder looked at on average, in shares. Each node has a memory [m, d] of its own, which its
+    children go on from."""
+    draft, memory, looks = Draft(ids[-1], "draft"), {-1: a[None]}, []
+    for i in range(max(map(len, paths))):
+        rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+        M = torch.stack([memory[draft.parents[row]] for row in rows])  # [rows, i + 1, d]
+        M, look = drafter.onward(M[:, -1:] if last_only else M, model.embed([draft.tokens[row] for row in rows]))
+        memory |= dict(zip(rows, M, strict=True))
+        looks.append(look.mean((0, 1)))  # [m + 1]: the states, then the guess
+        z = model.unembed(drafter.said(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
+        best = top_ids(z, RANKS)
+        tokens = dict(zip(rows, (best if vocabulary is None else vocabulary[best]).tolist(), strict=True))
+        chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
+        for row, path in enumerate(paths):
+            if len(path) == i + 1:
+                above, r = parents[row], path[-1]
+                draft.add(above, tokens[above][r], chances[above][r])
+    return draft, shares(looks)
+
+
+def shares(looks: Sequence[Tensor]) -> dict[str, float]:
+    """Where the attention of each depth went, the mean over its nodes and heads: the guess itself, the newest state,
+    older ones. Nothing without attention."""
+    if not looks or not float(looks[0].sum()):
+        return {}
+    told = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
+    guess, newest, older = (sum(one) / len(told) for one in zip(*told, strict=True))
+    return {"looks_at_the_guess": guess, "looks_at_the_newest_state": newest, "looks_at_older_states": older}
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("clover", "tiny-ar-l", "add: 457 + 86")
