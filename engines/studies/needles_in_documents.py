@@ -15,16 +15,17 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.lazy import torch
-from engines.core.params import Float, Int, Params, Text
+from engines.core.params import Choice, Float, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.methods.speculative._passages import retrieve
 from engines.methods.speculative._turn import Drafter, Target
 from engines.methods.speculative.rapid import MOST, Look, chain
-from engines.tasks.documents import Document, document
+from engines.tasks.documents import Document, document, passage
 
 SHORT, LAST = "drafter alone", "the last tokens"
 RETRIEVED = "retrieved passages"
+LOG, FACTS = "harbour log", "people"
 LENGTHS, TURNS = (256, 512, 1024, 2048, 4096), 5
 
 
@@ -51,6 +52,13 @@ class Way:
     inputs=[
         Text("model", "smollm2", sees="A causal model; it is read in float32 and drafts for itself."),
         Int("documents", 30, 2, 200, sees="Documents, each with its own fact."),
+        Choice(
+            "kind",
+            LOG,
+            [LOG, FACTS],
+            sees="A harbour's log with a code, or facts about people as tiny models read them.",
+        ),
+        Int("people", 8, 2, 9, sees="People of such a passage; the tiny models were trained on up to four."),
         Int("first", 0, 0, 10000, sees="Number of the first document; each number is another one."),
         Int("characters", 6000, 500, 30000, sees="Length of a document."),
         Int("decoys", 1, 0, 6, sees="Facts of the same shape about something else in each document."),
@@ -79,10 +87,15 @@ def needles_in_documents(p: Params, progress: Progress) -> Study:
     with torch.no_grad():
         for done in range(p.documents):
             progress(done, p.documents + 1)
-            answered(model, document(p.first + done, p.characters, decoys=p.decoys), p, ways)
+            answered(model, asked(p, p.first + done), p, ways)
         progress(p.documents, p.documents + 1)
         times = timed(model, p)
     return told(p, ways, times, loaded.record)
+
+
+def asked(p: Params, seed: int) -> Document:
+    """The document of that number."""
+    return passage(seed, p.people) if p.kind == FACTS else document(seed, p.characters, decoys=p.decoys)
 
 
 def answered(model: Any, one: Document, p: Params, ways: dict[Any, Way]) -> None:

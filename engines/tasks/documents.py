@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from engines.tasks import TASKS
+
 SHIPS = "Albatross Beatrice Cormorant Dolphin Esmeralda Fulmar Gannet Heron Isabella Juno Kittiwake Lapwing".split()
 PEOPLE = "Agnes Bertil Clara Dagny Edwin Frida Gustav Hilda Ivar Johanna Konrad Lydia Magnus Nora Oskar Petra".split()
 CARGO = "barley bricks canvas coal flour glass herring iron linen oak planks paper salt slate tallow tar timber wool"
@@ -53,17 +55,18 @@ QUESTION = "Question: What is the code of the lock of the {door}? Answer with th
 @dataclass(frozen=True)
 class Document:
     """A text, what is asked about it and the code that answers; place: where in the text the fact begins, as a share
-    of its characters."""
+    of its characters; between: what stands before the question."""
 
     text: str
     question: str
     answer: str
     place: float
+    between: str = "\n\n"
 
     @property
     def prompt(self) -> str:
-        """The text with the question as its last line."""
-        return f"{self.text}\n\n{self.question}"
+        """The text with the question as its last line, or behind a passage of one line as its last sentence."""
+        return f"{self.text}{self.between}{self.question}"
 
     def right(self, output: str) -> bool:
         """Whether an answer holds the planted code."""
@@ -98,3 +101,11 @@ def _entry(rng: random.Random, day: int) -> str:
     work = rng.choice(WORKS).format(a=a, b=b)
     parts = [ship, work] if rng.random() < 0.7 else [work]
     return f"{month} {date}. We had {rng.choice(SKIES)}. {' '.join(parts)} {rng.choice(CLOSES)}"
+
+
+def passage(seed: int, people: int) -> Document:
+    """Facts about so many people and a question about one, as the tiny models are asked; they were trained on up to
+    four people."""
+    text, answer = TASKS["read"].make(random.Random(f"passage/{seed}"), people)
+    facts, end, question = text.rpartition(". ")
+    return Document(f"read: {facts}{end.strip()}", question, answer, text.index(answer) / len(text), " ")

@@ -35,9 +35,9 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 PASSAGES = (
+    "sort: Zoe, Mia, Leo, Ada, Kim,\nTom, Ben, Eli, Sam, Uma",
     "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
     "years old. Tom lives in Paris. Tom has a green key. Where does Mia live?",
-    "read: Noah has a green drum. Noah is 5 years old. Sara lives in Lima. Sara has a grey hat. Who lives in Lima?",
 )
 MODELS = {info.slug: example(info) for info in METHODS.values()}
 TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
@@ -53,7 +53,7 @@ TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
 def prompts(slug):
     """What the model of a method is asked."""
-    if "short" in METHODS[slug].lanes:  # its drafter reads a part of the prompt, so there must be something to leave out
+    if "short" in METHODS[slug].lanes:  # its drafter reads a part of the prompt
         return PASSAGES
     return READS.get(MODELS[slug], PROMPTS)
 

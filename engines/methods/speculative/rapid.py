@@ -223,7 +223,7 @@ def uniform(rng: Generator) -> float:
 
 def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Generator) -> tuple[Draft, list[Tensor]]:
     """At most gamma tokens, one behind the other, with the distribution q behind each row; at temperature 0 first
-    choices, and q at temperature 1. The token that the drafter doubts is the last one and stays."""
+    choices, and q at temperature 1. What the drafter doubts is the last one and stays; so is an end mark."""
     draft = Draft(text[-1], source="retrieval")
     q: list[Tensor] = []
     for row in range(gamma):
@@ -231,7 +231,7 @@ def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Gen
         q.append((z / (p.temperature or 1.0)).softmax(-1))
         x = draw(q[-1], rng) if p.temperature else int(z.argmax())
         draft.add(row, x, chance=float(q[-1][x]))
-        if q[-1][x] < p.confidence:
+        if q[-1][x] < p.confidence or x in drafter.model.eos_ids:
             break
     return draft, q
 

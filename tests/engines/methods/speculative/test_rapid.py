@@ -1,14 +1,17 @@
 """RAPID: the transfer and the law that comes out, the short context, both caches, forks, refusals."""
 
 import json
+from itertools import pairwise
 
 import pytest
 import torch
 
 import engines
 import engines.golden.rapid  # the checker
+from engines.core.sampling import draw
 from engines.methods.speculative import _passages as passages
-from engines.methods.speculative.rapid import Transfer
+from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.rapid import Look, Transfer
 from engines.tasks.documents import document
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board, chi_square_p
@@ -60,25 +63,38 @@ def test_what_is_forbidden_stays_so():
     assert one.p_hat[2] == 0 and one.output[2] == 0
 
 
-def test_the_first_token_follows_the_law_and_not_the_targets_own():
-    """At temperature 1 with one drafted token; control: the target's own distribution fits only without a transfer."""
-    model = engines.load_model("tiny-ar-l", dtype="float32")
-    prompt = model.tokenizer.encode_prompt("story: Mia, boat. Leo has a cup. What")
-    short = passages.retrieve(prompt, model.tokenizer, 8, 8, 1.0)
-    z, y = (model.extend(ids, model.new_cache(len(ids)), last_only=True).logits[0] for ids in (prompt, short.ids))
-    one = Transfer.of(z.double(), y.double().softmax(-1), 10.0, 0.1)
-    assert len(short.ids) < len(prompt) and one.shift > 0.05
-    top = one.p.topk(6).indices
-    for eta, law, other in ((10.0, one.output, one.p), (0.0, one.p, one.output)):
-        counts = torch.zeros(7)
-        for seed in range(300):
-            given = {"chunk": 8, "keep": 8, "rho": 1.0, "gamma": 1, "confidence": 0.0}
-            first = engines.run(
-                "rapid", model, prompt, params={**given, "temperature": 1.0, "eta": eta, "max_new_tokens": 2}, seed=seed
-            ).output_ids[0]
-            counts[int((top == first).nonzero()[0]) if first in top else 6] += 1
-        wanted, control = (torch.cat([x[top], 1 - x[top].sum(0, keepdim=True)]) for x in (law, other))
-        assert chi_square_p(counts, wanted) > 1e-3 > chi_square_p(counts, control)
+@pytest.mark.parametrize("eta", [0.0, 6.0])
+def test_the_emitted_token_follows_the_law_and_not_the_other_one(eta):
+    """4,000 rounds of one drafted token; the control is the target's own law where there is a transfer, and the law of
+    a transfer where there is none."""
+    z, q = random_pair(2)
+    rng, counts = torch.Generator().manual_seed(0), torch.zeros(len(z))
+    for _ in range(4000):
+        draft = Draft(0)
+        draft.add(0, draw(q, rng))
+        verdict = Look(eta, 0.1, 1.0, [q]).walk(torch.stack([z, z]), draft, 1.0, rng, frozenset())
+        counts[draft.tokens[1] if len(verdict.path) > 1 else verdict.emitted] += 1
+    law = Transfer.of(z, q, eta, 0.1).output
+    other = Transfer.of(z, q, 6.0 - eta, 0.1).output
+    assert (Transfer.of(z, q, eta, 0.1).shift > 0.05) == (eta > 0)
+    assert chi_square_p(counts, law) > 1e-3 > chi_square_p(counts, other)
+
+
+@pytest.mark.parametrize(
+    ("z", "q", "kept", "moved"),
+    [
+        ([3.0, 2.9, 0.0], [0.1, 0.9, 0.0], True, True),  # the target's second choice, the view's first one
+        ([3.0, 2.9, 0.0], [0.9, 0.1, 0.0], True, False),
+        ([9.0, 0.0, 0.0], [0.1, 0.9, 0.0], False, False),  # too far for a step of 2
+    ],
+)
+def test_at_temperature_0_a_draft_stands_before_or_after_the_step(z, q, kept, moved):
+    z, q = torch.tensor([z, [0.0, 0.0, 1.0]]), torch.tensor(q, dtype=torch.float64)
+    draft, look = Draft(0), Look(2.0, 0.1, 1.0, [q])
+    draft.add(0, int(q.argmax()))
+    verdict = look.walk(z, draft, 0.0, torch.Generator(), frozenset())
+    assert (len(verdict.path) == 2, bool(look.transferred)) == (kept, moved)
+    assert verdict.emitted == (2 if kept else int(z[0].argmax())) and verdict.source == "argmax"
 
 
 def test_without_transfer_it_is_the_targets_text_and_with_it_the_view_may_win():
@@ -104,7 +120,7 @@ def test_passages_are_in_order_within_the_budget_and_above_the_floor():
     assert kept and len(kept) <= 2 and all(one.score >= 0.3 * max(x.score for x in context.passages) for one in kept)
     assert [one.start for one in kept] == sorted(one.start for one in kept)
     edges = [(one.start, one.end) for one in context.passages]
-    assert all(a[1] == b[0] and a[1] - a[0] <= 8 for a, b in zip(edges, edges[1:], strict=False))
+    assert all(a[1] == b[0] and a[1] - a[0] <= 8 for a, b in pairwise(edges))
     body = [token for one in kept for token in ids[one.start : one.end]]
     assert context.ids == [*ids[: edges[0][0]], *body, *ids[edges[-1][1] :]]
     assert "Tom has a green key." in tokenizer.decode(context.ids)
