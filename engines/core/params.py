@@ -36,6 +36,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""  # where the default comes from
     presets: Mapping[str, str] = {}  # of code: what each name that may be given in its place stands for
     file: bool = False  # the text names a file of this machine: not for strangers
+    longest: int | None = None  # characters of a text, where not the usual number
 
     def check(self, value: Any) -> Any:
         """The value in the parameter's own type. Raises UserError with the range. Text as given on a command line is
@@ -51,8 +52,8 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
             above = self.high is not None and value > self.high
             if below or above or math.isnan(value):
                 raise UserError(f"{self.name}={_short(value)} is out of range; {self.allowed()}.")
-        if self.kind in MOST and len(value) > MOST[self.kind]:
-            raise UserError(f"{self.name} has {len(value)} characters; at most {MOST[self.kind]} are allowed.")
+        if self.kind in MOST and len(value) > (most := self.longest or MOST[self.kind]):
+            raise UserError(f"{self.name} has {len(value)} characters; at most {most} are allowed.")
         if (
             self.kind in ("text", "choice", "code")
             and not value.isascii()
@@ -164,9 +165,12 @@ def Choice(
     )
 
 
-def Text(name: str, default: str, *, sees: str, source: str = "", file: bool = False) -> Param:
-    """Free text; `file` if it names a file of this machine, which a page that strangers use does not offer."""
-    return Param(name=name, kind="text", default=default, sees=sees, source=source, file=file)
+def Text(
+    name: str, default: str, *, sees: str, source: str = "", file: bool = False, longest: int | None = None
+) -> Param:
+    """Free text of at most `longest` characters (2,000); `file` if it names a file of this machine, which a page that
+    strangers use does not offer."""
+    return Param(name=name, kind="text", default=default, sees=sees, source=source, file=file, longest=longest)
 
 
 def Code(name: str, default: str, presets: Mapping[str, str], *, sees: str, source: str = "") -> Param:

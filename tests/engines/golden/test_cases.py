@@ -30,7 +30,9 @@ COVERED = {
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
-    "architecture": {"blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json"},
+    "architecture": {
+        *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "readme.json", "step3.json"),
+    },
     "systems": {"easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"},
     "sampling": {
         "ead.json",
