@@ -22,7 +22,8 @@ SENTENCES = (
 )  # fmt: skip
 ERRORS = ("engines/core/**/*.py", "engines/models/**/*.py", "engines/methods/**/*.py", "explorer/export/*.py")
 NOT_SHOWN = {
-    "Bearer {0}", "text/event-stream, application/json", "Attached", "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
+    "Bearer {0}", "text/event-stream, application/json", "Attached",
+    "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
     "Library", "False", "top center", "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
     "`decoding-explorer template --kind {0} > my.py` ```python {1}```",
 }  # fmt: skip
