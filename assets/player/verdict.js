@@ -62,10 +62,10 @@ const main = ({ header }) => {
   return [name, sha256, dtype].join();
 };
 
-/** Where times were measured. Times of two machines, or of other numbers of threads, are no ratio. */
+/** Where times were measured. Times of two machines, or other threads, are no ratio. */
 const place = ({ header }) =>
   [
-    header.arrivals ? header.imported_from : header.machine,
+    header.machine || header.imported_from,
     ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
   ].join();
 

@@ -28,6 +28,7 @@ PIECES = (
     "The server sent no log-probabilities, so what came is shown in the pieces in which it came, which need not be "
     "tokens, and nothing is known of what else it might have said."
 )
+CUT = "The server closed the answer before its end."
 UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
 
 
@@ -196,13 +197,13 @@ class Attached(Iterator[Step]):
         if self._reason == "stopped":
             self._reason = "complete" if self._finish else "failed"
             if not self._finish:
-                self._message = "The server closed the answer before its end. What had arrived by then is here."
+                self._message = f"{CUT} What had arrived by then is here."
         if self._held is None:
             if self._reason == "complete":
                 self._message = "The server's answer is empty."
             elif not self.steps:
                 self.close()
-                raise ServerError(self._message.partition(". What")[0] + ".")
+                raise ServerError(CUT if self._reason == "failed" else self._message)
             return
         self._held["facts"] |= self._since()
         if self._finish not in ("", "done", "budget"):

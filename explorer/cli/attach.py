@@ -10,12 +10,11 @@ from typing import Any
 
 import engines
 from engines import Trace, UserError
-from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_address
 from explorer.cli.io import check_target, positive, print_table, write
 from explorer.cli.run import INTERRUPTED, find_method, read_prompt
-from explorer.figures.arrivals import Lap, laps, standings
 
 MOST = 4  # runs in one race
+APIS = ("chat", "completions", "llama", "sglang")  # those of `explorer.attach`, whose HTTP is loaded when it is needed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--api",
         action="append",
         default=[],
-        choices=tuple(FORMATS),
+        choices=APIS,
         help="the interface (default: what the URL names, else chat); once for all URLs or once for each",
     )
     parser.add_argument(
@@ -59,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key-variable",
         default="",
         metavar="NAME",
-        help=f"the environment variable that holds the server's key (default {KEY_VARIABLE})",
+        help="the environment variable that holds the server's key (default DECODING_EXPLORER_SERVER_KEY)",
     )
     parser.add_argument("--json", metavar="FILE", help="of one URL: write the trace here; - prints it, not the text")
     parser.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as 1.json, 2.json ...")
@@ -70,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def attach_command(args: argparse.Namespace) -> int:
     """Ask one after the other, so that none takes the other's time, and say when what had arrived."""
+    from explorer.attach import Attached, key_for, read_address
     from explorer.page.limits import Limits
 
     if Limits.from_env().public:
@@ -156,12 +156,16 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
     elif args.json != "-":
         print(traces[0].text)
     if args.stats and len(traces) == 1:
+        from explorer.figures.arrivals import laps
+
         print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).said()), file=sys.stderr)
 
 
 def _race(traces: list[Trace]) -> None:
     """The table of a race in seconds."""
-    found: list[Lap] = [laps(trace) for trace in traces]
+    from explorer.figures.arrivals import laps, standings
+
+    found = [laps(trace) for trace in traces]
     heads = ("run", *(label for label, _ in found[0].said()), "text")
     print_table(
         heads,

@@ -18,10 +18,11 @@ SCRIPTS = (
     "assets/player/*.js", "assets/player/views/*.js", "assets/page/*.js", "assets/learn/*.js", "explorer/page/*.js",
 )  # fmt: skip
 SENTENCES = (
-    "explorer/page/*.py", "explorer/forking.py", "explorer/runs/*.py", "explorer/figures/*.py",
+    "explorer/page/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/runs/*.py", "explorer/figures/*.py",
 )  # fmt: skip
 ERRORS = ("engines/core/**/*.py", "engines/models/**/*.py", "engines/methods/**/*.py", "explorer/export/*.py")
 NOT_SHOWN = {
+    "Bearer {0}", "text/event-stream, application/json", "Attached",
     "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
     "Library", "False", "top center", "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
     "`decoding-explorer template --kind {0} > my.py` ```python {1}```",

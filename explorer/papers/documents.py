@@ -24,8 +24,8 @@ FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
 MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (
-    "using", "papers", "models", "numbers", "measured", "sweeps", "studies", "watch", "own-method", "python",
-    "command-line", "figures", "my-runs", "hosting", "training", "features", "accessibility", "design",
+    "using", "papers", "models", "numbers", "measured", "sweeps", "studies", "watch", "servers", "own-method",
+    "python", "command-line", "figures", "my-runs", "hosting", "training", "features", "accessibility", "design",
 )  # fmt: skip
 
 

@@ -34,7 +34,8 @@ export class Counters {
         { kind = "measured" } = DEFINITIONS[name],
         made = () =>
           receipt(name, tell(this.values), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`);
-      const button = figure(el("span", "dx-name", label), made, { class: "dx-figure" });
+      const said = meant(name, run) === name ? label : translated(DEFINITIONS[meant(name, run)].label),
+        button = figure(el("span", "dx-name", said), made, { class: "dx-figure" });
       button.append(value, el("small", { "data-origin": kind }, translated(kind)));
       return { name, button, value };
     });

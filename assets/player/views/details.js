@@ -53,7 +53,8 @@ export function details(run, { position, token, state, entry }, t, theme) {
   const index = token !== null && entry ? entry.step : t - 1;
   const candidates = index >= 0 ? run.candidates(index, position) : null;
   const facts = [tr`position ${position}`, translated(theme.states[state].label)];
-  if (token !== null && !run.missing.has("token_ids")) facts.push(tr`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
+  if (token !== null && !run.missing.has("token_ids"))
+    facts.push(tr`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
   if (entry) facts.push(tr`step ${entry.step + 1}`, tr`cause: ${translated(entry.cause)}`);
   if (entry?.probability != null) facts.push(tr`probability ${number(entry.probability)}`);
   const out = [

@@ -11,9 +11,10 @@ import time
 import pytest
 
 from engines import UserError
-from explorer.attach import Attached, attach, key_for, read_address
+from explorer.attach import FORMATS, KEY_VARIABLE, Attached, attach, key_for, read_address
 from explorer.attach import client as client_module
 from explorer.cli import main
+from explorer.cli.attach import APIS
 from tests.explorer.attach.servers import Scripted, free_port, status, stream
 
 
@@ -211,6 +212,13 @@ def test_a_key_comes_from_the_environment_and_never_goes_unencrypted(monkeypatch
 def test_what_no_server_is_asked(options, said):
     with pytest.raises(UserError, match=said):
         attach("http://127.0.0.1:1", **{"prompt": "Hello", **options})
+
+
+def test_the_command_knows_the_interfaces_and_the_variable(capsys):
+    assert tuple(FORMATS) == APIS
+    with pytest.raises(SystemExit):
+        main(["attach", "--help"])
+    assert KEY_VARIABLE in capsys.readouterr().out
 
 
 def test_the_command_refuses_in_one_line(monkeypatch, capsys, tmp_path):

@@ -20,8 +20,8 @@ HOSTILE = "<img src=x onerror=window.hit=1></style><script>window.hit=2</script>
 
 @pytest.fixture(scope="module")
 def runs():
-    plain = engines.run("llada", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
-    quick = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
+    plain = engines.run("llada", "tiny-dlm", PROMPT, params={"max_new_tokens": 32})
+    quick = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 32})
     return [quick, plain]
 
 
