@@ -62,7 +62,11 @@ def load_folder(
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind == "reader":
-        return _reader(folder, name, device, _dtype(dtype, folder), digest, options)
+        from engines.models.adapters.reader import HFWordReader, load_reader
+
+        reader = load_reader(folder, name, _dtype(dtype, folder), _device(device), options)
+        told = str(read_json(folder / "card.json").get("licence", ""))
+        return HFWordReader(reader, _record(folder, name, how.kind, reader, digest, licence or told, revision))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)
@@ -109,16 +113,6 @@ def _draft(
     licence = str(read_json(folder / "card.json").get("licence", ""))
     record = _record(folder, name, how.kind, network, digest, licence, "", tokenizer=base)
     return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
-
-
-def _reader(folder: Path, name: str, device: str, dtype: Any, digest: str, options: dict[str, Any]) -> Model:
-    """A reader of word images: a network of ours, with its letters as tokens."""
-    from engines.models.adapters.reader import HFWordReader, load_reader
-
-    if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
-        raise UserError(f"{wish} is no option of a word reader and '{name}' is one; leave it out.")
-    network, licence = load_reader(folder, name, dtype, _device(device)), read_json(folder / "card.json").get("licence")
-    return HFWordReader(network, _record(folder, name, "reader", network, digest, str(licence or ""), ""))
 
 
 def _adapter(
@@ -177,7 +171,6 @@ def _dtype(wanted: Any, folder: Path) -> Any:
 
 
 def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
-
     with _refusing(name, {}):
         config = _config(folder, name, how)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)

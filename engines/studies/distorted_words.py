@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
+from engines.methods.multimodal.cppd import decode as once
+from engines.methods.multimodal.word_by_letter import decode as letters
 from engines.tasks.word_images import words
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ LEVELS: dict[str, tuple[float, ...]] = {
     "contrast": (1, 0.4, 0.2, 0.1, 0.05),
 }
 UNITS = {"rotation": "degrees", "blur": "pixels", "noise": "of the range", "contrast": "of ink against paper"}
-ONCE, LETTERS = "cppd", "word-by-letter"
+ONCE, LETTERS = once.info.slug, letters.info.slug
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from engines.core.trace import (
     ModelRecord,
     Piece,
     Routing,
+    Sight,
     Span,
     Step,
     Tally,
@@ -282,6 +283,12 @@ def everything_else(steps: int = 6) -> Trace:
                     source="draft worker",
                 ),
                 media=Media(pack(codes), [Box(1, 1, 3, 4, "whale")]),
+                sight=Sight(
+                    None if i else pack(np.linspace(0, 1, 32 * 128).reshape(32, 128), 0.0, 1.0),
+                    pack(np.eye(32)[[4 * i + 2]] * 0.9, 0.0, 1.0),
+                    {"e": 3, HOSTILE[0]: 1},
+                    [0.9, 0.8, 0.1],
+                ),
                 memory=[
                     Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),
                     Memory([14], [15 + i, 20, 21], written=True),

@@ -36,6 +36,7 @@ GROUPS = {
     "truncation": "Thermometer",
     "completions": "Completions",
     "vote": "Vote",
+    "sight": "Word",
     "facts": "Facts",
     "note": "Text",
 }

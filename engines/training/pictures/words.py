@@ -31,6 +31,7 @@ NAME, TITLE = "tiny-reader", "Tiny reader (reads the picture of a word)"
 NOTE = "reads a word of 2 to 10 small letters that is drawn as a picture; asked with that word, such as bookkeeper"
 CONFIG = {"model_type": "word-reader", "letters": LETTERS, "longest": LONGEST, "hidden_size": 96, "heads": 3}
 STEPS, BATCH, RATE, RISE, SIDE = 1000, 64, 1.2e-3, 0.08, 1.0
+FALL = 1000  # steps over which the rate falls; the training ends before, as its minutes did
 BY_CHANCE = 0.25  # share of images without a word
 RANGES: dict[str, tuple[float, float]] = {  # of a look, drawn evenly; blur and noise are 0 in half of the images
     "rotation": (-5.0, 5.0),
@@ -101,8 +102,8 @@ class Reading(Training):
         return Loss(parallel + SIDE * side + one_by_one, int((wanted.labels != IGNORED).sum()), facts=facts)
 
     def rate(self, share: float) -> float:
-        """A rise, then half a cosine; the training ends where `DONE` of it is done."""
-        share = DONE * self.progress.step / self.steps
+        """A rise, then half a cosine of which the last part is left out."""
+        share = self.progress.step / (FALL * self.steps / STEPS)
         return RATE * (share / RISE if share < RISE else 0.5 * (1 + cos(pi * min(1.0, (share - RISE) / (1 - RISE)))))
 
     def context(self) -> AbstractContextManager[None]:

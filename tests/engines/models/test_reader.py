@@ -149,10 +149,10 @@ def test_a_folder_is_read_as_it_was_written(tmp_path) -> None:
         load_model(folder, quantization={"load_in_4bit": True})
     (folder / "config.json").write_text(json.dumps(SMALL | {"longest": 6}))
     with pytest.raises(UserError, match=r"not those its config\.json describes"):
-        load_reader(folder, "small", torch.float32, "cpu")
+        load_reader(folder, "small", torch.float32, "cpu", {})
     (folder / "config.json").write_text(json.dumps({"model_type": "word-reader", "letters": "ab"}))
     with pytest.raises(UserError, match="lacks longest"):
-        load_reader(folder, "small", torch.float32, "cpu")
+        load_reader(folder, "small", torch.float32, "cpu", {})
 
 
 def test_pictures_of_words() -> None:
