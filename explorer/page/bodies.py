@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
 
 VALUES, DEPTH = 2000, 20  # of a call's JSON: commas and brackets, brackets within each other; texts not looked into
 TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # an open one ends with the body: linear time
+PATIENCE = 60.0  # seconds in which a body has to be here
 NO_SIGNS = bytes(set(range(256)) - set(b"[]{},"))
 NAME = re.compile(r"[\w-]{1,64}")
 
@@ -39,12 +41,16 @@ def bounded(receive: Any, limit: int) -> Any:
 async def whole(receive: Any, limit: int) -> Any:
     """A receive that gives the whole body at once, checked. Raises Refusal."""
     checked, parts, more = bounded(receive, limit), list[bytes](), True
-    while more:
-        message = await checked()
-        if message["type"] != "http.request":
-            return _first(message, receive)
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while more:
+                message = await checked()
+                if message["type"] != "http.request":
+                    return _first(message, receive)
+                parts.append(message.get("body", b""))
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise Refusal(408, f"The request was not here after {PATIENCE:g} seconds.") from None
     body = b"".join(parts)
     check_body(body)
     return _first({"type": "http.request", "body": body, "more_body": False}, receive)

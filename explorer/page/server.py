@@ -18,6 +18,7 @@ from explorer.page import clients, files, quiet, zerogpu
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
+from explorer.page.connections import Connections
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
@@ -78,6 +79,8 @@ def launch(
         **options,
     )
     keep_no_values(demo)
+    if limits.public and demo.server is not None:
+        Connections(demo.server).watch()
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()

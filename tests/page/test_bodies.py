@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
@@ -9,9 +10,11 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
+from explorer.page import bodies
 from explorer.page.bodies import DEPTH, VALUES, Refusal, check_body
 from explorer.page.guard import Guard
 from tests.page.test_budget import answers
+from tests.page.test_event_stream import apart
 
 JOIN = "/gradio_api/queue/join"
 
@@ -87,3 +90,17 @@ def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
     assert client.post(JOIN, content=sent(data=[[]] * 3000)).status_code == 400
     assert client.post(JOIN, content=iter([b"x" * 6_000_000] * 2)).status_code == 413
     assert len(came) == 1
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_minute(monkeypatch):
+    monkeypatch.setattr(bodies, "PATIENCE", 0.05)
+
+    async def never() -> None:
+        await asyncio.sleep(60)
+
+    async def go() -> None:
+        with pytest.raises(Refusal, match="not here") as caught:
+            await bodies.whole(never, 100)
+        assert caught.value.status == 408
+
+    apart(go())
