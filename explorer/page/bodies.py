@@ -38,22 +38,22 @@ def bounded(receive: Any, limit: int) -> Any:
     return checked
 
 
-async def whole(receive: Any, limit: int) -> Any:
-    """A receive that gives the whole body at once, checked. Raises Refusal."""
+async def whole(receive: Any, limit: int) -> tuple[Any, str]:
+    """A receive that gives the whole body at once, checked, and the session that it names. Raises Refusal."""
     checked, parts, more = bounded(receive, limit), list[bytes](), True
     try:
         async with asyncio.timeout(PATIENCE):
             while more:
                 message = await checked()
                 if message["type"] != "http.request":
-                    return _first(message, receive)
+                    return _first(message, receive), ""
                 parts.append(message.get("body", b""))
                 more = message.get("more_body", False)
     except TimeoutError:
         raise Refusal(408, f"The request was not here after {PATIENCE:g} seconds.") from None
     body = b"".join(parts)
-    check_body(body)
-    return _first({"type": "http.request", "body": body, "more_body": False}, receive)
+    session = check_body(body)
+    return _first({"type": "http.request", "body": body, "more_body": False}, receive), session
 
 
 def _first(message: Any, receive: Any) -> Any:
@@ -65,10 +65,12 @@ def _first(message: Any, receive: Any) -> Any:
     return again
 
 
-def check_body(body: bytes) -> None:
-    """Raises Refusal for a call that no page makes: more or deeper values than it sends (Gradio walks through them on
-    the event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none
-    (Gradio keeps it)."""
+def check_body(body: bytes) -> str:
+    """The session that it names; "" for none.
+
+    Raises Refusal for a call that no page makes: more or deeper values than it sends (Gradio walks through them on the
+    event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none (Gradio
+    keeps it)."""
     if b"\0" in body:  # JSON in another encoding, where a quote is no quote
         raise Refusal(400, "The request is no JSON in UTF-8.")
     signs = TEXT.sub(b"", body).translate(None, delete=NO_SIGNS)
@@ -82,13 +84,14 @@ def check_body(body: bytes) -> None:
     try:
         told = json.loads(body) if body else {}
     except (ValueError, RecursionError):
-        return  # Gradio says what is wrong with it
+        return ""  # Gradio says what is wrong with it
     for key in ("session_hash", "event_id"):
         name = told.get(key) if isinstance(told, dict) else None
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
             raise Refusal(400, f"{key} is no name of letters, digits and hyphens of at most 64 characters.")
     if _names_file(told):
         raise Refusal(400, "The request names a file, and no file is taken here.")
+    return str(told.get("session_hash") or "") if isinstance(told, dict) else ""
 
 
 def _names_file(told: Any) -> bool:

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from explorer.page import bodies
 from explorer.page.bodies import DEPTH, VALUES, Refusal, check_body
 from explorer.page.guard import Guard
+from explorer.page.memory import Owners
 from tests.page.test_budget import answers
 from tests.page.test_event_stream import apart
 
@@ -37,7 +38,8 @@ def sent(**more: object) -> bytes:
     ],
 )
 def test_what_a_page_sends_passes(body):
-    check_body(body)
+    named = b"f81d4fae-7dec" in body
+    assert check_body(body) == ("f81d4fae-7dec" if named else "")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +85,11 @@ def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
         came.append(message["body"])
         await answers(scope, receive, send)
 
-    client = TestClient(Guard(app))
+    owners = Owners()
+    client = TestClient(Guard(app, owners=owners))
     whole = sent(data=["x" * 1000])
     assert client.post(JOIN, content=iter([whole[:7], whole[7:500], whole[500:]])).status_code == 200
-    assert came == [whole]
+    assert came == [whole] and owners.of("f81d4fae-7dec") == "testclient"
     assert client.post(JOIN, content=sent(data=[[]] * 3000)).status_code == 400
     assert client.post(JOIN, content=iter([b"x" * 6_000_000] * 2)).status_code == 413
     assert len(came) == 1
