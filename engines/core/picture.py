@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.trace.groups.media import CELLS
 
-CELLS = 65_536  # of a picture, at most
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 

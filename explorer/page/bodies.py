@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
 
 VALUES, DEPTH = 2000, 20  # of a call's JSON: commas and brackets, brackets within each other; texts not looked into
 TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # an open one ends with the body: linear time
+PATIENCE = 60.0  # seconds in which a body has to be here
 NO_SIGNS = bytes(set(range(256)) - set(b"[]{},"))
 NAME = re.compile(r"[\w-]{1,64}")
 
@@ -36,18 +38,22 @@ def bounded(receive: Any, limit: int) -> Any:
     return checked
 
 
-async def whole(receive: Any, limit: int) -> Any:
-    """A receive that gives the whole body at once, checked. Raises Refusal."""
+async def whole(receive: Any, limit: int) -> tuple[Any, str]:
+    """A receive that gives the whole body at once, checked, and the session that it names. Raises Refusal."""
     checked, parts, more = bounded(receive, limit), list[bytes](), True
-    while more:
-        message = await checked()
-        if message["type"] != "http.request":
-            return _first(message, receive)
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while more:
+                message = await checked()
+                if message["type"] != "http.request":
+                    return _first(message, receive), ""
+                parts.append(message.get("body", b""))
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise Refusal(408, f"The request was not here after {PATIENCE:g} seconds.") from None
     body = b"".join(parts)
-    check_body(body)
-    return _first({"type": "http.request", "body": body, "more_body": False}, receive)
+    session = check_body(body)
+    return _first({"type": "http.request", "body": body, "more_body": False}, receive), session
 
 
 def _first(message: Any, receive: Any) -> Any:
@@ -59,10 +65,12 @@ def _first(message: Any, receive: Any) -> Any:
     return again
 
 
-def check_body(body: bytes) -> None:
-    """Raises Refusal for a call that no page makes: more or deeper values than it sends (Gradio walks through them on
-    the event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none
-    (Gradio keeps it)."""
+def check_body(body: bytes) -> str:
+    """The session that it names; "" for none.
+
+    Raises Refusal for a call that no page makes: more or deeper values than it sends (Gradio walks through them on the
+    event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none (Gradio
+    keeps it)."""
     if b"\0" in body:  # JSON in another encoding, where a quote is no quote
         raise Refusal(400, "The request is no JSON in UTF-8.")
     signs = TEXT.sub(b"", body).translate(None, delete=NO_SIGNS)
@@ -76,13 +84,14 @@ def check_body(body: bytes) -> None:
     try:
         told = json.loads(body) if body else {}
     except (ValueError, RecursionError):
-        return  # Gradio says what is wrong with it
+        return ""  # Gradio says what is wrong with it
     for key in ("session_hash", "event_id"):
         name = told.get(key) if isinstance(told, dict) else None
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
             raise Refusal(400, f"{key} is no name of letters, digits and hyphens of at most 64 characters.")
     if _names_file(told):
         raise Refusal(400, "The request names a file, and no file is taken here.")
+    return str(told.get("session_hash") or "") if isinstance(told, dict) else ""
 
 
 def _names_file(told: Any) -> bool:

@@ -15,6 +15,7 @@ from explorer.page import quiet
 from explorer.page.bodies import Refusal, bounded, whole
 from explorer.page.budget import Budget
 from explorer.page.clients import Readers, client_of
+from explorer.page.memory import Owners
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
@@ -57,7 +58,7 @@ class Guard:
     """Pure ASGI, so that event streams pass through untouched. `hosts`: allowed host names without port; empty allows
     any (behind a proxy). trace_characters: of the longest trace that may be opened. sessions: those that Gradio has
     messages for; calls: events that it has messages for. None knows of none, so that no stream is refused for it.
-    readers: is told who reads. budget: of each visitor, None at home."""
+    readers, owners: are told who reads, and whose a session is. budget: of each visitor, None at home."""
 
     def __init__(
         self,
@@ -67,11 +68,12 @@ class Guard:
         sessions: Container[str] | None = None,
         calls: Container[str] | None = None,
         readers: Readers | None = None,
+        owners: Owners | None = None,
         budget: Budget | None = None,
     ) -> None:
         self.budget = budget
         self.sessions, self.calls, self.readers = sessions, calls, readers or Readers()
-        self.app = app
+        self.app, self.owners = app, owners or Owners()
         self.hosts = frozenset(hosts)
         self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
 
@@ -100,9 +102,9 @@ class Guard:
             if scope["method"] != "POST":
                 await self.app(scope, bounded(receive, limit), _with_headers(answered))
             elif self.budget and scope["path"].startswith(RUN_ROUTES):
-                await self._in_turn(self.budget, scope, whole(receive, limit), _with_headers(answered))
+                await self._in_turn(self.budget, scope, self._whole(scope, receive, limit), _with_headers(answered))
             else:
-                await self.app(scope, await whole(receive, limit), _with_headers(answered))
+                await self.app(scope, await self._whole(scope, receive, limit), _with_headers(answered))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
             await _answer(send, refusal)
         except UnicodeEncodeError:  # an answer that quotes what was sent; it is encoded before it starts
@@ -115,6 +117,12 @@ class Guard:
             self.readers.end(stream)
             if self.budget and lasting is not None:
                 self.budget.close(lasting)
+
+    async def _whole(self, scope: dict[str, Any], receive: Any, limit: int) -> Any:
+        given, session = await whole(receive, limit)
+        if session:
+            self.owners.note(session, client_of(Request(scope)))
+        return given
 
     async def _in_turn(self, budget: Budget, scope: dict[str, Any], body: Awaitable[Any], send: Any) -> None:
         """Pass a call on when it is its turn, which ends when its answer begins: how slowly a visitor sends or reads

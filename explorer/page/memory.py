@@ -6,10 +6,13 @@ million characters that was opened stayed there as four megabytes."""
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from typing import Any
 
 import gradio as gr
 from gradio.state_holder import SessionState, StateHolder
+
+REMEMBERED = 10_000  # sessions whose address is known
 
 
 class Remembered(SessionState):
@@ -30,8 +33,42 @@ class Remembered(SessionState):
         """Nothing is kept."""
 
 
+class Owners:
+    """Whose page each session is: the address of the first call that named it."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, str] = OrderedDict()
+
+    def note(self, session: str, client: str) -> None:
+        """A call of that session came from there."""
+        self._of.setdefault(session, client)
+        while len(self._of) > REMEMBERED:
+            self._of.popitem(last=False)
+
+    def of(self, session: str) -> str:
+        """The address; "" where it is not known."""
+        return self._of.get(session, "")
+
+
 class Holder(StateHolder):
-    """Makes these for the pages of one server."""
+    """Makes these for the pages of one server. Where there are too many, whoever has most of them loses the one that
+    was used least recently, so that a newcomer with many names puts out nobody else's."""
+
+    def __init__(self, owners: Owners) -> None:
+        super().__init__()
+        self.owners = owners
+
+    def update(self, session_id: str) -> None:
+        """It was used now."""
+        with self.lock:
+            if session_id in self.session_data:
+                self.session_data.move_to_end(session_id)
+            if len(self.session_data) > self.capacity:
+                counts = Counter(map(self.owners.of, self.session_data))
+                others = (one for one in self.session_data if one != session_id)
+                evicted = max(others, key=lambda one: counts[self.owners.of(one)])  # of equals the first: the oldest
+                del self.session_data[evicted]
+                self.time_last_used.pop(evicted, None)
 
     def __getitem__(self, session_id: str) -> SessionState:
         if session_id not in self:
@@ -39,7 +76,7 @@ class Holder(StateHolder):
         return super().__getitem__(session_id)
 
 
-def keep_no_values(demo: gr.Blocks) -> None:
+def keep_no_values(demo: gr.Blocks, owners: Owners) -> None:
     """Of a page that has been launched."""
-    demo.app.state_holder = Holder()
+    demo.app.state_holder = Holder(owners)
     demo.app.state_holder.set_blocks(demo)

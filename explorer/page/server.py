@@ -18,12 +18,13 @@ from explorer.page import clients, files, quiet, zerogpu
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
+from explorer.page.connections import Connections
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.memory import keep_no_values
+from explorer.page.memory import Owners, keep_no_values
 from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
@@ -46,7 +47,7 @@ def launch(
     demo = build(handlers)
     quiet.install()
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
-    readers = clients.Readers()
+    readers, owners = clients.Readers(), Owners()
     if limits.public:
         clients.share(demo._queue)
         clients.only_runs(demo._queue)
@@ -58,6 +59,7 @@ def launch(
         sessions=demo._queue.pending_messages_per_session,
         calls=clients.Calls(demo._queue),
         readers=readers,
+        owners=owners,
         budget=Budget() if limits.public else None,
     )
     demo.launch(
@@ -77,7 +79,9 @@ def launch(
         footer_links=[],
         **options,
     )
-    keep_no_values(demo)
+    keep_no_values(demo, owners)
+    if limits.public and demo.server is not None:
+        Connections(demo.server).watch()
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path
     if warm:
         threading.Thread(target=_warm, name="warm", daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
@@ -9,9 +10,12 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
+from explorer.page import bodies
 from explorer.page.bodies import DEPTH, VALUES, Refusal, check_body
 from explorer.page.guard import Guard
+from explorer.page.memory import Owners
 from tests.page.test_budget import answers
+from tests.page.test_event_stream import apart
 
 JOIN = "/gradio_api/queue/join"
 
@@ -34,7 +38,8 @@ def sent(**more: object) -> bytes:
     ],
 )
 def test_what_a_page_sends_passes(body):
-    check_body(body)
+    named = b"f81d4fae-7dec" in body
+    assert check_body(body) == ("f81d4fae-7dec" if named else "")
 
 
 @pytest.mark.parametrize(
@@ -80,10 +85,25 @@ def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
         came.append(message["body"])
         await answers(scope, receive, send)
 
-    client = TestClient(Guard(app))
+    owners = Owners()
+    client = TestClient(Guard(app, owners=owners))
     whole = sent(data=["x" * 1000])
     assert client.post(JOIN, content=iter([whole[:7], whole[7:500], whole[500:]])).status_code == 200
-    assert came == [whole]
+    assert came == [whole] and owners.of("f81d4fae-7dec") == "testclient"
     assert client.post(JOIN, content=sent(data=[[]] * 3000)).status_code == 400
     assert client.post(JOIN, content=iter([b"x" * 6_000_000] * 2)).status_code == 413
     assert len(came) == 1
+
+
+def test_a_body_that_does_not_come_is_waited_for_a_minute(monkeypatch):
+    monkeypatch.setattr(bodies, "PATIENCE", 0.05)
+
+    async def never() -> None:
+        await asyncio.sleep(60)
+
+    async def go() -> None:
+        with pytest.raises(Refusal, match="not here") as caught:
+            await bodies.whole(never, 100)
+        assert caught.value.status == 408
+
+    apart(go())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -19,6 +20,16 @@ def test_links_stay_on_the_page_or_become_words():
             assert target.startswith("https://") or (named and named[1] in documents()), f"{name}: {target}"
     assert text("../../README") == "There is no text '../../README' here; choose one from the list."
     assert text(None).startswith("There is no text 'None' here")
+
+
+def test_every_test_that_a_promise_names_is_there():
+    root = Path(__file__).parents[2]
+    for file in ("SECURITY.md", "assets/docs/hosting.md"):
+        text = (root / file).read_text("utf-8")
+        named = re.findall(r"`(tests/[\w/]+\.py)`", text)
+        named += [one.replace(".", "/") + ".py" for one in re.findall(r"`python -m (tests[\w.]+)", text)]
+        assert [one for one in named if not (root / one).is_file()] == []
+        assert len(named) > 20 or file == "SECURITY.md"
 
 
 def test_a_text_is_chosen_followed_and_linked(visit, address):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from explorer.page.memory import keep_no_values
+from explorer.page.memory import Owners, keep_no_values
 from tests.page.memory import measure
 
 
@@ -24,7 +24,7 @@ def test_no_value_of_a_page_is_remembered_and_state_is():
         box, kept = gr.Textbox(), gr.State(3)
     demo.app = SimpleNamespace()
     demo.state_session_capacity = 2
-    keep_no_values(demo)
+    keep_no_values(demo, Owners())
     page = demo.app.state_holder["a"]
     page._update_value_in_config(box._id, "x" * 1000)
     page[box._id] = gr.Textbox("y" * 1000, render=False)
@@ -34,3 +34,31 @@ def test_no_value_of_a_page_is_remembered_and_state_is():
     for name in ("b", "c"):
         demo.app.state_holder[name]
     assert list(demo.app.state_holder.session_data) == ["b", "c"]
+
+
+def test_who_comes_with_many_names_puts_out_nobody_elses_page():
+    """The state of a page holds its last study and what its lists offer."""
+    with gr.Blocks() as demo:
+        kept = gr.State(3)
+    demo.app = SimpleNamespace()
+    demo.state_session_capacity = 5
+    owners = Owners()
+    keep_no_values(demo, owners)
+    holder = demo.app.state_holder
+    for session, client in (("first", "a"), ("second", "b")):
+        owners.note(session, client)
+        holder[session][kept._id] = session
+    for number in range(40):
+        owners.note(f"many {number}", "c")
+        owners.note("first", "c")  # claimed later
+        holder[f"many {number}"]
+    assert list(holder.session_data) == ["first", "second", "many 37", "many 38", "many 39"]
+    assert holder["first"][kept._id] == "first" and set(holder.time_last_used) == set(holder.session_data)
+
+
+def test_no_more_addresses_are_remembered_than_so_many(monkeypatch):
+    monkeypatch.setattr("explorer.page.memory.REMEMBERED", 3)
+    owners = Owners()
+    for number in range(10):
+        owners.note(str(number), "a")
+    assert [owners.of(str(number)) for number in range(10)] == [""] * 7 + ["a"] * 3

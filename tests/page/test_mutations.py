@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
+from engines import TraceError, read_trace
+from explorer.runs.gallery import gallery
 from tests.page.mutations import COUNT, corpus, in_player, mount, on_server, opener
 
 SAMPLE = [*range(3, COUNT - 10, 97), *(COUNT - 10 + place for place in (1, 3, 4, 5, 7))]
@@ -30,3 +35,36 @@ def test_the_player_refuses_or_shows_each_within_bounds(browser):
     found = list(in_player(corpus(SAMPLE), page))
     page.close()
     assert len(found) > 20 and [str(one) for one in found if not one.held] == []
+
+
+SHAPES = [(1, 300_000), (300_000, 1), (800, 800), (4097, 4)]
+
+
+def pictured(rows: int, columns: int) -> str:
+    """A recorded run whose first picture has that size."""
+    card = next(card for card in gallery().cards if card.family == "multimodal")
+    body = json.loads(gallery().get(card.id).to_json())
+    media = next(step["media"] for step in body["steps"] if "media" in step)
+    data = base64.b64encode(b"\1\0" * rows * columns).decode()
+    media |= {"codes": {"dtype": "u2", "shape": [rows, columns], "data": data}, "guesses": []}
+    return json.dumps(body)
+
+
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+def test_a_picture_of_many_cells_is_refused(rows, columns):
+    with pytest.raises(TraceError, match="65,536 cells, 4,096 in a row or column"):
+        read_trace(pictured(rows, columns))
+
+
+def test_a_large_picture_is_read():
+    read_trace(pictured(256, 256))
+
+
+@pytest.mark.slow
+def test_the_player_draws_no_picture_of_many_cells(browser):
+    cases = [(place, f"{shape}", pictured(*shape)) for place, shape in enumerate([*SHAPES, (256, 256)])]
+    page = browser.new_page()
+    mount(page)
+    found = list(in_player(cases, page))
+    page.close()
+    assert len(found) == len(cases) and [str(one) for one in found if not one.held] == []

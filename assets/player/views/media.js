@@ -10,7 +10,11 @@ import { tr } from "../words.js";
 export const view = { name: "Media", title: "Picture tokens", place: 15, needs: ["media"] };
 
 const ROOM = 320, // pixels that a picture takes if it can
+  CELLS = 65536, // of a picture, and of a side, at most: what is larger is not drawn
+  SIDE = 4096,
   GUESS = 0.26; // of a cell that a guess leaves free on each side
+
+const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
 export class Media {
   load(run, dom, context) {
@@ -49,7 +53,7 @@ export class Media {
   }
 
   #latest(t) {
-    return this.run.steps.slice(0, t).findLast((step) => step.media)?.media;
+    return this.run.steps.slice(0, t).findLast((step) => step.media && fits(step.media.codes.shape))?.media;
   }
 
   show(t) {

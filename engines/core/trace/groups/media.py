@@ -10,6 +10,8 @@ import msgspec
 from engines.core.trace.base import Count, Index, Record
 from engines.core.trace.packed import Packed
 
+CELLS, SIDE = 65_536, 4096  # of a picture, and of one of its sides, at most
+
 
 class Box(Record):
     """A rectangle on the picture, in cells."""
@@ -40,4 +42,9 @@ class Media(Record):
             raise ValueError(
                 f"media: codes are whole numbers in rows and columns, not {self.codes.dtype} of shape "
                 f"{self.codes.shape}"
+            )
+        if math.prod(self.codes.shape) > CELLS or max(self.codes.shape) > SIDE:
+            raise ValueError(
+                f"media: a picture of shape {str(self.codes.shape)[:60]} is too large; it may have {CELLS:,} cells, "
+                f"{SIDE:,} in a row or column"
             )
