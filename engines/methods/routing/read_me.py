@@ -104,7 +104,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, L = models.target, models.target.num_layers
     router, ranks = router_of(models.experts).to(model.record.device), models.experts.tensors["ranks"]
     names = [str(name) for name in models.experts.card["domains"]]
-    ids, end, experts, shelf = prompt, len(prompt) + p.max_new_tokens, list[int](), Shelves(p, run)
+    ids, end, experts, shelf = prompt, len(prompt) + p.max_new_tokens, list[int](), Shelves(p, run, router.I.shape[1])
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         check_expert(p.fixed, names)
@@ -162,6 +162,7 @@ class Shelves:
 
     p: Params
     run: Recorder
+    d: int  # of the model's hidden state
     caches: dict[str, Cache] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
 
@@ -195,9 +196,9 @@ class Shelves:
         """Hits so far, and what a miss costs: bytes of the largest expert beside the permanent part, and the time to
         load them, all layers in turn or all but the first behind the layer before."""
         own = (mask & ~permanent(mask)).sum((1, 2)).float()  # channels of each expert
-        number = getattr(torch, model.record.dtype).itemsize
-        size = float(own.max()) * MATRICES * model.config.hidden_size * number
-        first = float((mask & ~permanent(mask))[:, 0].sum(-1).max()) * MATRICES * model.config.hidden_size * number
+        channel = MATRICES * self.d * getattr(torch, model.record.dtype).itemsize  # bytes
+        size = float(own.max()) * channel
+        first = float((mask & ~permanent(mask))[:, 0].sum(-1).max()) * channel
         return {
             **{f"hits_{rule.replace('-', '_')}": cache.hits for rule, cache in self.caches.items()},
             "requests": len(self.asked),

@@ -195,5 +195,5 @@ def test_bad_input_is_a_sentence(given, words):
 
 
 def test_a_model_that_was_not_cut_is_refused_with_the_command():
-    with pytest.raises(engines.UserError, match="python -m engines.training domain-experts tiny-ar-l"):
+    with pytest.raises(engines.UserError, match="domain-experts tiny-ar-l"):
         engines.run("read-me", "tiny-ar-l", "add: 4 + 5")
