@@ -12,11 +12,11 @@ const WIDE = 640,
   W = 92,
   BARS = 84,
   H = 24,
-  LOOKS = ["bonus", "accepted", "old"], // of the three opinions
+  LOOKS = ["bonus", "accepted", "new"], // of the three opinions
   NAMES = ["confidence", "short", "moved"],
   SAID = [tr`p, everything read`, tr`q, retrieved passages read`, tr`p′, moved towards q`],
-  BY = { draft: tr`both`, retrieval: tr`only the retrieved view`, target: tr`the target` },
-  STATE = { draft: "accepted", retrieval: "old", target: "bonus" };
+  BY = { draft: tr`both`, retrieval: tr`view alone`, target: tr`the target` },
+  STATE = { draft: "accepted", retrieval: "new", target: "bonus" };
 
 /** The passages that a run tells of: {start, end, score, kept}, in their order; none where nothing was retrieved. */
 export function passages(run) {
