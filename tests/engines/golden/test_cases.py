@@ -32,6 +32,7 @@ COVERED = {
     },
     "systems": {
         *("easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"),
+        *("loglinear_fit.json", "sd_arithmetic.json"),
     },
     "sampling": {
         "ead.json",
