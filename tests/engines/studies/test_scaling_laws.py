@@ -74,7 +74,7 @@ def shipped():
 
 def test_the_rounds_are_those_of_a_real_loop(shipped):
     """Draft gamma tokens one by one, compare with the target's greedy answer, go on behind the first that differs."""
-    model, told, drafts = shipped
+    _, told, drafts = shipped
     _, _, draft = drafts[-1]
     found, _ = grid.compared(draft, told, 3)
     start = 0
