@@ -95,7 +95,7 @@ export class Passages {
         svg("title"),
         ...LOOKS.map((look) => svg("g", { "data-s": look }, svg("rect", { width: 18 }))),
         svg("g", {}, svg("rect", { y: BARS + 4, width: W, height: H, rx: 6 }), svg("text", { x: 6, y: BARS + 20.5 })),
-        svg("text", { x: 2, y: BARS + H + 18, class: "dx-small" }),
+        svg("text", { x: 2, y: BARS + H + 18, class: "dx-small", style: "--ink:var(--text)" }),
       ),
     ).forEach((group, i) => {
       const { at, token, by } = shown[i],
