@@ -35,7 +35,7 @@ METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
 PASSAGES = (
-    "sort: Zoe, Mia, Leo, Ada, Kim,\nTom, Ben, Eli, Sam, Uma",
+    "story: Mia, boat. Leo, cup",
     "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
     "years old. Tom lives in Paris. Tom has a green key. Where does Mia live?",
 )

@@ -12,11 +12,11 @@ const WIDE = 640,
   W = 92,
   BARS = 84,
   H = 24,
-  LOOKS = ["bonus", "accepted", "old"], // of the three opinions
+  LOOKS = ["bonus", "accepted", "new"], // of the three opinions
   NAMES = ["confidence", "short", "moved"],
   SAID = [tr`p, everything read`, tr`q, retrieved passages read`, tr`p′, moved towards q`],
-  BY = { draft: tr`both`, retrieval: tr`only the retrieved view`, target: tr`the target` },
-  STATE = { draft: "accepted", retrieval: "old", target: "bonus" };
+  BY = { draft: tr`both`, retrieval: tr`view alone`, target: tr`the target` },
+  STATE = { draft: "accepted", retrieval: "new", target: "bonus" };
 
 /** The passages that a run tells of: {start, end, score, kept}, in their order; none where nothing was retrieved. */
 export function passages(run) {
@@ -95,7 +95,7 @@ export class Passages {
         svg("title"),
         ...LOOKS.map((look) => svg("g", { "data-s": look }, svg("rect", { width: 18 }))),
         svg("g", {}, svg("rect", { y: BARS + 4, width: W, height: H, rx: 6 }), svg("text", { x: 6, y: BARS + 20.5 })),
-        svg("text", { x: 2, y: BARS + H + 18, class: "dx-small" }),
+        svg("text", { x: 2, y: BARS + H + 18, class: "dx-small", style: "--ink:var(--text)" }),
       ),
     ).forEach((group, i) => {
       const { at, token, by } = shown[i],

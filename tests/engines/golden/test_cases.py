@@ -30,10 +30,15 @@ COVERED = {
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
+    },
+    "systems": {"easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"},
     "architecture": {
         *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "readme.json", "step3.json"),
     },
-    "systems": {"easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"},
+    "systems": {
+        *("easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"),
+        *("loglinear_fit.json", "sd_arithmetic.json"),
+    },
     "sampling": {
         "ead.json",
         "top_h.json",

@@ -1,0 +1,120 @@
+"""The grid of drafts of tiny-ar-l as a study reads it: its checkpoints, what they agree with on held-out prompts, and
+forwards of whole batches by the clock.
+
+Shapes: S texts of at most L tokens, R answer rows of all of them, V vocabulary, B sequences, n rows of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from engines.core.lazy import torch
+from engines.studies._scaling import Found, rounds
+from engines.tasks import TASKS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engines.models.networks.sized_draft import Size, SizedDraft
+    from engines.models.parts import Part
+
+CONTEXT, TURNS = 64, 3
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The target's greedy answers to held-out prompts: ids [S, L] filled up behind each text, the rows whose next token
+    is an answer's (text, place), those tokens [R], p [R, V], and the rows of each prompt."""
+
+    ids: Tensor
+    rows: Tensor
+    wanted: Tensor
+    p: Tensor
+    counts: list[int]
+
+
+def held_out(prompts: int, seed: int) -> list[str]:
+    """Prompts of all tasks in turn, none of which anything was trained on."""
+    streams = [task.generate("held-out", seed) for task in TASKS.values()]
+    return [next(streams[i % len(streams)]).prompt for i in range(prompts)]
+
+
+@torch.no_grad()
+def answers(model: Any, prompts: Sequence[str], tokens: int) -> Answers:
+    """Let the target write, and read all texts once more together."""
+    texts, rows, wanted, counts = list[list[int]](), list[list[int]](), list[int](), list[int]()
+    for text in prompts:
+        prompt = model.tokenizer.encode_prompt(text)
+        ids, cache = list(prompt), model.new_cache(len(prompt) + tokens)
+        while len(ids) < len(prompt) + tokens and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+            ids.append(int(model.extend(ids[cache.length :], cache, last_only=True).logits[0].argmax()))
+        rows += [[len(texts), t] for t in range(len(prompt) - 1, len(ids) - 1)]
+        wanted += ids[len(prompt) :]
+        counts.append(len(ids) - len(prompt))
+        texts.append(ids)
+    longest = max(map(len, texts))
+    ids = torch.tensor([[*text, *[0] * (longest - len(text))] for text in texts])
+    at = torch.tensor(rows)
+    z = model.model(input_ids=ids, use_cache=False).logits[at[:, 0], at[:, 1]]
+    return Answers(ids, at, torch.tensor(wanted), z.double().softmax(-1), counts)
+
+
+def checkpoints(part: Part, embedding: Tensor, positions: int) -> Iterator[tuple[Size, int, SizedDraft]]:
+    """(size, tokens read in training, draft) of every checkpoint, small ones and short trainings first."""
+    from engines.models.networks.sized_draft import SIZES, of_state
+
+    for size in SIZES:
+        for step, read in part.card["checkpoints"].items():
+            begin = f"{size.name}.{step}."
+            state = {name.removeprefix(begin): t for name, t in part.tensors.items() if name.startswith(begin)}
+            yield size, int(read), of_state(size, state, embedding, positions)
+
+
+@torch.no_grad()
+def compared(draft: SizedDraft, told: Answers, gamma: int) -> tuple[list[Found], list[list[bool]]]:
+    """What a draft agrees with, prompt by prompt, and row by row its first choice."""
+    states = draft.states(told.ids)[told.rows[:, 0], told.rows[:, 1]]
+    q = (states @ draft.E.T).double().softmax(-1)  # type: ignore[operator]
+    same = (q.argmax(-1) == told.wanted).tolist()
+    shared = torch.minimum(told.p, q).sum(-1).tolist()
+    found, flags, start = list[Found](), list[list[bool]](), 0
+    for n in told.counts:
+        mine = same[start : start + n]
+        found.append(Found(sum(mine), sum(shared[start : start + n]), n, *rounds(mine, gamma)))
+        flags.append(mine)
+        start += n
+    return found, flags
+
+
+@torch.no_grad()
+def timed(model: Any, draft: SizedDraft, sizes: Sequence[int], widths: Sequence[int]) -> tuple[dict[Any, float], Any]:
+    """Middle milliseconds of a forward of the target on n new rows of B sequences behind CONTEXT tokens, by (B, n), and
+    of one step of the draft, by B; all in turns, the caches cropped in between."""
+    from transformers import DynamicCache
+
+    E: Any = draft.E
+    target_ms: dict[tuple[int, int], list[float]] = {(B, n): [] for B in sizes for n in widths}
+    draft_ms: dict[int, list[float]] = {B: [] for B in sizes}
+    caches = {}
+    for B in sizes:
+        ids = torch.full((B, CONTEXT), 20)
+        ours, theirs = DynamicCache(), DynamicCache()
+        model.model(input_ids=ids, past_key_values=ours, use_cache=True)
+        draft.body(inputs_embeds=draft.W_in(E[ids]), past_key_values=theirs, use_cache=True)
+        caches[B] = ours, theirs
+    for _ in range(TURNS):
+        for B, (ours, theirs) in caches.items():
+            for n in widths:
+                began = time.perf_counter()
+                model.model(input_ids=torch.full((B, n), 20), past_key_values=ours, use_cache=True)
+                target_ms[B, n].append(1e3 * (time.perf_counter() - began))
+                ours.crop(CONTEXT)
+            began = time.perf_counter()
+            x = draft.W_in(E[torch.full((B, 1), 20)])
+            draft.W_out(draft.body(inputs_embeds=x, past_key_values=theirs, use_cache=True).last_hidden_state) @ E.T
+            draft_ms[B].append(1e3 * (time.perf_counter() - began))
+            theirs.crop(CONTEXT)
+    return {k: median(v) for k, v in target_ms.items()}, {B: median(v) for B, v in draft_ms.items()}

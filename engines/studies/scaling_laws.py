@@ -1,0 +1,232 @@
+"""How good a draft becomes with training and with size, and how much of it a batch leaves (Scylla, arXiv:2505.07858).
+
+The target answers held-out prompts greedily; every checkpoint of a grid of drafts reads the same answers. Acceptance is
+measured in three ways, always named. A line over the logarithm is fitted, held against other forms on the point that it
+was not shown, and given with an interval over prompts. At last forwards of whole batches are timed, and the best number
+of tokens to verify follows for each batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from engines.core.errors import UserError
+from engines.core.params import Bool, Choice, Int, Params
+from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.studies._draft_grid import answers, checkpoints, compared, held_out, timed
+from engines.studies._scaling import FORMS, MEASURES, Found, best, interval, loglinear, miss, rounds, throughput
+
+TARGET, PART = "tiny-ar-l", "draft-grid"
+BATCHES, WIDTHS = (1, 2, 4, 8, 16), (1, 2, 3, 4, 6, 8)
+RESAMPLES = 300  # of slopes
+
+
+@dataclass(frozen=True)
+class Point:
+    """A checkpoint: its size's name, N, D, and what was found prompt by prompt."""
+
+    size: str
+    N: int
+    D: int
+    found: list[Found]
+
+
+@study(
+    "scaling-laws",
+    "Acceptance by training and size, speed by batch",
+    "arXiv:2505.07858",
+    summary="Acceptance of 24 drafts of tiny-ar-l over training tokens and size, with log-linear fits, intervals and "
+    "the miss of an extrapolation, measured; the best draft length by batch, modelled from forwards timed here.",
+    inputs=[
+        Int("prompts", 42, 4, 210, sees="Held-out prompts, of all tasks in turn; more narrow the intervals."),
+        Int("tokens", 32, 8, 128, sees="Tokens of an answer, at most."),
+        Int("points", 6, 1, 6, sees="Lengths of training that are used, the shortest first; a fit needs three."),
+        Int("gamma", 5, 1, 16, symbol="γ", sees="Window of the tokens per target call."),
+        Choice("measure", next(iter(MEASURES)), list(MEASURES), sees="The acceptance that is fitted."),
+        Bool("batch", True, sees="Whether forwards of batches are timed, about five seconds on a quiet machine."),
+        Int("seed", 0, 0, 10000, sees="Which held-out prompts, and which resamples."),
+    ],
+    departures="The paper's fitted constants were not available and none is drawn. Sizes and lengths of training are "
+    "far below the paper's. The drafts are chains without a tree, all trained here on one target.",
+    runs_models=True,
+)
+def scaling_laws(p: Params, progress: Progress) -> Study:
+    """Answer, read with every checkpoint, fit, time."""
+    from engines import load_model
+    from engines.models.parts import load_part
+
+    if p.points < 3:
+        word = "point is" if p.points == 1 else "points are"
+        raise UserError(f"{p.points} {word} given and a line with its test takes three; set points to 3 or more.")
+    model: Any = load_model(TARGET, dtype="float32")
+    part = load_part(PART, [model.record])
+    told = answers(model, held_out(p.prompts, p.seed), p.tokens)
+    progress(1, 30)
+    E, lengths = model.model.get_input_embeddings().weight, sorted(part.card["checkpoints"].values())[: p.points]
+    points, largest, flags = list[Point](), None, list[list[bool]]()
+    for size, D, draft in checkpoints(part, E, model.max_positions):
+        if D in lengths:
+            largest, (found, flags) = draft, compared(draft, told, p.gamma)
+            points.append(Point(size.name, size.body, D, found))
+            progress(1 + len(points), 30)
+    tables = [table_of_points(points, p), table_of_laws(points, p)]
+    figures = [curve(points, "D", p), curve(points, "N", p)]
+    receipts = [receipt(points, p)]
+    if p.batch:
+        times = timed(model, largest, BATCHES, WIDTHS)
+        tables, figures = [*tables, *batch_tables(times, flags)], [*figures, batch_figure(times, flags)]
+    notes = [
+        f"{sum(told.counts)} tokens of {p.prompts} answers; intervals are 95 % over prompts drawn with replacement.",
+        resolved(points, p),
+        "Tokens per target call are those of greedy speculation: first choices on the target's own answer settle it.",
+    ]
+    return Study(tables=tables, figures=figures, receipts=receipts, notes=notes, models=[model.record])
+
+
+def axes(points: Sequence[Point]) -> list[tuple[str, str, list[Point]]]:
+    """(axis, what stays fixed, points along it): D for every size, N at the longest training."""
+    longest = max(point.D for point in points)
+    sizes = list(dict.fromkeys(point.size for point in points))
+    lines = [("D", size, [point for point in points if point.size == size]) for size in sizes]
+    return [*lines, ("N", f"{longest:,} tokens", [point for point in points if longest == point.D])]
+
+
+def along(axis: str, line: Sequence[Point]) -> list[float]:
+    """The x of each point."""
+    return [float(point.D if axis == "D" else point.N) for point in line]
+
+
+def slopes(axis: str, line: Sequence[Point], p: Params) -> tuple[float, float]:
+    """The middle 95 % of the slope per decade, prompts drawn again, the same ones for every point."""
+    rng, of, x = random.Random(p.seed), MEASURES[p.measure], along(axis, line)
+    values = []
+    for _ in range(RESAMPLES):
+        drawn = rng.choices(range(p.prompts), k=p.prompts)
+        values.append(loglinear(x, [of([point.found[i] for i in drawn]) for point in line]).slope)
+    values.sort()
+    return values[int(0.025 * RESAMPLES)], values[int(0.975 * RESAMPLES) - 1]
+
+
+def table_of_points(points: Sequence[Point], p: Params) -> Table:
+    """Every checkpoint in all three measures, each with its interval."""
+    columns = [Column("draft", "", "given"), Column("N", "parameters", "derived"), Column("D", "tokens", "measured")]
+    for name in MEASURES:
+        columns += [Column(name, "", "measured", 3), Column(f"{name}: from", "", "derived", 3)]
+        columns += [Column(f"{name}: to", "", "derived", 3)]
+    rows: list[list[Any]] = []
+    for point in points:
+        cells: list[Any] = [point.size, point.N, point.D]
+        for name, of in MEASURES.items():
+            cells += [of(point.found), *interval(point.found, name, p.seed)]
+        rows.append(cells)
+    note = "N without embedding and projections; D with prompts. 1 - TVD is at temperature 1, the others at 0."
+    return Table("points", "What every checkpoint agrees with", columns, rows, note=note)
+
+
+def table_of_laws(points: Sequence[Point], p: Params) -> Table:
+    """The line along each axis, and what every form says of the point that it was not shown."""
+    columns = [
+        Column("axis", "", "given"),
+        Column("at", "", "given"),
+        Column("slope per decade", "", "derived", 3),
+        Column("from", "", "derived", 3),
+        Column("to", "", "derived", 3),
+        Column("intercept", "", "derived", 3),
+        Column("R²", "", "derived", 3),
+        Column("last point", "", "measured", 3),
+        *(Column(f"{form}: miss", "", "derived", 3) for form in FORMS),
+        Column("smallest miss", "", "derived"),
+    ]
+    rows: list[list[Any]] = []
+    for axis, at, line in axes(points):
+        x, y = along(axis, line), [MEASURES[p.measure](point.found) for point in line]
+        law, misses = loglinear(x, y), [miss(form, x, y) for form in FORMS]
+        nearest = FORMS[min(range(len(FORMS)), key=lambda i: abs(misses[i]))]
+        rows.append([axis, at, law.slope, *slopes(axis, line, p), law.intercept, law.r2, y[-1], *misses, nearest])
+    note = "A miss is what a fit to all points but the last predicts for it, less what was measured."
+    return Table("laws", f"{p.measure} over the logarithm", columns, rows, note=note)
+
+
+def curve(points: Sequence[Point], axis: str, p: Params) -> Figure:
+    """Points with intervals, and their lines."""
+    series, of = list[Series](), MEASURES[p.measure]
+    for _, at, line in (found for found in axes(points) if found[0] == axis):
+        x, y = along(axis, line), [of(point.found) for point in line]
+        low, high = zip(*(interval(point.found, p.measure, p.seed) for point in line), strict=True)
+        law = loglinear(x, y)
+        series.append(Series(at, x, list(y), "measured", "points", low=list(low), high=list(high)))
+        series.append(Series(f"{at}: line", x, [law.at(one) for one in x], "derived"))
+    title = {"D": "training", "N": "size"}[axis]
+    unit = {"D": "tokens", "N": "parameters"}[axis]
+    return Figure(title, f"{p.measure} by {title}", Axis(axis, unit, log=True), Axis(p.measure), series)
+
+
+def receipt(points: Sequence[Point], p: Params) -> Receipt:
+    """The line of the largest draft, at its last point, fitted without it."""
+    _, at, line = axes(points)[-2]
+    x, y = along("D", line), [MEASURES[p.measure](point.found) for point in line]
+    law = loglinear(x[:-1], y[:-1])
+    given: dict[str, float | str] = {"a": law.slope, "b": law.intercept, "D": x[-1], "measured": y[-1]}
+    return Receipt(f"{at}: the last point, not shown to the fit", "a · log10 D + b", given, law.at(x[-1]))
+
+
+def resolved(points: Sequence[Point], p: Params) -> str:
+    """Whether neighbours of the largest draft differ by more than half an interval."""
+    _, at, line = axes(points)[-2]
+    y = [MEASURES[p.measure](point.found) for point in line]
+    step = min(abs(b - a) for a, b in pairwise(y))
+    half = max((high - low) / 2 for low, high in (interval(point.found, p.measure, p.seed) for point in line))
+    word = "are resolved" if step > half else "are not all resolved; ask for more prompts"
+    return f"{at}: the smallest step between neighbours is {step:.3f}, half an interval up to {half:.3f}: they {word}."
+
+
+def rates(times: tuple[dict[Any, float], dict[int, float]], flags: Sequence[Sequence[bool]]) -> dict[Any, float]:
+    """(B, n) -> tokens per second, with the tokens of a round that the largest draft reaches."""
+    target_ms, draft_ms = times
+    tau = {n: of_rounds(flags, n - 1) for n in WIDTHS}
+    return {(B, n): throughput(ms, draft_ms[B], tau[n], B, n) for (B, n), ms in target_ms.items()}
+
+
+def of_rounds(flags: Sequence[Sequence[bool]], gamma: int) -> float:
+    """Tokens of a round with windows of gamma, over all answers."""
+    found = [rounds(mine, gamma) for mine in flags]
+    return sum(tokens for _, tokens in found) / sum(n for n, _ in found)
+
+
+def batch_tables(times: tuple[dict[Any, float], dict[int, float]], flags: Sequence[Sequence[bool]]) -> list[Table]:
+    """Throughput over (B, n), and n*(B)."""
+    target_ms, draft_ms = times
+    speeds = rates(times, flags)
+    columns = [
+        Column("B", "sequences", "given"),
+        Column("n", "tokens", "given"),
+        Column("target", "ms", "measured", 2),
+        Column("draft's step", "ms", "measured", 2),
+        Column("throughput", "tokens per second", "modelled", 0),
+    ]
+    grid: list[list[Any]] = [[B, n, ms, draft_ms[B], speeds[B, n]] for (B, n), ms in target_ms.items()]
+    winners: list[list[Any]] = [[B, n, speeds[B, n] / speeds[B, 1]] for B, n in best(speeds).items()]
+    note = "Every sequence is taken to gain what the largest draft gains on the answers above; n = 1 drafts nothing."
+    return [
+        Table("batch", "Throughput by batch and tokens verified", columns, grid, note=note),
+        Table(
+            "widths",
+            "The best n by batch",
+            [Column("B", "sequences", "given"), Column("n*", "tokens", "modelled"), Column("gain", "", "modelled", 2)],
+            winners,
+            note="Gain: times as many tokens per second as without a draft.",
+        ),
+    ]
+
+
+def batch_figure(times: tuple[dict[Any, float], dict[int, float]], flags: Sequence[Sequence[bool]]) -> Figure:
+    """Tokens per second over n, a line per batch, each as a multiple of its own n = 1."""
+    speeds = rates(times, flags)
+    lines = [
+        Series(f"B = {B}", [float(n) for n in WIDTHS], [speeds[B, n] / speeds[B, 1] for n in WIDTHS], "modelled")
+        for B in BATCHES
+    ]
+    return Figure("batch", "Gain by tokens verified", Axis("n", "tokens"), Axis("times as fast as n = 1"), lines)

@@ -1,0 +1,35 @@
+"""The study of planted facts: counts that fit each other, refusals, and answers that retrieval puts right."""
+
+import pytest
+
+import engines
+
+TINY = {"model": "tiny-ar-l", "kind": "people", "chunk": 8, "keep": 24, "tokens": 16, "longest": 256}
+
+
+def test_the_retrieved_view_finds_what_the_target_loses_and_the_counts_fit():
+    found = engines.study("needles-in-documents", **TINY, documents=8)
+    rows = {(row[0], row[1]): row for row in found.table("answers").rows}
+    lossless, moved = rows["retrieved passages", 0.0], rows["retrieved passages", 10.0]
+    assert moved[3] > lossless[3] and moved[7] > lossless[7]  # right answers, and the share that is accepted
+    assert lossless[8] == 0 < moved[8]
+    assert all(row[5] <= row[4] <= row[6] for row in rows.values())
+    assert rows["the last tokens", 0.0][3] == lossless[3]  # at η = 0 the text is the target's, whatever drafts
+    (cost,) = found.table("costs").rows
+    n, one, many, draft = cost[:4]
+    assert (n, draft) == (256, one) and cost[4] == pytest.approx((5 * draft + many) / one)
+    assert cost[6] == pytest.approx((5 * draft + many) / moved[9]) and cost[7] == pytest.approx(one / cost[6])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"model": "tiny-ar-l", "characters": 4000, "documents": 2}, "has 512; ask for fewer characters|512 positions"),
+        ({"model": "tiny-dlm"}, "no causal model"),
+        ({"eta": 51}, "eta"),
+        ({"documents": 1}, "documents"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(given, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        engines.study("needles-in-documents", **given)

@@ -1,0 +1,125 @@
+"""Scylla's laws on numbers that are known, the counting of rounds against a real loop, and the study on the shipped
+grid."""
+
+import pytest
+import torch
+
+import engines
+from engines.models.parts import load_part
+from engines.studies import _draft_grid as grid
+from engines.studies import _scaling as laws
+
+
+def test_a_line_is_found_and_a_bend_is_seen():
+    x = [10.0, 100.0, 1000.0, 10000.0]
+    line = laws.loglinear(x, [1.0, 1.5, 2.0, 2.5])
+    assert (line.slope, line.intercept, line.r2) == pytest.approx((0.5, 0.5, 1.0))
+    scaled = laws.loglinear([10 * one for one in x], [1.0, 1.5, 2.0, 2.5])
+    assert scaled.slope == pytest.approx(0.5) and scaled.intercept == pytest.approx(0.0)
+    assert laws.miss("log-linear", x, [1.0, 1.5, 2.0, 2.5]) == pytest.approx(0)
+    bent = [3 - 2 * one**-0.5 for one in x]
+    assert abs(laws.miss("saturating", x, bent)) < 1e-6 < 0.1 < laws.miss("log-linear", x, bent)
+    assert laws.miss("constant", x, [1.0, 1.5, 2.0, 2.5]) == pytest.approx(-1)
+    assert laws.miss("linear", x, [10.0, 100.0, 1000.0, 10000.0]) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("x", "sentence"), [([5.0], "two different points and 1 is given"), ([0.0, 1.0], "has no logarithm")]
+)
+def test_what_has_no_line_is_refused(x, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        laws.loglinear(x, [1.0] * len(x))
+
+
+def test_an_extrapolation_needs_three_points():
+    with pytest.raises(engines.UserError, match="2 points are given"):
+        laws.miss("log-linear", [1.0, 10.0], [1.0, 2.0])
+    with pytest.raises(engines.UserError, match="1 point is given"):
+        engines.study("scaling-laws", points=1)
+
+
+def test_rounds_by_hand():
+    assert laws.rounds([True, True, False, True, True, True], 2) == (2, 6)  # two and one, two and one
+    assert laws.rounds([False] * 4, 3) == (4, 4) and laws.rounds([], 3) == (0, 0)
+    assert laws.rounds([True] * 7, 6) == (1, 7) and laws.rounds([True, False, True], 0) == (3, 3)
+
+
+def test_the_best_width_never_grows_with_the_batch_once_rows_cost():
+    """Free up to 16 rows, then in a straight line: the knee."""
+    tau = {n: 1 + sum(0.7**i for i in range(1, n)) for n in (1, 2, 4, 8)}
+    speeds = {
+        (B, n): laws.throughput(max(16, B * n), 0.5, tau[n], B, n) for B in (1, 2, 4, 8, 16, 32) for n in (1, 2, 4, 8)
+    }
+    found = list(laws.best(speeds).values())
+    assert found == sorted(found, reverse=True) and found[0] > 1 == found[-1]
+    assert speeds[4, 1] == pytest.approx(1e3 * 4 / 16)
+
+
+def test_an_interval_holds_the_measure_and_shrinks_with_prompts():
+    some = [laws.Found(i % 4, 1.0, 4, 2, 4) for i in range(12)]
+    of = laws.MEASURES["same first choice"]
+    low, high = laws.interval(some, "same first choice", 0)
+    wider = laws.interval(some[:4], "same first choice", 0)
+    assert low < of(some) < high and wider[1] - wider[0] > high - low
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    model = engines.load_model("tiny-ar-l", dtype="float32")
+    part = load_part("draft-grid", [model.record])
+    told = grid.answers(model, ["add: 457 + 86", "sort: Zoe, Mia, Leo, Ada", "copy: blue red"], 16)
+    drafts = list(grid.checkpoints(part, model.model.get_input_embeddings().weight, model.max_positions))
+    return model, told, drafts
+
+
+def test_the_rounds_are_those_of_a_real_loop(shipped):
+    """Draft gamma tokens one by one, compare with the target's greedy answer, go on behind the first that differs."""
+    _, told, drafts = shipped
+    _, _, draft = drafts[-1]
+    found, _ = grid.compared(draft, told, 3)
+    start = 0
+    for text, n in enumerate(told.counts):
+        first, answer = int(told.rows[start, 1]) + 1, told.wanted[start : start + n].tolist()
+        ids, steps = told.ids[text, :first].tolist(), 0
+        while len(ids) < first + n:
+            drafted = list(ids)
+            for _ in range(3):
+                drafted.append(int(draft(torch.tensor([drafted]))[0, -1].argmax()))
+            left = answer[len(ids) - first :]
+            kept = 0
+            while kept < min(3, len(left)) and drafted[len(ids) + kept] == left[kept]:
+                kept += 1
+            ids, steps = [*ids, *left[: kept + 1]], steps + 1
+        assert (found[text].rounds, found[text].tokens) == (steps, n)
+        start += n
+
+
+def test_shared_mass_is_one_minus_total_variation(shipped):
+    _, told, drafts = shipped
+    _, _, draft = drafts[0]
+    found, _ = grid.compared(draft, told, 3)
+    q = draft(told.ids)[told.rows[:, 0], told.rows[:, 1]].double().softmax(-1)
+    tvd = (told.p - q).abs().sum(-1) / 2
+    assert sum(one.shared for one in found) == pytest.approx(float((1 - tvd).sum()), abs=1e-6)
+
+
+def test_the_card_and_the_grid_agree(shipped):
+    _, _, drafts = shipped
+    assert len(drafts) == 24 and len({size.name for size, _, _ in drafts}) == 4
+    for size, _, draft in drafts:
+        body = sum(t.numel() for name, t in draft.named_parameters() if name.startswith("body.layers"))
+        assert body == size.body
+
+
+def test_the_study_measures_and_other_prompts_give_other_points():
+    found = engines.study("scaling-laws", prompts=12, tokens=12, batch=False)
+    points = found.table("points")
+    assert len(points.rows) == 24 and all(row[4] <= row[3] <= row[5] for row in points.rows)
+    small, large = (row for row in points.rows if row[2] == max(r[2] for r in points.rows) and row[0] in ENDS)
+    assert large[6] > small[6]  # the largest agrees more often than the smallest
+    assert len(found.table("laws").rows) == 5 and all(row[6] <= 1 for row in found.table("laws").rows)
+    other = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, seed=1)
+    assert other.table("points").rows != points.rows
+
+
+ENDS = ("d16x1", "d64x4")
