@@ -19,7 +19,7 @@ Letters: B rows of a forward, k experts of each, N experts, G devices, T counts,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     T, layers = table_of(models.counts, model.vocab_size), [one.layer for one in model.mixtures]
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
-        plans = [plan(T[i], p.devices, p.placement) for i in range(len(T))]
+        now, placement = f"{p.devices} {p.placement}", list[Any]()
+        if told != now:  # offline in the paper, and again where an edit asks for another
+            plans = [plan(counted, p.devices, p.placement) for counted in T]
+            told, placement = now, [pack_placement([one.C for one in plans], layers, range(T.shape[2]), "experts")]
         base, rows, found = cache.length, ids[cache.length :], list[Routing]()
         x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=found.append))
         z = model.unembed(x[-1:], predicts=len(ids))  # [1, V]
@@ -108,11 +111,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         ordinary = layered(found, usual, [in_order(T.shape[2], p.devices)] * len(T), p.devices)
         chance, facts = token_probability(z, z.argmax(-1)), {**figures(ours, d, p), **beside(ordinary, d, p)}
         facts["unknown"] = sum(int(T[0, token].sum()) == 0 for token in rows)
-        now = f"{p.devices} {p.placement}"
-        placement = (
-            [] if told == now else [pack_placement([one.C for one in plans], layers, range(T.shape[2]), "experts")]
-        )
-        told, routed = now, [pack_routing(found, range(base, base + len(rows)))]
+        routed = [pack_routing(found, range(base, base + len(rows)))]
         routed += [pack_placement(homes, layers, range(base, base + len(rows))), *placement]
         edit = yield run.step(
             commits=(at, [token], "greedy", chance),
