@@ -48,7 +48,7 @@ LEVELS, HARD = 4, 0.1
 class FalconTraining(DraftTraining):
     """The layers on whole texts; E [V, d] are the model's embeddings."""
 
-    learning_rate = 5e-4
+    learning_rate = 1e-3
     kind = "Falcon's draft layers"
     facts = {"layers": list(LAYERS), "lambda": LAYERS["k2"][1]}  # noqa: RUF012
 
