@@ -30,8 +30,6 @@ COVERED = {
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
-    },
-    "systems": {"easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"},
     "architecture": {
         *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "readme.json", "step3.json"),
     },
