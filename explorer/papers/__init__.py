@@ -146,9 +146,9 @@ def chosen(states: list[str], families: list[str], text: str = "") -> list[Paper
 
 
 def sentence() -> str:
-    """How far all of them have come, in words for the README."""
+    """How far all of them have come, in words for the README: those that are not whole by name."""
     papers, n = read().papers, counts()
-    works = ", ".join(paper.name for paper in papers if paper.state == "works")
+    planned = ", ".join(paper.name for paper in papers if paper.state == "planned")
     partly = "; ".join(f"{paper.name} ({_lower(paper.missing)})" for paper in papers if paper.state == "partly")
     more = (
         f" {_words(n['partly']).capitalize()} more {'is' if n['partly'] == 1 else 'are'} in partly: "
@@ -157,8 +157,8 @@ def sentence() -> str:
         else ""
     )
     return (
-        f"Of the {len(papers)} papers {_words(n['works'])} work: {works}.{more} "
-        f"{_words(n['planned']).capitalize()} are planned and not in yet."
+        f"Of the {len(papers)} papers {_words(n['works'])} work.{more}"
+        + (f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else "")
     )
 
 
