@@ -36,15 +36,15 @@ class Budget:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address -> (calls left, at that moment)
         self._open: Counter[str] = Counter()
 
-    def call(self, address: str) -> float:
-        """Take one call: 0 where there was one left, else the seconds until there is one."""
+    def call(self, address: str, cost: int = 1) -> float:
+        """Take a call, or so many: 0 where they were left, else the seconds until they are."""
         now = self.clock()
         left, since = self._left.pop(address, (float(self.burst), now))
         left = min(float(self.burst), left + (now - since) * self.rate)
-        self._left[address] = (left - 1 if left >= 1 else left, now)
+        self._left[address] = (left - cost if left >= cost else left, now)
         while len(self._left) > REMEMBERED:
             self._left.popitem(last=False)
-        return 0.0 if left >= 1 else (1 - left) / self.rate
+        return 0.0 if left >= cost else (cost - left) / self.rate
 
     def open(self, address: str) -> bool:
         """Whether one more stream may be opened; then it counts until `close`."""

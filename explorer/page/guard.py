@@ -27,6 +27,8 @@ WRITE = re.compile(rf"{API}/(queue/join|run/\w+/?|call/\w+/?|cancel|reset/?)")
 PLAIN_HOST = re.compile(r"[\w.-]{1,253}(:\d{1,5})?")
 LASTING = re.compile(rf"{API}/(heartbeat/[\w-]+|queue/data|call/\w+/\w+)|/live/[^/]+")  # answers that stay open
 CALL = re.compile(rf"{API}/call/\w+/\w+")
+PAGE = re.compile(rf"/|/config/?|{API}/info/?")  # composed for each request
+PAGE_COST = 4  # calls
 STREAM = "/gradio_api/queue/data"
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
@@ -99,7 +101,9 @@ class Guard:
             await send(message)
 
         try:
-            if scope["method"] != "POST":
+            if self.budget and PAGE.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
+                await self._in_turn(self.budget, scope, self._whole(scope, receive, limit), _with_headers(answered))
+            elif scope["method"] != "POST":
                 await self.app(scope, bounded(receive, limit), _with_headers(answered))
             elif self.budget and scope["path"].startswith(RUN_ROUTES):
                 await self._in_turn(self.budget, scope, self._whole(scope, receive, limit), _with_headers(answered))
@@ -152,7 +156,8 @@ class Guard:
                 raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
             return None
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if CALL.fullmatch(path) and self.budget.call(address):
+        spent = CALL.fullmatch(path) and self.budget.call(address)
+        if spent or (PAGE.fullmatch(path) and self.budget.call(f"pages of {address}", PAGE_COST)):
             raise Refusal(429, "That were too many requests at once; go on in a few seconds.")
         if not LASTING.fullmatch(path):
             return None

@@ -44,14 +44,59 @@ def test_a_bucket_empties_and_fills_again():
 
 
 def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_up():
-    budget = Budget(burst=2, rate=0.5)
+    budget = Budget(burst=4, rate=0.5)
     one, other = client(budget), client(budget, "10.0.0.2")
     path = "/gradio_api/queue/join"
-    assert [one.post(path).status_code for _ in range(3)] == [200, 200, 429]
+    assert [one.post(path).status_code for _ in range(5)] == [200, 200, 200, 200, 429]
     assert one.post(path).text == "That were too many requests at once; go on in 2 s."
     assert other.post(path).status_code == 200
     assert one.get("/").status_code == 200, "the page itself is read"
     assert [client(None).post(path).status_code for _ in range(5)] == [200] * 5, "at home nothing is counted"
+
+
+@pytest.mark.parametrize("path", ["/", "/config", "/gradio_api/info", "/config/"])
+def test_pages_are_counted_by_themselves_and_what_is_a_file_is_not(path):
+    budget = Budget(burst=9, rate=0.001)
+    one, other = client(budget), client(budget, "10.0.0.2")
+    assert [one.get(path).status_code for _ in range(4)] == [200, 200, 429, 429]
+    assert other.get(path).status_code == 200
+    assert one.post("/gradio_api/queue/join").status_code == 200, "a page that is open goes on"
+    assert [one.get("/static/a.js").status_code for _ in range(20)] == [200] * 20
+    assert [client(None).get(path).status_code for _ in range(20)] == [200] * 20, "at home nothing is counted"
+
+
+def test_pages_too_are_composed_a_few_at_a_time():
+    async def go() -> None:
+        inside, go_on = Counter[str](), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            inside[scope["client"][0]] += 1
+            await go_on.wait()
+            await answers(scope, receive, send)
+
+        guard = Guard(app, budget=Budget(turns_each=2, turns=3))
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            pass
+
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+        }
+        tasks = [asyncio.create_task(guard({**scope, "client": (who, 1)}, receive, send)) for who in "a" * 9 + "b" * 9]
+        await asyncio.sleep(0.01)
+        assert inside == {"a": 2, "b": 1}
+        go_on.set()
+        await asyncio.gather(*tasks)
+        assert inside == {"a": 9, "b": 9}
+
+    apart(go())
 
 
 @pytest.mark.parametrize("path", ["/gradio_api/heartbeat/abc", "/live/abc"])
