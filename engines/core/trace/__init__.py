@@ -21,6 +21,7 @@ from engines.core.trace.groups import (
     Vote,
 )
 from engines.core.trace.header import (
+    IMPORTED,
     SCHEMA_VERSION,
     WATCHED,
     Absent,
@@ -77,6 +78,7 @@ __all__ = [
     "Truncation",
     "Vote",
     "Unit",
+    "IMPORTED",
     "WATCHED",
     "pack",
     "pack_exact",

@@ -112,4 +112,6 @@ def test_one_answer_in_the_terminal(llama, tmp_path, capsys):
     assert trace.header.params["api"] == "completions" and len(trace.steps) == 8
     assert main(["replay", str(out)]) == 0 and "not recorded by the server at" in capsys.readouterr().out
     assert main(["replay", str(out), "--rerun"]) != 0
+    capsys.readouterr()
     assert main(["fork", str(out), "--step", "2"]) != 0
+    assert "neither repeated nor forked" in capsys.readouterr().err
