@@ -68,6 +68,7 @@ def test_speculated_tokens_without_probabilities_are_pieces(drafting, ours):
     assert "".join(piece.text for t in trace.output_ids for piece in trace.pieces if piece.id == t).strip() == ours.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "prompt"), [("completions", RAW), ("chat", PROMPT)])
 def test_transformers_serve_sends_text_without_probabilities(transformers, hub, ours, api, prompt):
     trace = attach(transformers, model=str(hub), prompt=prompt, api=api, max_tokens=TOKENS)
@@ -78,6 +79,7 @@ def test_transformers_serve_sends_text_without_probabilities(transformers, hub, 
     assert trace.steps[-1].facts["completion tokens"] == TOKENS
 
 
+@pytest.mark.slow
 @pytest.mark.smollm2
 def test_transformers_serve_with_smollm2(transformers):
     from engines.models.smollm2 import ensure  # the real weights, as they lie in the cache
