@@ -13,7 +13,7 @@ from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import declared_in
-from engines.core.trace import WATCHED
+from engines.core.trace import IMPORTED, WATCHED
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
@@ -80,6 +80,11 @@ def get_method(slug: str) -> Method:
         raise UserError(
             "this run was watched in a loop that has no engine here, so it cannot be run again; watch that loop again, "
             "or fork the run with a method that takes over from its board."
+        )
+    if slug == IMPORTED:
+        raise UserError(
+            "this run was read from a record or from a server, whose program has no engine here, so it can be neither "
+            "repeated nor forked; run a method of ours on the same prompt and put it beside this one."
         )
     if slug not in methods:
         raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")

@@ -100,7 +100,7 @@ def section(handlers: Handlers, prompt: gr.Textbox, outputs: list[Any]) -> Any:
     with gr.Row():
         url = gr.Textbox(label="Address", placeholder="http://127.0.0.1:8000", max_length=2000, elem_id="server-url")
         model = gr.Textbox(label="Model", info="empty where it offers one", max_length=300, elem_id="server-model")
-        choices = [("what the address names, else chat", ""), *((made.title, name) for name, made in FORMATS.items())]
+        choices = [("as the address says", ""), *((made.title, name) for name, made in FORMATS.items())]
         api = gr.Dropdown(choices, value="", label="Interface", elem_id="server-api")
         most = gr.Number(TOKENS, label="Max tokens", precision=0, elem_id="server-tokens")
     ask = gr.Button("Ask the server", elem_id="server-ask")

@@ -22,6 +22,7 @@ from engines.core.trace.groups import (
     Vote,
 )
 from engines.core.trace.header import (
+    IMPORTED,
     SCHEMA_VERSION,
     WATCHED,
     Absent,
@@ -79,6 +80,7 @@ __all__ = [
     "Truncation",
     "Vote",
     "Unit",
+    "IMPORTED",
     "WATCHED",
     "pack",
     "pack_exact",

@@ -10,6 +10,7 @@ from engines.core.errors import UserError
 from engines.core.trace.base import EXACT, Count, Detail, Index, Record, Seconds
 
 SCHEMA_VERSION = 2
+IMPORTED = "imported"  # what `Header.method` says of a record of another program, or of a server's answer
 WATCHED = "watched"  # what `Header.method` says of a loop that was watched: no method made it
 Absent = Literal[
     "prompt_ids",

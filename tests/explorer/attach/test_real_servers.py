@@ -68,6 +68,7 @@ def test_speculated_tokens_without_probabilities_are_pieces(drafting, ours):
     assert "".join(piece.text for t in trace.output_ids for piece in trace.pieces if piece.id == t).strip() == ours.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "prompt"), [("completions", RAW), ("chat", PROMPT)])
 def test_transformers_serve_sends_text_without_probabilities(transformers, hub, ours, api, prompt):
     trace = attach(transformers, model=str(hub), prompt=prompt, api=api, max_tokens=TOKENS)
@@ -78,6 +79,7 @@ def test_transformers_serve_sends_text_without_probabilities(transformers, hub, 
     assert trace.steps[-1].facts["completion tokens"] == TOKENS
 
 
+@pytest.mark.slow
 @pytest.mark.smollm2
 def test_transformers_serve_with_smollm2(transformers):
     from engines.models.smollm2 import ensure  # the real weights, as they lie in the cache
@@ -112,4 +114,6 @@ def test_one_answer_in_the_terminal(llama, tmp_path, capsys):
     assert trace.header.params["api"] == "completions" and len(trace.steps) == 8
     assert main(["replay", str(out)]) == 0 and "not recorded by the server at" in capsys.readouterr().out
     assert main(["replay", str(out), "--rerun"]) != 0
+    capsys.readouterr()
     assert main(["fork", str(out), "--step", "2"]) != 0
+    assert "neither repeated nor forked" in capsys.readouterr().err
