@@ -38,7 +38,7 @@ MODELS = {info.slug: example(info) for info in METHODS.values()}
 READS = {  # models that read something of their own
     THINKS: CHAINS,
     DRAWS: ("7", "3"),
-    "tiny-reader": ("bookkeeper", "llama"),
+    "tiny-reader": ("address", "llama"),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
