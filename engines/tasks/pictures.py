@@ -12,7 +12,7 @@ PICTURES = {  # slug -> a prompt's form, and an example
         re.compile(rf"{COLOURS} {SHAPES} (left of|above) {COLOURS} {SHAPES}"),
         "red circle left of blue square",
     ),
-    "word": (re.compile(r"[a-z]{2,10}"), "bookkeeper"),
+    "word": (re.compile(r"[a-z]{2,10}"), "address"),
 }
 
 

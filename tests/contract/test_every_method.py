@@ -44,7 +44,7 @@ TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
 READS = {  # models that read something of their own
     THINKS: CHAINS,
     DRAWS: ("7", "3"),
-    "tiny-reader": ("bookkeeper", "llama"),
+    "tiny-reader": ("address", "llama"),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe"), TEXTS),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"

@@ -81,4 +81,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 if __name__ == "__main__":
     from engines.kit import show
 
-    show("cppd", "tiny-reader", "bookkeeper")
+    show("cppd", "tiny-reader", "address")

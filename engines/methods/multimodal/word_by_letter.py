@@ -62,4 +62,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 if __name__ == "__main__":
     from engines.kit import show
 
-    show("word-by-letter", "tiny-reader", "bookkeeper")
+    show("word-by-letter", "tiny-reader", "address")

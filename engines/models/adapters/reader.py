@@ -35,12 +35,12 @@ class LetterTokenizer:
         if bad := next((letter for letter in word if letter not in self.letters), None):
             raise UserError(
                 f"this reader does not know {'a blank' if bad.isspace() else repr(bad)}; write one word of {SHORTEST} "
-                f"to {self.longest} letters from {self.letters[0]} to {last}, such as bookkeeper."
+                f"to {self.longest} letters from {self.letters[0]} to {last}, such as address."
             )
         if not SHORTEST <= len(word) <= self.longest:
             raise UserError(
                 f"'{word[:20]}' has a length of {len(word)}; write one word of {SHORTEST} to {self.longest} letters "
-                f"from {self.letters[0]} to {last}, such as bookkeeper."
+                f"from {self.letters[0]} to {last}, such as address."
             )
         return self.encode(word)
 
