@@ -26,8 +26,9 @@ from engines.methods.routing._experts import (
     permanent,
     served,
 )
+from engines.models.hub import read_json
 from engines.models.networks.pregate import router_of
-from engines.models.parts import load_part
+from engines.models.parts import folder_of, load_part
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board
 
@@ -115,6 +116,16 @@ def test_labels_are_shares_and_prefer_the_expert_whose_channels_a_token_uses():
 def test_the_router_agrees_with_the_labels_more_than_chance():
     told = cut().card["held_out"]["router"]
     assert told["agreement"] > told["most_common_alone"] + 0.1
+
+
+def test_the_card_of_smollm2_says_what_each_expert_loses():
+    card = read_json(folder_of("domain-experts", "smollm2") / "card.json")
+    assert card["parameters"] <= 2_000_000 and card["held_out"]["router"]["agreement"] > 0.8
+    for name, found in card["held_out"]["nats_per_token"].items():
+        own = found["own"]
+        assert found["dense"] < own["0.7"] < own["0.5"] and own["0.95"] < found["dense"] + 0.1
+        if name != "arithmetic":  # every expert does well on it
+            assert min(found["foreign_at_0.5"].values()) > own["0.5"] + 0.4
 
 
 def test_belady_is_never_beaten_and_nothing_misses_where_all_fit():
