@@ -80,6 +80,7 @@ def needles_in_documents(p: Params, progress: Progress) -> Study:
     from engines.core.meter import Meter
 
     loaded: Any = load_model(p.model, dtype="float32")
+    record = loaded.record
     if not isinstance(loaded, KINDS["layered"].protocol):
         raise UserError(f"'{p.model}' is no causal model that is run layer by layer; choose one, as smollm2.")
     model: Any = KINDS["layered"].counted(loaded, "target", Meter())
@@ -90,7 +91,7 @@ def needles_in_documents(p: Params, progress: Progress) -> Study:
             answered(model, asked(p, p.first + done), p, ways)
         progress(p.documents, p.documents + 1)
         times = timed(model, p)
-    return told(p, ways, times, loaded.record)
+    return told(p, ways, times, record)
 
 
 def asked(p: Params, seed: int) -> Document:

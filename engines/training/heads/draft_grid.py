@@ -163,5 +163,5 @@ def _options(parser: ArgumentParser) -> None:
 
 def commands() -> dict[str, Command]:
     """The grid for the scaling laws of drafts."""
-    about = f"drafts of {TARGET} in four sizes and six lengths of training (5 minutes of processor time)"
+    about = f"drafts of {TARGET} in four sizes and six lengths of training (3 minutes of processor time)"
     return {NAME: Command(about, str(__doc__), _options, lambda a: print(make(a)))}

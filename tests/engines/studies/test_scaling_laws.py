@@ -1,13 +1,18 @@
 """Scylla's laws on numbers that are known, the counting of rounds against a real loop, and the study on the shipped
 grid."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import engines
+from engines.core.study import get_study
 from engines.models.parts import load_part
 from engines.studies import _draft_grid as grid
 from engines.studies import _scaling as laws
+
+ROOT, ENDS = Path(__file__).resolve().parents[3], ("d16x1", "d64x4")
 
 
 def test_a_line_is_found_and_a_bend_is_seen():
@@ -122,4 +127,14 @@ def test_the_study_measures_and_other_prompts_give_other_points():
     assert other.table("points").rows != points.rows
 
 
-ENDS = ("d16x1", "d64x4")
+def test_forwards_of_batches_are_timed_and_leave_the_caches_as_they_were(shipped):
+    model, _, drafts = shipped
+    target_ms, draft_ms = grid.timed(model, drafts[0][2], (1, 2), (1, 3))
+    assert set(target_ms) == {(1, 1), (1, 3), (2, 1), (2, 3)} and set(draft_ms) == {1, 2}
+    assert min(*target_ms.values(), *draft_ms.values()) > 0
+
+
+@pytest.mark.parametrize("name", ["scaling-laws", "needles-in-documents"])
+def test_the_shipped_record_opens_and_is_of_this_study(name):
+    found = engines.Study.from_json((ROOT / f"assets/studies/{name}.json").read_text("utf-8"))
+    assert found.study == name and set(found.inputs) == {p.name for p in get_study(name).info.inputs}
