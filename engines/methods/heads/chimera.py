@@ -1,0 +1,144 @@
+"""Chimera: a drafter that fuses all tokens (Zeng et al., arXiv:2402.15758; code kafkayu/Chimera,
+model/Chimera_model.py).
+
+Short range first: the embeddings of the last three tokens go through a small network (the trigram encoder), one vector
+for each run of three. Then one transformer layer (the full context encoder) reads that vector together with the model's
+own last hidden states of the whole text and foresees the hidden state there. A head for each depth joins it with the
+last true state and ranks the next guess. A tree of guesses is verified in one forward.
+
+We depart from the released code in: heads that end in the model's own output head; token encoder and heads begin as
+ridge regressions; a row sees those of the guesses above it, as the paper says (in the code a sign hides them; there is
+a switch); rows of older tokens are not read again, their states are there; the tree comes from accuracies on held-out
+text; a draft vocabulary where the model's is large; exact verification above temperature 0.
+
+Letters: h the model's last states, g the vector of a run of tokens, f what the encoder foresees, W tokens of a run, K
+heads A_i, T rows of text with true states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines.kit import (
+    Bool,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    max_new_tokens,
+    method,
+    part,
+    torch,
+)
+from engines.methods.heads._fused import Drafter
+from engines.methods.heads._template import likeliest, parents_of
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft
+
+
+@method(
+    "chimera",
+    title="Chimera",
+    family="heads",
+    paper="arXiv:2402.15758",
+    code="https://github.com/kafkayu/Chimera",
+    summary="Guesses from the last three tokens and from one layer over the model's own states of the whole text.",
+    needs={"target": "layered", "drafter": part("chimera-drafter")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "nodes",
+            12,
+            0,
+            63,
+            neutral=0,
+            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            source="25 in the code",
+        ),
+        Int(
+            "K", 3, 1, 3, symbol="K", sees="How many heads guess, so how deep the tree may go.", source="4 in the code"
+        ),
+        Int(
+            "window",
+            3,
+            1,
+            3,
+            symbol="W",
+            sees="How many of the newest tokens the token encoder reads; with 1 only the last. The same weights were "
+            "trained with each.",
+            source="3 in the code",
+        ),
+        Bool(
+            "sees_drafts",
+            True,
+            sees="Off: a guess does not see what was foreseen for the guesses above it, only their tokens.",
+            source="on in the paper, off in the code",
+        ),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES
+    | {
+        "attention": LaneInfo("score", "Share of attention that the encoder pays to each true state, before the tree."),
+        "foreseen": LaneInfo("score", "Cosine of the foreseen hidden state with the true one, once that is known."),
+    },
+    baseline="greedy",
+    lossless=True,
+    departures="Heads end in the model's output head; ridge regressions begin the training; rows see those of the "
+    "guesses above them; the tree comes from measured accuracies; exact verification above temperature 0. The "
+    "drafter's own work is method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """The encoder's keys of true states grow by the accepted tokens and one, behind the verification. A turn without
+    all of them (the first, and after a person's change) reads the text and drafts nothing."""
+    from engines.models.networks.chimera_drafter import drafter_of  # it needs torch, which listing does not load
+
+    model, n = models.target, models.target.num_layers
+    drafter = Drafter(model.playing("draft"), drafter_of(models.drafter), models.drafter.tensors.get("vocabulary"), p)
+    accuracy = models.drafter.tensors["accuracy"][p.window - 1][: p.K].tolist()  # [K][RANKS]
+    paths, parents = parents_of(path for path, _ in likeliest(accuracy, p.nodes))
+    target, ids, ready = Target(model, prompt, p, rows=len(paths)), prompt, False
+    while target.unfinished(ids):
+        drafter.begin()
+        draft, known = Draft(ids[-1], "draft"), paths[:1]
+        if ready and len(paths) > 1:
+            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            known = [path for path in paths if len(path) <= deepest]
+            draft = drafter.grown(known, parents[: len(known)], ids)
+        base = target.cache.length
+        turn = target.verify(ids, draft, run.rng, hidden=(n,))
+        h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
+        drafter.read(h)
+        ranks = [path[-1] if path else -1 for path in known]
+        size = "" if ready else f" {models.drafter.parameters:,} trained numbers guess from here on."
+        groups = dict(turn.groups(ranks))
+        cosines, groups["scores"] = lanes_of(turn, drafter, n, groups["scores"])
+        facts = turn.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
+        edit = yield run.step(**groups, facts=facts, note=turn.note() + size)
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        drafter.past.crop(target.cache.length)
+        ready = ids == turn.ids
+
+
+def lanes_of(turn: Turn, drafter: Drafter, n: int, scores: Any) -> tuple[dict[str, float], Any]:
+    """What became known of the foreseen states of rows that were kept: their mean cosine with the true ones; and the
+    score lanes with the encoder's attention and these cosines."""
+    rows = [row for row in turn.verdict.path if row in drafter.foreseen]
+    if not rows or drafter.looks is None:
+        return {}, scores
+    f, h = torch.stack([drafter.foreseen[row] for row in rows]), turn.hidden[n][rows].float()
+    cosines, looks = torch.nn.functional.cosine_similarity(f, h, dim=-1), drafter.looks
+    start = len(turn.before) - 1
+    more = {
+        "attention": (list(range(len(looks))), looks),
+        "foreseen": (list(range(start, start + len(rows))), cosines),
+    }
+    return {"cosine_of_foreseen_states": float(cosines.mean())}, lambda: {**scores(), **more}
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("chimera", "tiny-ar-l", "add: 457 + 86")

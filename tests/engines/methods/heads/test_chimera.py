@@ -1,0 +1,216 @@
+"""Chimera: the greedy text whatever the drafter says, rows that see what they should, one vector for each run of
+tokens, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import engines
+from engines.methods.heads._fused import Drafter, run_of
+from engines.methods.heads._template import likeliest, parents_of
+from engines.models import parts
+from engines.models.networks.chimera_drafter import ChimeraDrafter, drafter_of
+from engines.models.parts import load_part
+from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.heads.chimera import ChimeraTraining
+from engines.training.heads.packing import packed
+
+ROOT = Path(__file__).resolve().parents[4]
+PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
+TABLE = [[0.4, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.4, 0.1]]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-ar-m", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def net(model):
+    return drafter_of(load_part("chimera-drafter", [model.record]))
+
+
+def decode(model, prompt=PROMPTS[0], slug="chimera", seed=0, **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+
+
+def drafter_on(model, net, ids, **switches):
+    """A drafter that has read a text but its last token."""
+
+    def unembed(h, vocabulary=None, *, normed=False, predicts=None):
+        assert len(predicts) == len(h)
+        return model.unembed(h, vocabulary, normed=normed)
+
+    counted = SimpleNamespace(record=model.record, embed=model.embed, unembed=unembed)
+    p, n = SimpleNamespace(**{"window": 3, "sees_drafts": True, **switches}), model.num_layers
+    drafter = Drafter(counted, net, None, p)
+    drafter.read(model.extend(ids[:-1], model.new_cache(99), hidden=(n,)).hidden[n])
+    return drafter
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("params", [{}, {"K": 1}, {"nodes": 40}, {"window": 1}, {"window": 2}, {"sees_drafts": False}])
+def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
+    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
+    assert ours.output_ids == plain.output_ids
+    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
+    assert [step.forwards["target"] for step in ours.steps] == [1] * len(ours.steps)
+
+
+def test_the_root_alone_is_decoding_one_by_one(model):
+    ours, plain = decode(model, nodes=0), decode(model, slug="greedy")
+    assert ours.output_ids == plain.output_ids and len(ours.steps) == len(plain.steps)
+
+
+def test_a_drafter_that_knows_nothing_only_slows_it_down(model, monkeypatch):
+    plain, rng = decode(model, slug="greedy").output_ids, torch.Generator().manual_seed(0)
+    monkeypatch.setattr(ChimeraDrafter, "said", lambda self, h, f, i: torch.randn(f.shape, generator=rng) * 9)
+    ours = decode(model)
+    assert ours.output_ids == plain and ours.steps[1].facts["drafted"] == 12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
+    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
+    give the text that no candidates give."""
+    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (12, 0))
+    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
+
+
+@pytest.mark.parametrize("sees_drafts", [True, False])
+def test_a_row_sees_true_states_its_path_and_itself(model, net, sees_drafts):
+    """Every node of a tree against a chain that walks down to it alone."""
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    paths, above = parents_of(path for path, _ in likeliest(TABLE, 20))
+    drafter = drafter_on(model, net, ids, sees_drafts=sees_drafts)
+    draft, T = drafter.grown(paths, above, ids), len(ids) - 1
+    assert draft.parents == above and len(draft) == 21
+    past, h, layer = drafter.past, drafter.h, net.layer
+    different = set()
+    for row, path in enumerate(paths[1:], 1):
+        k, v, guesses = past.k, past.v, draft.path(above[row])
+        for j in range(len(path)):
+            g = net.encoded(model.embed(run_of(ids, guesses[:j]))[None])
+            at = torch.tensor([T + j])
+            own = layer.seen(g, at)
+            keys, values = (torch.cat(pair, 1) for pair in zip((k, v), own, strict=True))
+            f = layer(g, at, keys, values, torch.ones(1, keys.shape[1], dtype=torch.bool))
+            if sees_drafts:
+                k, v = (torch.cat(pair, 1) for pair in zip((k, v), layer.seen(f, at), strict=True))
+        z = model.unembed(net.said(h[None], f, len(path) - 1), normed=True)[0]
+        assert draft.tokens[row] == z.topk(10).indices.tolist()[path[-1]]
+        assert draft.chances[row] == pytest.approx(float(z.softmax(-1)[draft.tokens[row]]), abs=1e-5)
+        different.add((len(path), path[-1], draft.tokens[row]))
+    assert len(different) > len({one[:2] for one in different}), "some guesses depend on the path"
+
+
+def test_one_vector_for_each_run_of_tokens(model, net):
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    drafter = drafter_on(model, net, ids)
+    a = drafter.encoded([[5, 6, 7], [5, 6, 8], [5, 6, 7]])
+    assert torch.equal(a[0], a[2]) and not torch.equal(a[0], a[1]) and len(drafter.known) == 2
+    b = drafter.encoded([[5, 6, 7], [9, 6, 7]])
+    assert torch.equal(a[0], b[0]) and drafter.hits == 1 and len(drafter.known) == 3
+
+
+def test_a_window_leaves_out_what_is_older(model, net):
+    e = torch.randn(2, 3, 128)
+    e[1, 2] = e[0, 2]
+    one, three = net.encoded(e, 1), net.encoded(e, 3)
+    assert torch.allclose(one[0], one[1], atol=1e-6) and not torch.allclose(three[0], three[1], atol=1e-3)
+    each = net.encoded(e, torch.tensor([1, 3]))
+    assert torch.allclose(each[0], one[0], atol=1e-5) and torch.allclose(each[1], three[1], atol=1e-5)
+
+
+def test_a_short_text_repeats_its_first_token():
+    assert run_of([4], []) == [4, 4, 4] and run_of([4, 5], []) == [4, 4, 5]
+    assert run_of([4, 5, 6, 7], [8]) == [6, 7, 8] and run_of([4], [1, 2, 3]) == [1, 2, 3]
+
+
+def test_a_fresh_drafter_says_the_state_itself():
+    net, h = ChimeraDrafter(3, 128, 256), torch.randn(2, 128)
+    assert torch.equal(net.said(h, torch.zeros(2, 128), 2), h)
+
+
+def test_the_encoders_keys_grow_by_what_was_accepted_and_one(model, monkeypatch):
+    rows, read = [], Drafter.read
+    monkeypatch.setattr(Drafter, "read", lambda self, h: (rows.append(len(h)), read(self, h)))
+    trace = decode(model)
+    drafting = [(n, s) for n, s in zip(rows, trace.steps, strict=True) if s.facts["drafted"]]
+    assert all(n == step.facts["accepted"] + 1 for n, step in drafting[:-1])  # the last is cut behind the end
+    for step in trace.steps[1:]:
+        lanes = {lane.name: lane for lane in step.scores}
+        if "attention" in lanes:
+            assert lanes["attention"].start == 0 and lanes["foreseen"].start == step.tree.start
+            assert -1 <= step.facts["cosine_of_foreseen_states"] <= 1
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_a_tree_larger_than_the_room_left_is_cut(model, length):
+    ours, plain = (decode(model, slug=s, max_new_tokens=length) for s in ("chimera", "greedy"))
+    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
+    for step in ours.steps:
+        assert step.tree.start + step.facts["heads"] < len(model.tokenizer.encode_prompt(PROMPTS[0])) + length
+
+
+def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
+    said = decode(model).output_ids
+    answers = [
+        Answer(list(model.tokenizer.encode_prompt(text)), list(said), i == 0, {"prompt": ""})
+        for i, text in enumerate(PROMPTS * 2)
+    ]
+    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
+    teacher = Teacher(model.model.get_output_embeddings().weight)
+    training = ChimeraTraining("test", model, TextCache(tmp_path), teacher, 0)
+    before = float(training.loss(training.batch(0.0)).value.detach())
+    training.start()
+    assert float(training.loss(training.batch(0.0)).value.detach()) < before
+    net, texts = training.network, [next(training.cache.texts(training.layers, seed=s)) for s in (0, 1)]
+    torch.nn.init.normal_(net.layer.O, std=0.1)
+    found = training.drafted(packed(texts, training.last), [3] * 3, True)
+    text, ids = texts[0], texts[0].tokens.tolist()
+    t = int(found[0][2][2])
+    path = ids[t + 2 : t + 4]  # as decoding sees it: the text ends with token t + 1, these are guessed
+    drafter = drafter_on(model, net, ids[: t + 2])
+    drafter.past.crop(0)
+    drafter.read(text.hidden[training.last][: t + 1].float())
+    for i in range(3):
+        paths = [tuple([0] * j) for j in range(i + 2)]
+        guesses = iter(path)
+        drafter.model.unembed = lambda h, *_, guesses=guesses, **__: _only(next(guesses, 0), len(h), len(training.E))
+        drafter.grown(paths, [-1, *range(i + 1)], ids[: t + 2])
+        assert torch.allclose(drafter.foreseen[i], found[i][1][2], atol=1e-4)
+    a, rows = training.accuracy()
+    assert a.shape == (3, 3, 10) and rows == len(said) - 1 and float(a.sum()) > 0
+
+
+def _only(token, rows, V):
+    z = torch.zeros(rows, V)
+    z[:, token] = 9
+    return z
+
+
+def test_the_card_tells_windows_and_calls(model):
+    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-chimera-drafter" / "card.json").read_text())
+    assert f"{card['parameters']:,} trained numbers" in decode(model).steps[0].note
+    one, _, three = card["held_out"]["rank_1"]
+    assert all(a < b for a, b in zip(one, three, strict=True))
+    calls = card["held_out"]["tokens_per_target_call"]
+    assert calls["chimera_window_3"] > calls["medusa_12_nodes"]
+
+
+def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
+    with pytest.raises(engines.UserError, match="window"):
+        decode(model, window=4)
+    with pytest.raises(engines.UserError, match=r"training chimera-drafter tiny-ar-s"):
+        decode("tiny-ar-s")
+    (tmp_path / "parts").mkdir()
+    kept = ROOT / "assets" / "parts" / "tiny-ar-l-chimera-drafter"
+    shutil.copytree(kept, tmp_path / "parts" / "tiny-ar-m-chimera-drafter")
+    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
+    with pytest.raises(engines.UserError, match=r"trained for other weights.*training chimera-drafter tiny-ar-m"):
+        decode(model)
