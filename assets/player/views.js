@@ -8,6 +8,7 @@ export const VIEWS = [
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },
+  { file: "units", name: "Units", title: "Units written at once", place: 117, needs: ["spans+scores+growing"] },
   { file: "copying", name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] },
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },

@@ -36,10 +36,11 @@ LARGEST = 7_000_000  # bytes of a part in the repository; a larger one is stored
 
 
 class DraftTraining(HeadTraining):
-    """A drafter that learns from a model's own answers. kind: what the card calls it. facts: what the card says of it
-    besides."""
+    """A drafter that learns from a model's own answers. kind: what the card calls it. begins: what it is before the
+    first step. facts: what the card says of it besides."""
 
     kind = ""
+    begins = "ridge_alone"
     facts: Mapping[str, Any] = {}
 
     def start(self) -> None:
@@ -136,7 +137,7 @@ def train(
     training.command, file = command, checkpoint_file(out.name)
     training.start()
     began = training.accuracy()[0]
-    print("ridge alone", rounded(began[..., 0]), flush=True)
+    print(training.begins, rounded(began[..., 0]), flush=True)
     if resume and file.is_file():
         restore(training, file)
     run(training, Until(epochs * training.per_epoch // training.texts_per_step, minutes), checkpoint=file)
@@ -144,7 +145,7 @@ def train(
     state = training.tensors() | {"accuracy": a} | ({} if ids is None else {"vocabulary": ids.int()})
     held_out: dict[str, Any] = {
         "rows": rows,
-        "rank_1_ridge_alone": rounded(began[..., 0]),
+        f"rank_1_{training.begins}": rounded(began[..., 0]),
         "rank_1": rounded(a[..., 0]),
         "top_4": rounded(a[..., :4].sum(-1)),
     }

@@ -1,0 +1,148 @@
+"""Lexical Unit Decoding (Sun et al., arXiv:2405.15208; no code is public).
+
+A language model is often sure of several tokens in a row. LUD tunes the model to say such a run, a lexical unit, at
+once: k - 1 pads stand behind the text, the model says one token at the last real row and one at each pad, and as many
+leading ones as are confident are written. Nothing verifies them, so the text is not that of the untouched model, nor
+that of the tuned one writing token by token.
+
+The abstract and a summary of the method give window, pads, threshold and the marking of the training text; the rest is
+our design: adapters of low rank in place of tuning all weights, the rule against repetitions, thresholds and window.
+Confidence above temperature 0 is the probability of the token drawn. Whether the tuned model would have written a
+parallel token by itself is read off the next forward, which feeds it as text; it is recorded and changes nothing.
+
+Letters: k window, c_j confidence of its j-th token, beta the line, n longest repetition, l tokens written in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Bool,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Span,
+    Steps,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    part,
+    token_probability,
+    torch,
+)
+from engines.methods.heads._units import accepted, check_window, forward, repeats
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+STOPS = {
+    "threshold": "the next is below the line",
+    "repeat": "the next would repeat",
+    "window": "the whole window",
+    "end": "the last is the end mark",
+}
+
+
+@method(
+    "lud",
+    title="Lexical Unit Decoding",
+    family="heads",
+    paper="arXiv:2405.15208",
+    summary="A tuned model writes a run of tokens at once while it is sure of each; nothing verifies them.",
+    needs={"target": "layered", "units": part("lexical-units")},
+    params=[
+        max_new_tokens(64),
+        Int("k", 4, 1, 16, symbol="k", sees="Tokens foreseen in one forward; 1 is ordinary decoding.", source="ours"),
+        Float(
+            "beta",
+            0.8,
+            0.0,
+            1.05,
+            step=0.05,
+            symbol="β",
+            sees="Confidence that a token needs: lower is faster and wrong more often; above 1 one token a step.",
+            source="ours",
+        ),
+        Int("n", 3, 0, 4, symbol="n", sees="A unit ends before it says its last 1 to n tokens again; 0: never."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn."),
+        Bool("tuned", True, sees="Off: pads behind the untouched model, which does not know what they mean."),
+    ],
+    signature="units",
+    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "What the model gives its token at each place of the window."),
+        "one by one": LaneInfo("probability", "What it gives the tokens of the last unit once it has read them."),
+    },
+    departures="Adapters of low rank in place of tuning all weights; training, thresholds, window and the rule against "
+    "repetitions are our design, since no code is public. Not lossless.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One forward per step: the last unit (at first the prompt) as text, then k - 1 pads. The cache then holds the text
+    but the new unit, whose rows in the next forward say what the model wants one by one."""
+    from engines.models.networks.lora import lora_of  # it needs torch, which listing methods does not load
+
+    model, lora = models.target, lora_of(models.units).to(models.target.record.device)
+    check_window(models.units, p.k)
+    ids, end, late = prompt, len(prompt) + p.max_new_tokens, 0  # late: tokens of the last unit that a pad said
+    cache = model.new_cache(end + models.units.card["window"])
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+        check_window(models.units, p.k)  # a person may have changed it
+        fed, start, k = ids[cache.length :], len(ids), min(p.k, end - len(ids))
+        h = forward(model, cache, fed, k - 1, lora, everywhere=p.tuned)  # [fed + k - 1, d]
+        cache.crop(start)  # what the pads left behind is no text
+        z = model.unembed(h[len(fed) - 1 - late :], predicts=start - late)  # [late + k, V]
+        read, window = z[:late], z[late:]
+        x, c = said(window, p.temperature, run.rng)
+        l, stop = written(ids, x, c, p.beta, p.n, model.eos_ids)  # noqa: E741 - the paper's letter
+        before, at = list(range(start - late, start)), list(range(start, start + k))
+        wanted = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
+        agreed = sum(a == b for a, b in zip(read.argmax(-1).tolist(), ids[start - late :], strict=True))
+        edit = yield run.step(
+            commits=(at[:l], x[:l], ["sampled" if p.temperature else "greedy", *["unit"] * (l - 1)], c[:l]),
+            scores=lambda: {"confidence": (at, torch.tensor(c)), "one by one": (before, wanted)},
+            thresholds={"confidence": min(p.beta, 1.0)},
+            candidates=lambda: ([*before, *at], z),
+            spans=[Span("unit", start, start + l, stop)],
+            facts={"rows": len(h), "foreseen": k, "written": l, "checked": late, "agreed": agreed},
+            note=note(l, k, stop, late, agreed),
+        )
+        text = [*ids, *x[:l]]
+        ids = run.apply_edit(edit, text, cache)
+        late = l - 1 if ids == text else 0
+
+
+def said(z: Tensor, temperature: float, rng: Generator) -> tuple[list[int], list[float]]:
+    """Of each row of logits z [k, V] the token, the likeliest or a drawn one, and its probability."""
+    q = distribution(z.double(), temperature or 1.0)
+    x = [draw(row, rng) for row in q] if temperature else z.argmax(-1).tolist()
+    return x, q.gather(-1, torch.tensor(x, device=z.device)[:, None])[:, 0].tolist()
+
+
+def written(
+    ids: Sequence[int], x: Sequence[int], c: Sequence[float], beta: float, n: int, ends: frozenset[int]
+) -> tuple[int, str]:
+    """(l, why the unit ends): the tokens x with confidence c that are written behind ids."""
+    l, stop = accepted(c, beta), "threshold"  # noqa: E741 - the paper's letter
+    for j in range(l):
+        if j and repeats([*ids, *x[:j]], x[j], n):
+            return j, "repeat"
+        if x[j] in ends:
+            return j + 1, "end"
+    return l, "window" if l == len(x) else stop
+
+
+def note(l: int, k: int, stop: str, late: int, agreed: int) -> str:  # noqa: E741 - the paper's letter
+    """One sentence on the step."""
+    seen = f" Of the last unit's {late} unverified tokens {agreed} are what it says one by one." if late else ""
+    return f"{l} of {k} foreseen tokens written, {STOPS[stop]}.{seen}"
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("lud", "tiny-ar-l", "story: Mia, boat")

@@ -1,0 +1,133 @@
+"""LUD with verification: lexical units as drafts. Ours, on the idea of Lexical Unit Decoding (Sun et al.,
+arXiv:2405.15208), whose text is verified by nothing.
+
+Here the adapters change the rows of pads only, so every row of text is that of the untouched model (the adapters are
+those of LUD, which learnt on rows that they all change). The unit foreseen
+in one step is then a draft: the next forward feeds it as text and says, for nothing more, what the model wants behind
+each of its tokens. What agrees is kept, the model adds one token, and the pads that stood behind the last token kept
+have foreseen the next unit already. The text is the untouched model's.
+
+Ours too: pads behind every drafted token, so that a refused draft does not leave a step without guesses.
+
+Letters: k window, c_j confidence of its j-th token, beta the line, c rows of text that the cache lacked, d hidden
+size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import Float, Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, row_depths
+from engines.methods.heads._units import check_window, forward
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from engines.models.networks.lora import LoRA
+
+
+@method(
+    "lud-verified",
+    title="LUD with verification (ours)",
+    family="heads",
+    paper="arXiv:2405.15208",
+    summary="The units that tuned pads foresee are drafts: the next forward verifies them; the text is the model's.",
+    needs={"target": "layered", "units": part("lexical-units")},
+    params=[
+        max_new_tokens(64),
+        Int(
+            "k",
+            4,
+            1,
+            16,
+            symbol="k",
+            neutral=1,
+            sees="Tokens foreseen, the model's own next one included; each drafted token carries k - 1 pads.",
+            source="ours",
+        ),
+        Float(
+            "beta",
+            0.5,
+            0.0,
+            1.05,
+            step=0.05,
+            symbol="β",
+            neutral=1.05,
+            sees="Confidence that a draft needs: lower drafts more, and more of it is refused.",
+            source="ours",
+        ),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"lanes"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="No part of the paper: its units are verified here. The adapters change pads only, and learnt where "
+    "they change all rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One forward per step. unit: the tokens that the pads behind the last token kept foresee, with their confidence;
+    none at first and after a person's change."""
+    from engines.models.networks.lora import lora_of  # it needs torch, which listing methods does not load
+
+    model, lora = models.target, lora_of(models.units).to(models.target.record.device)
+    window = int(models.units.card["window"])
+    target, ids, unit = Target(model, prompt, p, rows=window * window), prompt, list[tuple[int, float]]()
+    while target.unfinished(ids):
+        check_window(models.units, p.k)
+        places = (model.max_positions or target.end + window) - len(ids)  # behind the text, for rows
+        unit = unit[: max(0, min(p.k - 1, target.room(ids), places))]
+        draft = Draft.of([ids[-1], *(x for x, _ in unit)], range(-1, len(unit)), "draft")
+        draft.chances[1:] = [chance for _, chance in unit]
+        draft.tails = [max(0, min(p.k - 1, places - j)) for j in range(len(draft))]
+        turn, h = lay(target, ids, draft, lora, run.rng)  # h [pads, d]: those of the last row kept
+        size = "" if len(ids) > len(prompt) else f" {models.units.parameters:,} trained numbers foresee from here on."
+        ahead = foreseen(model.playing("draft").unembed(h, predicts=len(turn.ids)), p.beta) if len(h) else []
+        edit = yield run.step(
+            **turn.groups(),
+            facts=turn.facts(pads=sum(draft.tails), foreseen=len(ahead)),
+            note=f"{turn.note()[:-1]}; {sum(draft.tails)} pads went along.{size}",
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        unit = ahead if ids == turn.ids else []
+
+
+def foreseen(z: Tensor, beta: float) -> list[tuple[int, float]]:
+    """The leading tokens at pads with logits z [k - 1, V] of whom each has a confidence of at least beta, with it."""
+    c, x = z.double().softmax(-1).max(-1)
+    unit = []
+    for token, sure in zip(x.tolist(), c.tolist(), strict=True):
+        if sure < beta:
+            break
+        unit.append((token, sure))
+    return unit
+
+
+def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator) -> tuple[Turn, Tensor]:
+    """One forward over what the cache lacks of the text, the draft, and pads behind each of its rows; the walk; the
+    cache then has the text but its last token. Returns the turn and the states [k - 1, d] of the pads behind the last
+    row kept."""
+    model: Any = target.model
+    cache, base = target.cache, target.cache.length
+    chain = ids[base:-1]
+    c, n = len(chain), len(draft)
+    pads = [(row, j) for row, k in enumerate(draft.tails) for j in range(k)]
+    hang = [*range(-1, c - 1), *(c + row if row >= 0 else c - 1 for row in draft.parents)]
+    hang += [c + n + r - 1 if j else c + row for r, (row, j) in enumerate(pads)]
+    h = forward(model, cache, [*chain, *draft.tokens], len(pads), lora, everywhere=False, parents=hang)
+    speaks = [*range(base + 1, base + 1 + c), *(len(ids) + depth for depth in row_depths(draft.parents))]
+    z = model.unembed(h[: c + n], predicts=speaks)
+    verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
+    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
+    tail = [c + n + r for r, (row, _) in enumerate(pads) if row == verdict.path[-1]]
+    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), h[tail]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("lud-verified", "tiny-ar-l", "story: Mia, boat")

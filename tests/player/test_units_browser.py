@@ -1,0 +1,68 @@
+"""The view of lexical units: a tile for each forward, tokens that part from one by one, a line that can be moved."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import engines
+from engines.core.trace import Trace
+from explorer import ASSETS
+
+Open = Callable[..., Any]
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def wrong() -> Trace:
+    return Trace.from_json(gzip.decompress((ASSETS / "traces" / "150-lud-line-07.json.gz").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [(0.5, 2), (0.7, 1), (0.0, 4), (1.0, 1), (0.1, 4), (0.71, 1)],
+)
+def test_a_line_ends_the_unit_before_the_first_below_it(js: Call, line: float, count: int) -> None:
+    assert js("views/units.js", "M.taken(sure, line)", sure=[0.9, 0.6, 0.3, 0.8], line=line) == count
+    assert js("views/units.js", "M.taken([], line)", line=line) == 0
+
+
+def test_tiles_are_the_units_and_marks_are_the_count_of_the_run(opened: Open, wrong: Trace) -> None:
+    for options in ({}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}):
+        page = opened([wrong], folded=True, **options).page
+        view = page.locator('[data-view="Units"]')
+        page.evaluate("t => handles[0].seek(t)", len(wrong.steps))
+        wrote = [len(step.commits.tokens) for step in wrong.steps if step.commits]
+        tiles = view.locator(".dx-unit")
+        assert tiles.count() == len(wrong.steps)
+        assert [tiles.nth(i).locator("span").count() for i in range(len(wrote))] == wrote
+        parted = int(sum(step.facts["checked"] - step.facts["agreed"] for step in wrong.steps))
+        assert parted >= 1 and view.locator(".dx-unit .dx-parted").count() == parted
+        assert f"{parted} that the model would not have written one by one" in view.inner_text()
+        assert "Not lossless" in view.inner_text()
+
+
+def test_the_line_is_moved_by_keys_and_goes_back(opened: Open, wrong: Trace) -> None:
+    page = opened([wrong], folded=True).page
+    view = page.locator('[data-view="Units"]')
+    page.evaluate("handles[0].seek(1)")
+    slider, back = view.get_by_role("slider"), view.get_by_role("button", name="as recorded")
+    said = view.locator(".dx-readout").first
+    assert back.is_disabled() and "2 of 4 tokens written, the line at 0.7" in said.inner_text()
+    slider.focus()
+    page.keyboard.press("Home")
+    assert "With the line at 0: 4." in said.inner_text()
+    page.keyboard.press("End")
+    assert ": 1." in said.inner_text()
+    back.click()
+    assert "With the line" not in said.inner_text()
+
+
+def test_a_run_without_units_does_not_show_it(opened: Open) -> None:
+    trace = engines.run("aggressive-decoding", "tiny-ar-m", "spell: the tablee.", params={"max_new_tokens": 6})
+    page = opened([trace]).page
+    page.evaluate("handles[0].seek(1)")
+    assert not page.locator('[data-view="Units"]').is_visible()
