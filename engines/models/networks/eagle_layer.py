@@ -43,8 +43,14 @@ class EagleLayer(nn.Module):
         """Rows of a token's embedding e [n, d] and the state h [n, d] one place before it -> the state [n, d] at that
         token, as far as it can be foreseen. past: the rows before. at [n]: positions; sees [n, m + n]: which row sees
         which; by default a chain behind those before."""
+        return self.through(self.inputs(e, h) @ self.fc.T + self.bias, past, at, sees)
+
+    def through(
+        self, x: Tensor, past: Past | None = None, at: Tensor | None = None, sees: Tensor | None = None
+    ) -> Tensor:
+        """The decoder layer on rows x [n, d]."""
         past = past or Past()
-        x, m = self.inputs(e, h) @ self.fc.T + self.bias, past.length
+        m = past.length
         at = torch.arange(m, m + len(x), device=x.device) if at is None else at
         y = scaled(x)
         q, k, v = (y @ self.qkv.T).view(len(x), 3, self.heads, -1).permute(1, 2, 0, 3)  # each [H, n, e]

@@ -63,7 +63,7 @@ def test_tokens_per_call_are_those_of_the_runs(model):
     assert cost_per_token("greedy", model, asked) == round(work / tokens, 2)
 
 
-@pytest.mark.parametrize("name", ["eagle-layer", "hydra-heads", "transfer-maps"])
+@pytest.mark.parametrize("name", ["eagle-layer", "hydra-heads", "transfer-maps", "falcon-layer", "lexical-units"])
 def test_nothing_to_train_is_one_sentence(name):
     with pytest.raises(engines.UserError, match="--epochs 0 --minutes 8 trains nothing"):
         main([name, "tiny-ar-s", "--epochs", "0"])
