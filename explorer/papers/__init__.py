@@ -156,9 +156,8 @@ def sentence() -> str:
         if partly
         else ""
     )
-    return (
-        f"Of the {len(papers)} papers {_words(n['works'])} work.{more}"
-        + (f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else "")
+    return f"Of the {len(papers)} papers {_words(n['works'])} work.{more}" + (
+        f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else ""
     )
 
 

@@ -74,6 +74,7 @@ export class DraftTree {
   load(run, dom, context) {
     Object.assign(this, { run, context });
     this.say = el("p", "dx-readout");
+    this.slabs = svg("g");
     this.edges = svg("g");
     this.nodes = svg("g");
     const hatch = svg(
@@ -92,6 +93,7 @@ export class DraftTree {
       "svg",
       { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` },
       svg("defs", {}, hatch),
+      this.slabs,
       this.edges,
       this.nodes,
     );
@@ -140,6 +142,12 @@ export class DraftTree {
     const w = (columns - 1) * NODE.x + NODE.w + 8,
       h = (height - 1) * (NODE.y + below) + NODE.h + below + 8;
     frame(this.picture, w, h);
+    const slabs = tree.value_name?.startsWith("pass") ? [...new Set(tree.values.slice(1))] : []; // levels of one pass
+    pool(this.slabs, slabs.length, () => svg("rect", { class: "dx-slab", y: 1, rx: 8 })).forEach((box, i) => {
+      const xs = at.filter((_, j) => rows[kept[j]].value === slabs[i]).map(({ x }) => x),
+        from = Math.min(...xs) - 3;
+      set(box, { x: from, width: Math.max(...xs) - from + NODE.w + 3, height: h - 2 });
+    });
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
       const row = rows[edges[i]],

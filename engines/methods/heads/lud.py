@@ -60,7 +60,7 @@ STOPS = {
         Int("k", 4, 1, 16, symbol="k", sees="Tokens foreseen in one forward; 1 is ordinary decoding.", source="ours"),
         Float(
             "beta",
-            0.9,
+            0.8,
             0.0,
             1.05,
             step=0.05,

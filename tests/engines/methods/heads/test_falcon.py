@@ -247,9 +247,8 @@ def test_blocks_of_one_read_a_chain():
 # --- what was trained
 
 
-@pytest.mark.parametrize("name", ["tiny-ar-m", "tiny-ar-l"])
-def test_cards_say_what_was_measured(name):
-    card = json.loads((ROOT / "assets" / "parts" / f"{name}-falcon-layer" / "card.json").read_text())
+def test_the_card_says_what_was_measured():
+    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-falcon-layer" / "card.json").read_text())
     assert card["layers"] == list(LAYERS) and card["licence"] and card["held_out"]["rows"] > 300
     one = card["held_out"]["rank_1"]
     assert len(one) == 3 and len(one[0]) == 8 and one[2][4:] == [0] * 4
