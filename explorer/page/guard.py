@@ -157,7 +157,7 @@ class Guard:
             return None
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         spent = CALL.fullmatch(path) and self.budget.call(address)
-        if spent or (PAGE.fullmatch(path) and self.budget.call(f"pages of {address}", PAGE_COST)):
+        if spent or (PAGE.fullmatch(path) and self.budget.call(f"{address}#pages", PAGE_COST)):
             raise Refusal(429, "That were too many requests at once; go on in a few seconds.")
         if not LASTING.fullmatch(path):
             return None
