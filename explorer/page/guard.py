@@ -150,15 +150,16 @@ class Guard:
         """Count a request under its visitor; the address where a stream stays open until `close`. Raises Refusal."""
         if self.budget is None:
             return None
-        address = client_of(Request(scope))
+        address, path = client_of(Request(scope)), scope["path"].removeprefix(scope.get("root_path", ""))
+        wait = 0.0
+        if scope["method"] == "POST" or CALL.fullmatch(path):
+            wait = self.budget.call(address)
+        elif PAGE.fullmatch(path):
+            wait = self.budget.call(address + "/pages", PAGE_COST)
+        if wait:
+            raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
         if scope["method"] == "POST":
-            if wait := self.budget.call(address):
-                raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
             return None
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        spent = CALL.fullmatch(path) and self.budget.call(address)
-        if spent or (PAGE.fullmatch(path) and self.budget.call(f"{address}#pages", PAGE_COST)):
-            raise Refusal(429, "That were too many requests at once; go on in a few seconds.")
         if not LASTING.fullmatch(path):
             return None
         if not self.budget.open(address):
