@@ -30,6 +30,7 @@ COVERED = {
         *("greedy_accept.json", "ppd_buffers.json", "ppd_dynamic_tree.json"),
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
+    "architecture": {"blockffn.json", "moe_comm.json"},
     "systems": {"easyspec.json", "mirror_sd.json", "specmemo_bytes.json"},
     "sampling": {
         "ead.json",
