@@ -57,7 +57,7 @@ def expert_unions(p: Params, progress: Progress) -> Study:
     if not names:
         raise UserError("no model was given; write one or several with | between them, as tiny-moe | tiny-blockffn.")
     if p.trace:
-        return told(p, {"recorded": recorded(p.trace, names)}, {}, [])
+        return told(p, {"recorded": [recorded(p.trace, names)]}, {}, [])
     from engines import load_model
 
     prompts = [text.strip() for text in p.prompts.split("|") if text.strip()]

@@ -87,8 +87,8 @@ class Language(Training):
         return Loss(value, batch.ids.numel(), int((batch.targets != IGNORED).sum()), facts)
 
     def rate(self, share: float) -> float:
-        """A rise, then half a cosine."""
-        return cosine(RATE, self.progress.step, RISE, share)
+        """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
+        return cosine(RATE, self.progress.step, RISE, self.progress.step / self.steps)
 
     def context(self) -> AbstractContextManager[None]:
         """float32, plain attention."""

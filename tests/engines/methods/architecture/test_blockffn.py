@@ -23,7 +23,11 @@ PROMPT = "python: class Robot(size: int, owner: str)"
 
 def random_part(router="relu", seed=0):
     torch.manual_seed(seed)
-    return BlockFFN(BlockFFNConfig(num_experts=16, expert_size=4, hidden_size=24, router=router, vocab_size=8)).eval()
+    return BlockFFN(
+        BlockFFNConfig(
+            num_experts=16, expert_size=4, hidden_size=24, num_attention_heads=2, router=router, vocab_size=8
+        )
+    ).eval()
 
 
 def random_pattern(T=32, N=12, seed=0):
