@@ -142,7 +142,8 @@ export class DraftTree {
     const w = (columns - 1) * NODE.x + NODE.w + 8,
       h = (height - 1) * (NODE.y + below) + NODE.h + below + 8;
     frame(this.picture, w, h);
-    const slabs = tree.value_name?.startsWith("pass") ? [...new Set(tree.values.slice(1))] : []; // levels of one pass
+    const passes = tree.value_name?.startsWith("pass") ? kept.map((i) => rows[i].value).filter(Boolean) : [],
+      slabs = [...new Set(passes)];
     pool(this.slabs, slabs.length, () => svg("rect", { class: "dx-slab", y: 1, rx: 8 })).forEach((box, i) => {
       const xs = at.filter((_, j) => rows[kept[j]].value === slabs[i]).map(({ x }) => x),
         from = Math.min(...xs) - 3;

@@ -1,6 +1,6 @@
 // Text as tiles, one for each step that wrote a unit, as wide as what it wrote at once; tokens that the model would not
-// have written one by one are underlined once it has read them. Below, the window of this step: a bar for each token that
-// it foresaw, against a line that can be moved; what is written then is told, and would have been another text.
+// have written one by one are underlined once it has read them. Below, the window of this step: a bar for each token
+// that it foresaw, against a line that can be moved; what is written then is told, and would have been another text.
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
@@ -21,8 +21,8 @@ export const taken = (sure, line) => {
   return sure.length ? Math.max(1, low < 0 ? sure.length : low) : 0;
 };
 
-/** The tiles that the first t steps wrote: {step, start, tokens, lowest, parted}; parted: places whose token is not what
- * the model says there one by one, as the step behind read it. A fork or an edit cuts tiles off. */
+/** The tiles that the first t steps wrote: {step, start, tokens, lowest, parted}; parted: places whose token is not
+ * what the model says there one by one, as the step behind read it. A fork or an edit cuts tiles off. */
 export function tiles(run, t) {
   const made = [];
   run.steps.slice(0, t).forEach(({ spans = [], commits }, index) => {
