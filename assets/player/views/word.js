@@ -75,7 +75,7 @@ export class Word {
     setText(
       this.key,
       this.#sight(Infinity, "filled")
-        ? tr`Lines: where a letter was looked up. Dashed boxes: places told empty. Stacks: how often a letter was counted.`
+        ? tr`Lines: the middle of where a place looked. Dashed boxes: places told empty. Stacks: letters as counted.`
         : tr`Strip and coloured line: where this step looked. Grey lines: the steps before.`,
     );
   }

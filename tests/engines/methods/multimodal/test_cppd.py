@@ -50,12 +50,10 @@ def test_the_letters_are_counted_and_the_places_told():
 
 
 def test_letters_are_looked_up_from_left_to_right():
-    """In one pass and one by one, on average over the places."""
-    for slug in METHODS:
-        made = run(slug)
-        rows = [row for step in made.steps for row in step.sight.attention.array()][:7]
-        middles = [float((torch.arange(32) * torch.tensor(row)).sum() / row.sum()) for row in rows]
-        assert middles == sorted(middles), slug
+    """One by one; in one pass the features have looked at each other before, so that places look anywhere."""
+    rows = [row for step in run("word-by-letter").steps for row in step.sight.attention.array()]
+    middles = [float((torch.arange(32) * torch.tensor(row)).sum() / row.sum()) for row in rows]
+    assert middles == sorted(middles)
 
 
 def test_the_picture_is_kept_once_and_only_in_full_detail():
