@@ -57,6 +57,7 @@ class Drafter:
         its place, sees the true states, what was foreseen for the rows above it, and itself."""
         draft, layer, T = Draft(ids[-1], "draft"), self.net.layer, self.past.length
         k, v = self.past.k, self.past.v
+        assert k is not None and v is not None  # the text was read
         at_key: dict[int, list[int]] = {-1: []}  # row -> places of its f and of those above it among the keys
         for i in range(max(map(len, paths))):
             rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})

@@ -106,7 +106,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     numbers = sum(one.numel() for one in drafter.parameters())
-    ids, a, looked = prompt, None, {}
+    ids, a = prompt, None
+    looked: dict[str, float] = {}
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if a is not None and len(paths) > 1:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from engines.methods.heads import clover, hydra, medusa
 from engines.models.exits import scaled
-from engines.models.networks.clover_drafter import BlockHeads, CloverDrafter
+from engines.models.networks.clover_drafter import CONTROL, OWN, BlockHeads, CloverDrafter
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss
 from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cross_entropy
@@ -28,6 +28,7 @@ from engines.training.heads.medusa import ridge
 from engines.training.heads.packing import Packed, packed
 
 DEPTHS, FALL = 3, 0.8
+LINKED, UNLINKED = OWN.rstrip("."), CONTROL.rstrip(".")  # names of the two networks
 
 
 class CloverTraining(DraftTraining):
@@ -42,14 +43,14 @@ class CloverTraining(DraftTraining):
         d = self.E.shape[1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            both = nn.ModuleDict({"clover": CloverDrafter(DEPTHS, d, 2 * d), "control": BlockHeads(DEPTHS, d, 2 * d)})
+            both = nn.ModuleDict({LINKED: CloverDrafter(DEPTHS, d, 2 * d), UNLINKED: BlockHeads(DEPTHS, d, 2 * d)})
         super().__init__(name, both, cache, teacher, seed)
         own, control = (sum(one.numel() for one in net.parameters()) for net in both.values())
         self.facts = {"depths": DEPTHS, "parameters_of_the_drafter": own, "parameters_of_the_control": control}
 
     def start(self) -> None:
         """A and T by ridge regression on the first texts; for the control P of every head."""
-        texts, own, control = self.first_texts(), self.network["clover"], self.network["control"]
+        texts, own, control = self.first_texts(), self.network[LINKED], self.network[UNLINKED]
         d = self.E.shape[1]
         for i in range(DEPTHS):
             x, y = [], []
@@ -94,7 +95,7 @@ class CloverTraining(DraftTraining):
     def accuracy(self) -> tuple[Tensor, int]:
         """(a [DEPTHS, RANKS], rows) of the drafter: on held-out prompts, how often guess r of depth i is the token that
         the text has, behind the text's own tokens."""
-        return self._right("clover")
+        return self._right(LINKED)
 
     @torch.inference_mode()
     def _right(self, name: str) -> tuple[Tensor, int]:
@@ -111,11 +112,11 @@ class CloverTraining(DraftTraining):
 
     def marks(self) -> dict[str, Tensor]:
         """First guesses of the control that are right."""
-        return {"rank_1_of_the_control": self._right("control")[0][:, 0]}
+        return {"rank_1_of_the_control": self._right(UNLINKED)[0][:, 0]}
 
     def tensors(self) -> dict[str, Tensor]:
         """Also the control's accuracies, from which its tree is built."""
-        return super().tensors() | {"control.accuracy": self._right("control")[0]}
+        return super().tensors() | {f"{CONTROL}accuracy": self._right(UNLINKED)[0]}
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
