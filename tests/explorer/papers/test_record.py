@@ -12,7 +12,8 @@ from explorer.papers.record import main, record
 TRACES = ASSETS / "traces"
 ENTRIES = papers.read().recordings()
 # Recorded when confidences were exp(z - logsumexp(z)): in these steps end marks that are all equally sure stand in
-# another order than the official loop's, which is ours now. The tokens are the same, and so is all around them.
+# another order than the official loop's, which is ours now, on some processors. The tokens are the same, and so is all
+# around them.
 REORDERED = {"01-llada-sum": range(35, 48), "18-dream-threshold-sum": range(2, 3)}
 
 
@@ -67,7 +68,7 @@ def test_a_recorded_run_repeats(entry, tmp_path):
     assert all(now == then for i, (now, then) in enumerate(pairs) if i not in moved)
     if moved:
         now, then = (written(trace.steps[moved.start : moved.stop]) for trace in (again, old))
-        assert now != then and sorted(now) == sorted(then)
+        assert sorted(now) == sorted(then)
         assert min(p for step in old.steps[moved.start : moved.stop] for p in step.commits.probabilities) > 0.999
 
 
