@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
+from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.reader import Places, Seen
 from engines.core.trace import ModelRecord, Piece
 from engines.models import stored
@@ -111,7 +112,7 @@ class HFWordReader:
 
     def __init__(self, network: WordReader, record: ModelRecord) -> None:
         self.network, self.record = network.eval().requires_grad_(False), record
-        self.tokenizer = LetterTokenizer(network.letters, network.longest)
+        self.tokenizer: Tokenizer = LetterTokenizer(network.letters, network.longest)
         self.vocab_size, self.start_id = len(network.letters) + 1, network.writer.begin
         self.places, self.features = network.longest + 1, FEATURES
         self.writer_layers = self.num_layers = len(network.writer.layers)
