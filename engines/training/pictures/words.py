@@ -31,7 +31,7 @@ NAME, TITLE = "tiny-reader", "Tiny reader (reads the picture of a word)"
 NOTE = "reads a word of 2 to 10 small letters that is drawn as a picture; asked with that word, such as address"
 CONFIG = {"model_type": "word-reader", "letters": LETTERS, "longest": LONGEST, "hidden_size": 96, "heads": 3}
 STEPS, BATCH, RATE, RISE, SIDE = 897, 64, 1.2e-3, 0.08, 1.0
-FALL = 1000  # steps over which the rate falls; the training ends before, as its minutes did
+FALL = 1000  # steps over which the rate falls; the shipped training was ended before, at STEPS
 BY_CHANCE = 0.25  # share of images without a word
 RANGES: dict[str, tuple[float, float]] = {  # of a look, drawn evenly; blur and noise are 0 in half of the images
     "rotation": (-5.0, 5.0),
