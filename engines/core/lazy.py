@@ -3,8 +3,13 @@ never waits for it."""
 
 from __future__ import annotations
 
+import functools
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 if TYPE_CHECKING:
     import torch
@@ -21,4 +26,16 @@ else:
 
     torch = _Lazy("torch")
 
-__all__ = ["torch"]
+
+def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
+    """`torch.inference_mode()` as a decorator that imports torch at the first call only."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with torch.inference_mode():
+            return function(*args, **kwargs)
+
+    return called
+
+
+__all__ = ["torch", "without_gradients"]

@@ -14,7 +14,7 @@ from engines.models import activation
 @checks("blockffn")
 def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
     """All that is expected of a case; its gain of the norm is ones."""
-    from engines.models.networks.blockffn import relu_norm
+    from engines.models.networks.block_ffn import relu_norm
 
     given = case["inputs"]
     a0 = torch.tensor(given["raw_scores"], dtype=torch.float64)

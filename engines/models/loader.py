@@ -65,8 +65,7 @@ def load_folder(
         from engines.models.adapters.reader import HFWordReader, load_reader
 
         reader = load_reader(folder, name, _dtype(dtype, folder), _device(device), options)
-        told = str(read_json(folder / "card.json").get("licence", ""))
-        return HFWordReader(reader, _record(folder, name, how.kind, reader, digest, licence or told, revision))
+        return HFWordReader(reader, _record(folder, name, how.kind, reader, digest, licence, revision))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)
@@ -78,7 +77,7 @@ def load_folder(
         how.kind,
         network,
         digest,
-        licence or str(read_json(folder / "card.json").get("licence", "")),
+        licence,
         revision,
         tokenizer=tokenizer_folder(folder),
     )
@@ -110,8 +109,7 @@ def _draft(
     network, draft_ids = load_draft(folder, base, dtype, _device(device))
     core = _tokenizer(base, how)
     eos_ids = _eos_ids(network, core)
-    licence = str(read_json(folder / "card.json").get("licence", ""))
-    record = _record(folder, name, how.kind, network, digest, licence, "", tokenizer=base)
+    record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
     return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
 
 
@@ -315,11 +313,8 @@ def _wrap(
 def _told(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were set, as plain values that the loader takes as well; a quantisation config as its
     dictionary."""
-    found = {
-        name: value.to_dict() if hasattr(value, "to_dict") else value
-        for name, value in options.items()
-        if value is not None
-    }
+    given = {name: value for name, value in options.items() if value is not None}
+    found = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
     plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
     return plain
 
@@ -334,11 +329,11 @@ def _record(
     revision: str,
     tokenizer: Path | None = None,
 ) -> ModelRecord:
-    """What a run says about its model. `tokenizer`: where that lies, if not in the model's own folder."""
+    """What a run says about its model. licence: "" for that of its card; `tokenizer`: where that lies, if not in the
+    model's own folder."""
     import torch
 
     files = (((tokenizer or folder) / file) for file in TOKENIZER_FILES)
-
     return ModelRecord(
         role="target",
         name=name,
@@ -350,5 +345,5 @@ def _record(
         device=str(network.device),
         threads=torch.get_num_threads(),
         tokenizer=next((sha256(file)[:12] for file in files if file.is_file()), ""),
-        licence=licence,
+        licence=licence or str(read_json(folder / "card.json").get("licence", "")),
     )

@@ -83,7 +83,7 @@ LAYERED = (  # the model types whose stock causal class is embedding, layers, no
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
     *OURS,
 )
-ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "blockffn")  # of these, those whose layers have routers
+ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "block_ffn")  # of these, those whose layers have routers
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from engines.core.lazy import torch
+from engines.core.lazy import torch, without_gradients
 from engines.studies._scaling import Found, rounds
 from engines.tasks import TASKS
 
@@ -42,7 +42,7 @@ def held_out(prompts: int, seed: int) -> list[str]:
     return [next(streams[i % len(streams)]).prompt for i in range(prompts)]
 
 
-@torch.no_grad()
+@without_gradients
 def answers(model: Any, prompts: Sequence[str], tokens: int) -> Answers:
     """Let the target write, and read all texts once more together."""
     texts, rows, wanted, counts = list[list[int]](), list[list[int]](), list[int](), list[int]()
@@ -73,7 +73,7 @@ def checkpoints(part: Part, embedding: Tensor, positions: int) -> Iterator[tuple
             yield size, int(read), of_state(size, state, embedding, positions)
 
 
-@torch.no_grad()
+@without_gradients
 def compared(draft: SizedDraft, told: Answers, gamma: int) -> tuple[list[Found], list[list[bool]]]:
     """What a draft agrees with, prompt by prompt, and row by row its first choice."""
     states = draft.states(told.ids)[told.rows[:, 0], told.rows[:, 1]]
@@ -89,7 +89,7 @@ def compared(draft: SizedDraft, told: Answers, gamma: int) -> tuple[list[Found],
     return found, flags
 
 
-@torch.no_grad()
+@without_gradients
 def timed(model: Any, draft: SizedDraft, sizes: Sequence[int], widths: Sequence[int]) -> tuple[dict[Any, float], Any]:
     """Middle milliseconds of a forward of the target on n new rows of B sequences behind CONTEXT tokens, by (B, n), and
     of one step of the draft, by B; all in turns, the caches cropped in between."""

@@ -53,7 +53,6 @@ from engines.methods.routing._experts import (
     permanent,
     runs,
 )
-from engines.models.networks.pregate import router_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,6 +101,8 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step: route what is queued, serve the caches, run the layers with the experts' channels."""
     model, L = models.target, models.target.num_layers
+    from engines.models.networks.pregate import router_of  # needs torch, and the list of methods does not wait for it
+
     router, ranks = router_of(models.experts).to(model.record.device), models.experts.tensors["ranks"]
     names = [str(name) for name in models.experts.card["domains"]]
     ids, end, experts, shelf = prompt, len(prompt) + p.max_new_tokens, list[int](), Shelves(p, run, router.I.shape[1])

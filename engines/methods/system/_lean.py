@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
+from engines.core.lazy import without_gradients
 from engines.kit import AttentionInputs, torch
 from engines.methods.system._tiles import FLASH, Piece
 
@@ -104,7 +105,7 @@ class Work:
                     job.result()
         return self.out.reshape(-1, 1, self.out.shape[-1])
 
-    @torch.inference_mode()
+    @without_gradients
     def _thread(self, thread: int, threads: int, compute: bool, finish: bool) -> None:
         """All pieces of this thread's workers, then the merges of the heads that they host."""
         own = [piece for piece in self.pieces if piece.worker % threads == thread]

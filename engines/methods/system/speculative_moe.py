@@ -48,11 +48,10 @@ from engines.methods.system._exchange import (
     Exchange,
     balanced_table,
     exchange,
-    grouped,
-    in_order,
     round_robin,
     shuffled,
 )
+from engines.models.placement import grouped, in_order
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

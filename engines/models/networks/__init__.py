@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-OURS = {"blockffn": "BlockFFNForCausalLM"}  # model type, which is the file's name too -> class
+OURS = {"block_ffn": "BlockFFNForCausalLM"}  # model type, which is the file's name too -> class
 
 
 def network_class(model_type: str) -> Any:

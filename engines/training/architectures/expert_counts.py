@@ -19,6 +19,7 @@ from tqdm import tqdm
 from engines.core.kinds import Taps
 from engines.core.machine import trained_on
 from engines.methods.system import _exchange as exchanges
+from engines.models import placement
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
 from engines.training.architectures.corpus import Packed, held_out, rows
@@ -105,7 +106,7 @@ def placed(
     T: np.ndarray, tokens: np.ndarray, experts: np.ndarray, group: bool, shuffle: bool, G: int = DEVICES
 ) -> exchanges.Exchange:
     """The exchange of one layer with experts grouped or in order and tokens shuffled or in turn."""
-    C = exchanges.grouped(T, G) if group else exchanges.in_order(T.shape[1], G)
+    C = placement.grouped(T, G) if group else placement.in_order(T.shape[1], G)
     home = exchanges.shuffled(exchanges.balanced_table(T, C, G), list(tokens), G) if shuffle else None
     return exchanges.exchange(experts, exchanges.round_robin(len(tokens), G) if home is None else home, C, G)
 

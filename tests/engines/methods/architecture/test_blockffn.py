@@ -14,7 +14,7 @@ from engines.golden.verify import verify_file
 from engines.kit import Taps
 from engines.methods.architecture._routed import pattern, reading
 from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union
-from engines.models.networks.blockffn import BlockFFN, BlockFFNConfig, relu_norm
+from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
 from tests.engines.conftest import GOLDEN
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")

@@ -13,6 +13,7 @@ import engines.golden.moe_comm  # the checker
 from engines.golden.verify import verify_file
 from engines.methods.system import _exchange as ours
 from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
+from engines.models import placement
 from engines.studies._two_devices import experts, run
 from tests.engines.conftest import GOLDEN
 
@@ -41,25 +42,28 @@ def test_the_golden_cases_pass():
 
 @pytest.mark.parametrize("G", [1, 2, 4, 8])
 def test_a_placement_holds_each_expert_once_and_equal_numbers(G):
-    C = ours.grouped(counts(), G)
+    C = placement.grouped(counts(), G)
     assert np.bincount(C, minlength=G).tolist() == [16 // G] * G
-    assert np.bincount(ours.in_order(16, G), minlength=G).tolist() == [16 // G] * G
+    assert np.bincount(placement.in_order(16, G), minlength=G).tolist() == [16 // G] * G
 
 
 def test_no_device_bears_much_more_than_the_others():
     T = counts(seed=4)
-    C = ours.grouped(T, 4)
+    C = placement.grouped(T, 4)
     R = ours.balanced_table(T, C, 4)
     a = T.sum(1)
     held = [a[g == R].sum() for g in range(4)]
-    assert max(held) <= ours.MOST * a.sum() / 4 + a.max()
+    assert max(held) <= placement.MOST * a.sum() / 4 + a.max()
     assert (R >= 0).all() and (ours.balanced_table(np.zeros((3, 16), int), C, 4) == ours.NOWHERE).all()
 
 
 def test_swaps_never_lose_and_some_gain():
     T = counts(seed=2)
-    A, load = ours.affinity(T.astype(float)), T.sum(0).astype(float)
-    found = [ours.inside(A, ours.swapped(A, ours.in_order(16, 4), load, tries)) for tries in (0, 50, 500, 3000)]
+    A, load = placement.affinity(T.astype(float)), T.sum(0).astype(float)
+    found = [
+        placement.inside(A, placement.swapped(A, placement.in_order(16, 4), load, tries))
+        for tries in (0, 50, 500, 3000)
+    ]
     assert found == sorted(found) and found[-1] > found[0]
 
 
@@ -68,7 +72,7 @@ def test_with_one_device_nothing_travels_and_by_chance_a_share_of_1_over_g_stays
     alone = ours.exchange(chosen, np.zeros(4000, int), np.zeros(16, int), 1)
     assert (alone.lar, alone.remote, alone.visits.sum()) == (1, 0, 0)
     for G in (2, 4, 8):
-        lar = ours.exchange(chosen, rng.integers(0, G, 4000), ours.in_order(16, G), G).lar
+        lar = ours.exchange(chosen, rng.integers(0, G, 4000), placement.in_order(16, G), G).lar
         assert lar == pytest.approx(1 / G, abs=0.02)
 
 
@@ -103,8 +107,8 @@ def test_rows_of_unknown_ids_stay_in_their_ordinary_place():
 def test_the_text_is_greedy_decoding_s_under_every_placement():
     model = engines.load_model("tiny-moe", dtype="float32")
     greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 12}).output_ids
-    for placement, G in itertools.product(PLACES, (1, 4)):
-        assert decode(placement=placement, devices=G).output_ids == greedy
+    for place, G in itertools.product(PLACES, (1, 4)):
+        assert decode(placement=place, devices=G).output_ids == greedy
 
 
 def test_the_record_holds_where_things_are_and_what_travelled():

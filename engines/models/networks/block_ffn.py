@@ -17,7 +17,7 @@ class BlockFFNConfig(LlamaConfig):
     """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok (k of the
     twin)."""
 
-    model_type = "blockffn"
+    model_type = "block_ffn"
 
     def __init__(
         self,
