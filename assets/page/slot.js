@@ -1,7 +1,7 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
 // offers: {open, models: [{name, kind, label, tasks, kinds?}], methods: [{slug, title, family, kind, needs?, summary,
-// baseline?, params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?,
-// presets?}. The server checks every value again.
+// baseline?, params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?,
+// source?, presets?}. The server checks every value again.
 
 import { tr } from "../player/words.js";
 

@@ -20,7 +20,7 @@ export const lost = (name, { missing, header }) =>
     (field) => missing.has(field) && !(header.arrivals && field === "method_seconds" && name !== field),
   );
 
-/** What a number of this run is called: an answer that a server sent has no time in calls, but one until it was here. */
+/** What a number of this run is called: an answer that a server sent has no time in calls, only one until it came. */
 export const meant = (name, { header }) => (header.arrivals && name === "model_seconds" ? "waiting_seconds" : name);
 
 const byRole = (counts) =>

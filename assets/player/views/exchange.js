@@ -1,4 +1,4 @@
-// Devices as columns: the tokens of a step where they are, the experts below where those are, and a line from each token
+// Devices as columns: the tokens of a step where they are, the experts below where those are, a line from each token
 // to each of its experts, drawn apart where it leaves the column.
 
 import { glyphs, number, unpack } from "../codec.js";
@@ -137,7 +137,8 @@ device: that token's numbers travel there and back.`;
       svg("rect", { width: CELL - 3, height: CELL - 3, rx: 3 }, svg("title")),
     ).forEach((rect, expert) => {
       set(rect, { x: cells[expert][0], y: cells[expert][1] });
-      rect.style.cssText = `stroke:var(--text);stroke-width:.6;fill:var(--${busy.has(expert) ? "accepted" : "unreached"}-fill)`;
+      const look = busy.has(expert) ? "accepted" : "unreached";
+      rect.style.cssText = `stroke:var(--text);stroke-width:.6;fill:var(--${look}-fill)`;
       setText(rect.firstChild, tr`expert ${expert}`);
     });
     const board = this.run.board(t);

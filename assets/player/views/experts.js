@@ -1,4 +1,4 @@
-// Units of one layer (experts, memory slots) over the tokens, lit by weight. What one forward read stands in a box, which
+// Units of one layer (experts, memory slots) over the tokens, lit by weight. What one forward read is in a box, which
 // can be made wider; beside the grid stands what any token of the box used.
 
 import { bytes, glyphs, number, unpack } from "../codec.js";
@@ -72,7 +72,7 @@ export class Experts {
       el(
         "p",
         "dx-readout",
-        tr`A row is an expert, a column a token, the shade its weight. Box: read together. At the right: all that it uses.`,
+        tr`A row is an expert, a column a token, the shade its weight. Box: read together. Right: all that it uses.`,
       ),
     );
     this.grow();
@@ -137,7 +137,8 @@ export class Experts {
     const colours = ramp(this.context.theme, this.context.mode());
     pool(this.cells, SHADES, () => svg("path")).forEach((path, i) => {
       set(path, { d: paths[i].join("") });
-      path.style.cssText = `stroke:none;fill:${colours[Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1))].fill}`;
+      const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));
+      path.style.cssText = `stroke:none;fill:${colours[c].fill}`;
     });
     const first = drawn.findIndex((position) => position >= Math.min(...box)),
       high = units * CELL + 3,

@@ -128,7 +128,8 @@ export class Workers {
         width: Math.max(0.5, place(end) - place(start) - (row > 4 ? 1.2 : 0.4)),
         height: Math.max(0.8, row - (row > 4 ? 1 : 0.2)),
       });
-      bar.style.cssText = `fill:color-mix(in srgb,${fill(piece.head)} ${deep}%,var(--panel,transparent));stroke:none;opacity:${dim ? 0.2 : 1}`;
+      const mixed = `color-mix(in srgb,${fill(piece.head)} ${deep}%,var(--panel,transparent))`;
+      bar.style.cssText = `fill:${mixed};stroke:none;opacity:${dim ? 0.2 : 1}`;
       setText(bar.firstChild, this.#word(piece));
     });
     const lines = pieces
