@@ -11,7 +11,12 @@ from engines.models.parts import folder_of
 PROMPTS = json.loads((Path(__file__).resolve().parents[4] / "assets" / "tasks" / "chat_prompts.json").read_text())[
     "prompts"
 ]
-LOSSLESS = [info for info in engines.list_methods() if info.lossless and info.baseline]
+KINDS = next(one.kinds for one in engines.list_models() if one.name == "smollm2")
+LOSSLESS = [
+    info
+    for info in engines.list_methods()
+    if info.lossless and info.baseline and next(iter(info.needs.values())) in KINDS  # SmolLM2 has no experts
+]
 
 
 def pairs(info):
