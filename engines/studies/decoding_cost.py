@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines.core.params import Choice, Float, Int, Params, Text
+from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.studies._decode_costs import (
     DEVICES,
@@ -26,6 +26,7 @@ OWN = "your config"
 CONTEXTS = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 MOST_MICROBATCHES = 6
 SHOWN_LAYERS = 3  # of the pipeline's picture
+TPOT, SEQUENCES, GPUS = 0.05, 2048, 32  # of the report: seconds of a token; sequences of a microbatch; both sides
 QUOTED = 4039.0  # tokens a second and GPU, Step-3 at 4 k tokens, the report's Table 8: a measurement of theirs
 
 
@@ -43,9 +44,6 @@ QUOTED = 4039.0  # tokens a second and GPU, Step-3 at 4 k tokens, the report's T
             longest=20_000,
         ),
         Int("context", 8192, 1, 1_048_576, sees="Tokens in the cache when the next one is decoded."),
-        Float("cache_bytes", 1.0, 0.5, 4.0, step=0.5, sees="Bytes of an element of the cache."),
-        Choice("pipeline", "Step-3", list(PUBLISHED), sees="Whose layers the pipeline has."),
-        Float("tpot", 50.0, 5.0, 500.0, step=1.0, sees="Milliseconds that a token may take."),
         Float("attention", 272.0, 1.0, 10_000.0, sees="Microseconds of a microbatch in one attention layer."),
         Float("ffn", 272.0, 1.0, 10_000.0, sees="Microseconds of a microbatch in one feed-forward layer."),
         Float("out", 91.0, 0.0, 10_000.0, sees="Microseconds on the link to the feed-forward server."),
@@ -53,12 +51,10 @@ QUOTED = 4039.0  # tokens a second and GPU, Step-3 at 4 k tokens, the report's T
         Int(
             "microbatches", 3, 1, MOST_MICROBATCHES, sees="Groups of sequences that follow each other through a layer."
         ),
-        Int("sequences", 2048, 1, 65_536, sees="Sequences of one microbatch."),
-        Int("gpus", 32, 1, 4096, sees="GPUs of both sides together."),
     ],
-    departures="As in the report: full batches, so that reading weights costs nothing; one server a side; projections "
-    "bound by operations; both products of MLA at its cached width. Prices and devices are the report's; that of the "
-    "910B is an estimate of its authors.",
+    departures="As in the report: one byte for an element of the cache; full batches, so that reading weights costs "
+    "nothing; one server a side; projections bound by operations; both products of MLA at its cached width. Prices and "
+    "devices are the report's; that of the 910B is an estimate of its authors.",
 )
 def decoding_cost(p: Params, progress: Progress) -> Study:
     """Closed forms and one event model."""
@@ -66,27 +62,27 @@ def decoding_cost(p: Params, progress: Progress) -> Study:
     if p.config.strip():
         shapes[OWN] = read_config(p.config)
     progress(0, 1)
-    chosen = PUBLISHED[p.pipeline]
+    chosen = PUBLISHED["Step-3"]
     pipelines = [Pipeline(chosen.layers, m, p.attention, p.ffn, p.out, p.back) for m in range(1, MOST_MICROBATCHES + 1)]
     now = pipelines[p.microbatches - 1]
-    tokens = throughput(now, p.sequences, p.gpus)
+    tokens = throughput(now, SEQUENCES, GPUS)
     receipts = [
-        Receipt("stage", "TPOT / (3 L)", {"TPOT ms": p.tpot, "L": float(chosen.layers)},
-                1e3 * stage_seconds(p.tpot, chosen.layers), "µs", "modelled"),
+        Receipt("stage", "TPOT / (3 L)", {"TPOT ms": 1e3 * TPOT, "L": float(chosen.layers)},
+                1e3 * stage_seconds(1e3 * TPOT, chosen.layers), "µs", "modelled"),
         Receipt("tokens a second and GPU", "m b / (GPUs x step)",
-                {"m": float(p.microbatches), "b": float(p.sequences), "GPUs": float(p.gpus), "step ms": now.step / 1e3},
+                {"m": float(p.microbatches), "b": float(SEQUENCES), "GPUs": float(GPUS), "step ms": now.step / 1e3},
                 tokens, provenance="modelled"),
         Receipt("step behind the published figure", "batch / (GPUs x tokens a second and GPU)",
                 {"batch": 6144.0, "GPUs": 32.0, "published": QUOTED}, 1e3 * 6144 / (32 * QUOTED), "ms"),
     ]  # fmt: skip
     return Study(
         tables=[
-            costs(shapes, p.context, p.cache_bytes),
-            dollars(shapes, p.context, p.cache_bytes),
-            microbatches(pipelines, p.sequences, p.gpus),
-            networks(p.tpot / 1e3),
+            costs(shapes, p.context),
+            dollars(shapes, p.context),
+            microbatches(pipelines, SEQUENCES, GPUS),
+            networks(TPOT),
         ],
-        figures=[plane(shapes, p.cache_bytes), schedule(now)],
+        figures=[plane(shapes), schedule(now)],
         receipts=receipts,
         notes=[
             f"Step-3's report measured {QUOTED:,.0f} tokens/s and GPU with 6,144 sequences on 32 GPUs: published, not "
@@ -97,11 +93,11 @@ def decoding_cost(p: Params, progress: Progress) -> Study:
     )
 
 
-def costs(shapes: dict[str, Shape], n: int, element: float) -> Table:
+def costs(shapes: dict[str, Shape], n: int) -> Table:
     """Bytes and operations of a token."""
     rows: list[list[str | float | int | bool | None]] = []
     for name, one in shapes.items():
-        kv, flops = one.kv_bytes(n, element), one.attention_flops(n)
+        kv, flops = one.kv_bytes(n), one.attention_flops(n)
         rows.append([name, one.kind.upper(), kv / 1e6, *(f / 1e9 for f in (flops, one.linear_flops, one.ffn_flops)),
                      flops / kv, one.sparsity])  # fmt: skip
     columns = [
@@ -117,11 +113,11 @@ def costs(shapes: dict[str, Shape], n: int, element: float) -> Table:
     return Table("costs", f"One token behind {n:,} others", columns, rows)
 
 
-def dollars(shapes: dict[str, Shape], n: int, element: float) -> Table:
+def dollars(shapes: dict[str, Shape], n: int) -> Table:
     """Prices on each device, and with the cheapest device for each part."""
     rows: list[list[str | float | int | bool | None]] = []
     for name, one in shapes.items():
-        found = {device: price(one, about, n, element) for device, about in DEVICES.items()}
+        found = {device: price(one, about, n) for device, about in DEVICES.items()}
         attention, ffn = (min(found, key=lambda d: getattr(found[d], part)) for part in ("attention", "ffn"))
         apart = found[attention].attention + found[ffn].ffn
         whole = [found[device].attention + found[device].ffn for device in DEVICES]
@@ -174,10 +170,10 @@ def networks(tpot: float) -> Table:
     return Table("networks", "Experts used of all, and what the network allows", columns, rows)
 
 
-def plane(shapes: dict[str, Shape], element: float) -> Figure:
+def plane(shapes: dict[str, Shape]) -> Figure:
     """Each model a ray that grows with the context, each device a slope."""
     rays = [
-        Series(name, [one.kv_bytes(n, element) / 1e6 for n in CONTEXTS],
+        Series(name, [one.kv_bytes(n) / 1e6 for n in CONTEXTS],
                [one.attention_flops(n) / 1e9 for n in CONTEXTS], "modelled",
                text=[f"{name}, {n:,} tokens" for n in CONTEXTS])
         for name, one in shapes.items()

@@ -147,7 +147,7 @@ def field(slug: str, p: Param) -> Any:
     if p.kind == "choice":
         return gr.Dropdown(list(p.choices), **look)
     if p.kind == "text":
-        return gr.Textbox(max_length=2000, **look)
+        return gr.Textbox(max_length=p.longest or 2000, **look)
     return gr.Number(minimum=p.low, maximum=p.high, step=p.step, precision=0 if p.kind == "int" else None, **look)
 
 

@@ -261,7 +261,8 @@ def test_a_run_can_be_forked_at_any_step(slug):
 def test_a_forbidden_token_is_not_written(slug):
     original = decode(slug)
     first, at = original.output_ids, len(original.header.prompt_ids)
-    masked, written_first = METHODS[slug].kind == "masked", len(original.steps[0].commits.tokens)
+    masked, commits = METHODS[slug].kind == "masked", original.steps[0].commits
+    written_first = len(commits.tokens) if commits else 0
     after = 0 if masked or written_first < len(first) else -1  # where one step writes all, before it
     place = 4 if masked or after else max(4, written_first)  # a causal run takes nothing back
     fork = decode(

@@ -182,7 +182,7 @@ def install(training: Reading, out: Path | None) -> Path:
             "machine": trained_on("cpu"),
             "licence": "Apache-2.0 (trained here)",
             "command": training.command,
-            "parameters": sum(p.numel() for p in network.parameters()),
+            "parameters": sum(t.numel() for t in network.state_dict().values() if t.is_floating_point()),
             "tasks": ["word"],
             **marks(network),
         }

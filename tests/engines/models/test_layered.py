@@ -19,6 +19,7 @@ from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.loader import load_folder
 from engines.models.mapping import LAYERED, plan
+from engines.models.networks import OURS, network_class
 from engines.models.packed import PackedLinear, can_pack, pack
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model
@@ -62,6 +63,9 @@ CALLS: list[tuple[list[int], list[int] | None]] = [
 def network(family: str, attention: str = "sdpa", **changes: Any) -> Any:
     torch.manual_seed(0)
     given = SIZE | (EXPERTS if family in SPARSE else {}) | {"initializer_range": 0.3} | changes
+    if family in OURS:
+        ours = network_class(family)
+        return ours(ours.config_class(**given, attn_implementation=attention))
     config = CONFIG_MAPPING[family](**given, attn_implementation=attention)
     return getattr(transformers, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family])(config)
 

@@ -94,9 +94,9 @@ def test_a_config_gives_what_the_published_sizes_give(config, name):
 
 
 def test_a_persons_config_is_one_more_row_and_ray():
-    study = engines.study("decoding-cost", config=json.dumps(LLAMA), context=1000, cache_bytes=2)
+    study = engines.study("decoding-cost", config=json.dumps(LLAMA), context=1000)
     row = study.table("costs").rows[-1]
-    assert row[:3] == ["your config", "GQA", pytest.approx(30 * 1000 * 2 * 3 * 64 * 2 / 1e6)]
+    assert row[:3] == ["your config", "GQA", pytest.approx(30 * 1000 * 2 * 3 * 64 / 1e6)]
     assert row[5] == pytest.approx(2 * 30 * 3 * 576 * 1536 / 1e9) and row[7] == 1
     assert "your config" in [one.name for one in study.figure("plane").series]
 

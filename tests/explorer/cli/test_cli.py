@@ -108,7 +108,7 @@ def test_answers_at_once_and_without_torch(argv):
     began = children_cpu()
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert children_cpu() - began < 1.0  # processor seconds, which a busy machine does not change
+    assert children_cpu() - began < 1.5  # processor seconds; 0.7 alone, half as much again beside another busy core
 
 
 def children_cpu() -> float:

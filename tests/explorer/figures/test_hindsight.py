@@ -201,11 +201,14 @@ def test_invented_runs_agree_with_the_definition():
 # real runs
 
 
+FORESEES = {"lud"}  # a causal run that records what it foresaw at places that it left out
+
+
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: Path(path).name[:-8])
 def test_recorded_runs_agree_with_the_definition(path: Path):
     trace = Trace.from_json(gzip.decompress(path.read_bytes()))
     assert as_claimed(trace) == by_definition(trace)
-    if trace.header.canvas is None:
+    if trace.header.canvas is None and trace.header.method not in FORESEES:
         assert hindsight(trace).enough is None, (
             "these causal runs recorded the candidates of the positions they wrote, and no others"
         )
