@@ -285,7 +285,7 @@ def everything_else(steps: int = 6) -> Trace:
                 media=Media(pack(codes), [Box(1, 1, 3, 4, "whale")]),
                 sight=Sight(
                     None if i else pack(np.linspace(0, 1, 32 * 128).reshape(32, 128), 0.0, 1.0),
-                    pack(np.eye(32)[[4 * i + 2]] * 0.9, 0.0, 1.0),
+                    pack(np.eye(32)[[(4 * i + 2) % 32]] * 0.9, 0.0, 1.0),
                     {"e": 3, HOSTILE[0]: 1},
                     [0.9, 0.8, 0.1],
                 ),

@@ -36,11 +36,11 @@ def test_tiles_are_the_units_and_marks_are_the_count_of_the_run(opened: Open, wr
         view = page.locator('[data-view="Units"]')
         page.evaluate("t => handles[0].seek(t)", len(wrong.steps))
         wrote = [len(step.commits.tokens) for step in wrong.steps if step.commits]
-        tiles = view.locator(".dx-unit")
+        tiles = view.locator(".dx-lexeme")
         assert tiles.count() == len(wrong.steps)
         assert [tiles.nth(i).locator("span").count() for i in range(len(wrote))] == wrote
         parted = int(sum(step.facts["checked"] - step.facts["agreed"] for step in wrong.steps))
-        assert parted >= 1 and view.locator(".dx-unit .dx-parted").count() == parted
+        assert parted >= 1 and view.locator(".dx-lexeme .dx-parted").count() == parted
         assert f"{parted} that the model would not have written one by one" in view.inner_text()
         assert "Not lossless" in view.inner_text()
 

@@ -534,7 +534,7 @@ def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: 
         False,
     ]
     table = {piece.id: piece.text for piece in everything_else().pieces}
-    texts = rows.nth(1).locator("span > span").all_inner_texts()
+    texts = rows.nth(1).locator("span > span").all_text_contents()  # the view may lie below the screen
     assert [text.removeprefix("␣") for text in texts] == [table[17].strip(), table[16].strip()]
     assert rows.nth(1).locator("span > span").first.get_attribute("title") == "0.750"
     assert "2-gram, drafted from, in step 3" in (rows.nth(1).get_attribute("title") or "")

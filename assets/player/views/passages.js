@@ -5,7 +5,7 @@ import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Passages", title: "Passages that were retrieved", place: 117, needs: ["spans+tree"] };
+export const view = { name: "Passages", title: "Passages that were retrieved", place: 114, needs: ["spans+tree"] };
 
 const WIDE = 640,
   TALL = 56,

@@ -6,7 +6,7 @@ import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Units", title: "Units written at once", place: 117, needs: ["spans+scores+growing"] };
+export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["spans+scores+growing"] };
 
 const W = 84,
   GAP = 4,
@@ -51,7 +51,7 @@ export class Units {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, moved: null, t: 0 });
     this.say = el("p", "dx-readout");
-    this.text = el("div", { class: "dx-units", tabindex: 0, role: "group", "aria-label": tr`Units written at once` });
+    this.text = el("div", { class: "dx-lexical", tabindex: 0, role: "group", "aria-label": tr`Units written at once` });
     this.slider = el("input", {
       type: "range",
       min: 0,
@@ -115,7 +115,7 @@ export class Units {
     this.slider.value = at;
     this.back.disabled = this.moved === null;
     setText(this.say, this.describe(t));
-    pool(this.text, made.length, () => el("span", "dx-unit")).forEach((tile, i) => {
+    pool(this.text, made.length, () => el("span", "dx-lexeme")).forEach((tile, i) => {
       const { step, tokens, start: from, parted, lowest } = made[i];
       tile.toggleAttribute("data-now", step === t - 1);
       tile.toggleAttribute("data-many", tokens.length > 1);

@@ -24,7 +24,7 @@ from explorer.site.markup import h
 from explorer.site.runs import safe_name
 from tests.player.handmade import HOSTILE, hostile, masked
 
-MOST_BYTES = 16_000_000  # of 56 papers at most, some 150 kB each
+MOST_BYTES = 20_000_000  # of 56 papers and their bases at most, three recordings each, some 100 kB a recording
 PICTURES = """() => Promise.all([...document.images].map((picture) => {
   picture.loading = "eager";
   return picture.decode().then(() => picture.naturalWidth > 0, () => false);
