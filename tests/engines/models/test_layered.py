@@ -18,7 +18,7 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.loader import load_folder
-from engines.models.mapping import LAYERED, plan
+from engines.models.mapping import LAYERED, ROUTED, plan
 from engines.models.networks import OURS, network_class
 from engines.models.packed import PackedLinear, can_pack, pack
 from engines.models.tokens import IdTokenizer
@@ -434,7 +434,7 @@ def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     for one in found["attention"]:
         assert one.queries.shape == (4, 2, 8) and one.keys.shape == one.values.shape == (2, 8, 8)
         assert one.sees.tolist() == [[True] * 7 + [False], [True] * 8] or "sliding_attention" in model._types
-    sparse = family in SPARSE
+    sparse = family in ROUTED
     assert [i for i, _ in found["channels"]] == ([] if sparse else [0, 1, 2, 3])
     assert [one.layer for one in found["router"]] == ([0, 1, 2, 3] if sparse else [])
     assert {i for i, _, rows in maps if rows == 0} == {0, 1, 2, 3} and ((3, "o_proj", 0) in maps)
