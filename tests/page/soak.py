@@ -56,7 +56,7 @@ def serve(pipe: Any, folder: str) -> None:
     engines.load_model(first_model("masked"))
     numbers: dict[str, list[int]] = {}
     for number, fn in demo.fns.items():
-        numbers.setdefault(fn.fn.__qualname__, []).append(number)
+        numbers.setdefault(getattr(fn.fn, "__qualname__", ""), []).append(number)
     pipe.send((demo.local_url, numbers))
     while pipe.recv() != "end":
         pipe.send(dict(offered))
@@ -259,6 +259,7 @@ def measure(seconds: float) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         server = context.Process(target=serve, args=(theirs, folder), daemon=True)
         server.start()
+        theirs.close()  # so that a server that ends is an EOFError here and no wait without an end
         visitors = None
         try:
             url, numbers = ours.recv()
@@ -267,6 +268,7 @@ def measure(seconds: float) -> Report:
                 runner.go(way)
             visitors = context.Process(target=replay, args=(url, numbers, seconds, tell), daemon=True)
             visitors.start()
+            tell.close()
             began = time.monotonic()
             readings = [Reading.of(server.pid or 0, began, folder)]
             while (now := time.monotonic() - began) < seconds:
