@@ -163,7 +163,7 @@ def parameter(slugs: Sequence[str], name: str) -> Param:
     return found
 
 
-def runnable(kind: str, model: str, models: Sequence[engines.ModelInfo] | None = None) -> list[MethodInfo]:
+def runnable(kind: str, model: str, models: Sequence[Any] | None = None) -> list[MethodInfo]:
     """Methods that this model can run: of its kind, or of another one that a listed model satisfies as well, with a
     companion for every further role. models: the listed ones where they were listed already, since that reads files."""
     about = next((m for m in (engines.list_models() if models is None else models) if m.name == model), None)
