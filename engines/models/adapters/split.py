@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.moe import HFMoELM
@@ -55,10 +56,14 @@ class HFSplitLM(HFMoELM):
 
     @torch.no_grad()
     def attend(self, x: Tensor, cache: KVCache, layer: int) -> tuple[Tensor, Tensor]:
-        """See `SplitLM`. Raises UserError where the cache has no room left."""
+        """See `SplitLM`. Raises UserError where cache or model have no room left."""
         assert isinstance(cache, SlotCache)
         half: Any = self._layers[layer]
-        at = cache.layers[layer].length
+        if (at := cache.layers[layer].length) >= self.max_positions:
+            raise UserError(
+                f"{self.record.name} has {self.max_positions} positions and one more was fed; use a shorter prompt or "
+                "fewer new tokens."
+            )
         read, _ = half.self_attn(
             hidden_states=half.input_layernorm(x[:, None]),
             position_embeddings=tuple(turn[:, at : at + 1] for turn in self._turns),

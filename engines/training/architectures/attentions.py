@@ -6,6 +6,7 @@ a loss that keeps the experts in use: that of Switch Transformers (arXiv 2101.03
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -103,6 +104,20 @@ def balance_loss(scores: Tensor, at: Tensor) -> Tensor:
 
 
 ATTENDING = tuple(map(Attending, SHAPES))
+
+
+def compared(cards: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]] | None:
+    """(head, rows) of a table of the four among these cards by folder name; None where there is none."""
+    head = ["model", "parameters", "steps", "loss", "answers right", "elements cached of a token", "experts in use"]
+    rows: list[list[Any]] = []
+    for name in (what.name for what in ATTENDING if what.name in cards):
+        card, held = cards[name], cards[name]["held_out"]
+        right = list(held["exact_match"].values())
+        used = ", ".join(map(str, held["experts_in_use"]))
+        row = [name, f"{card['parameters']:,}", card["steps"], held["loss"], f"{sum(right) / len(right):.0%}"]
+        row += [held["cached_elements_per_token"], f"{used} of {held['experts']}", f"`{card['command']}`"]
+        rows.append(row)
+    return ([*head, "made again by"], rows) if rows else None
 
 
 def commands() -> dict[str, Command]:
