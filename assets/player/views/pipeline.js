@@ -15,8 +15,10 @@ const WIDE = 760,
   SIDES = ["attention", "feed-forward"],
   LABEL = /microbatch (\d+), layer (\d+)/;
 
+const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+
 /** The parts of a step; how long it took from its first to its last, the share of that in which each side worked, and
- * in which both did. Null without any. */
+ * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
 export function turn(step) {
   const parts = (step?.lanes ?? []).flatMap(({ lane, start, end, label = "" }) => {
     const said = LABEL.exec(label);
@@ -35,11 +37,13 @@ export function turn(step) {
       (sum, a) => sum + of(1).reduce((s, b) => s + Math.max(0, Math.min(a.end, b.end) - Math.max(a.start, b.start)), 0),
       0,
     );
-  return { parts, start, long, busy: busy.map((time) => time / long), both: both / long };
+  const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
+    left = new Map(of(0).map((one) => [key(one), one.end])),
+    waited = median(of(1).map((one) => one.start - left.get(key(one)))) ?? 0;
+  return { parts, start, long, busy: busy.map((time) => time / long), both: both / long, waited };
 }
 
-const percent = (share) => `${Math.round(100 * share)} %`,
-  median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+const percent = (share) => `${Math.round(100 * share)} %`;
 
 export class Pipeline {
   load(run, dom, context) {
@@ -126,7 +130,8 @@ export class Pipeline {
     setText(
       this.all,
       tr`The middle of ${so.length} steps: ${seconds(long)}, ${number(Math.round(batch / long))} tokens a second; \
-attention busy ${a}, feed-forward ${f}, both at once ${percent(median(so.map(({ both }) => both)))}.`,
+attention busy ${a}, feed-forward ${f}, both at once ${percent(median(so.map(({ both }) => both)))}; a microbatch \
+waited ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
     );
   }
 

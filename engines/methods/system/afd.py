@@ -70,7 +70,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
     m, b, end = p.microbatches, p.texts, len(prompt) + p.max_new_tokens
     batch = Batch(prompt, m * b, p.temperature, run)
     caches = prefilled(model, prompt, m, b, end)
-    size = model.position_bytes
+    size, width = model.position_bytes, model.feed_forwards[0].weights["router"].shape[1]
     with Elsewhere(model, m, b) if p.execution == TWO else Here(model) as feeding:
         while batch.fates[0] == "alive":
             catch_up(model, batch, caches, b)
@@ -78,14 +78,11 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
             at, n = [batch.length], batch.length
             batch.write(z, end, model.eos_ids)
             token = batch.texts[0][-1]
-            d = model.feed_forwards[0].weights["router"].shape[1]
-            facts = {
-                "processes": 2 if p.execution == TWO else 1,
-                "batch": m * b,
-                "kv_bytes": size * n,
-                "kv_bytes_read": m * b * size * n,
-                "handed_over": 2 * model.num_layers * m * b * d * NUMBER,
-            }
+            facts = {"processes": 1, "batch": m * b, "kv_bytes": size * n, "kv_bytes_read": m * b * size * n}
+            note = f"{m * b} texts gained a token; {facts['kv_bytes_read']:,} bytes of their caches were read."
+            if p.execution == TWO:
+                facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
+                note += f" {facts['handed_over']:,} bytes were handed to the other process and back."
             z = z[:1]
             chance = token_probability(z, z.new_tensor([token]).long())
             edit = yield run.step(
@@ -95,8 +92,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
                 branches=batch.branches(),
                 lanes=bars(parts, run),
                 facts=facts,
-                note=f"{m * b} texts gained a token: {facts['kv_bytes_read']:,} bytes of caches were read in one "
-                f"half, {facts['handed_over']:,} bytes handed over and back.",
+                note=note,
             )
             batch.apply_edit(run, edit, caches)
 
