@@ -77,7 +77,7 @@ def test_every_bar_says_its_microbatch_and_layer(opened: Open, apart: Trace, opt
         )
         said = view.inner_text()
         assert "One token of 4 texts" in said and "In two processes" in said and f"The middle of {t} steps" in said
-        shares = [int(share) for share in re.findall(r"busy (\d+) %", view.locator("svg").inner_text())]
+        shares = [int(share) for share in re.findall(r"busy (\d+) %", str(view.locator("svg").text_content()))]
         assert len(shares) == 2 and all(0 < share <= 100 for share in shares)
     page.evaluate("handles[0].seek(0)")
     assert "Before the first step." in view.inner_text()
