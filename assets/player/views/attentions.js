@@ -10,7 +10,7 @@ export const view = { name: "Attentions", title: "Cache read by attention", plac
 
 const WIDE = 720,
   LEFT = 56,
-  RIGHT = 210,
+  RIGHT = 240,
   ROW = 58,
   BYTES = "kv_bytes_";
 
