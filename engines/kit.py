@@ -18,6 +18,7 @@ from engines.core.kinds import (
 )
 from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 from engines.core.kinds.moe import CountedMoE
+from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
@@ -99,6 +100,7 @@ __all__ = [
     "Media",
     "Memory",
     "CountedMoE",
+    "CountedSplit",
     "Mode",
     "Param",
     "Params",

@@ -128,12 +128,13 @@ def _adapter(
     from engines.models.adapters.masked import HFMaskedLM
     from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
+    from engines.models.adapters.split import HFSplitLM
     from engines.models.packed import pack
 
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        causal = HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
+        causal = HFSplitLM if how.split else HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
         return causal(
             pack(network), tokenizer, record, eos_ids
         )  # the other kinds feed whole boards, which gain nothing

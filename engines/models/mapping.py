@@ -83,7 +83,11 @@ LAYERED = (  # the model types whose stock causal class is embedding, layers, no
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
     *OURS,
 )
-ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "block_ffn")  # of these, those whose layers have routers
+ROUTED = (  # of these, those whose layers have routers
+    *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),
+    *OURS,
+)
+SPLIT = ("four_attentions",)  # of these, those whose layers come apart
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ class Plan:
     transformers reads config.json itself.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
-    layered: a causal model that can be run layer by layer; moe: one whose layers have routers."""
+    layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
+    come apart."""
 
     kind: str
     model_class: str
@@ -105,11 +110,13 @@ class Plan:
     block_size: int = 0
     layered: bool = False
     moe: bool = False
+    split: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """All kinds that the model satisfies."""
-        return (self.kind, *(["layered"] if self.layered else []), *(["moe"] if self.moe else []))
+        further = {"layered": self.layered, "moe": self.moe, "split": self.split}
+        return (self.kind, *(name for name, has in further.items() if has))
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
@@ -162,7 +169,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
-    return Plan("causal", "AutoModelForCausalLM", layered=model_type in LAYERED, moe=model_type in ROUTED)
+    layered, moe, split = (model_type in types for types in (LAYERED, ROUTED, SPLIT))
+    return Plan("causal", "AutoModelForCausalLM", layered=layered, moe=moe, split=split)
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
+from engines.training.architectures import attentions
 from engines.training.architectures.blockffn import compared
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
@@ -93,6 +94,9 @@ def write_table(models: Path) -> None:
         )
         told += "only beside the loss, the reuse and the experts ever used: a collapsed router is sparse, too."
         lines += ["", "## Mixtures of experts", "", told, "", *_table(*mixtures)]
+    if four := attentions.compared(found):
+        told = "Four attentions with as many weights, to 0.2 %, on one corpus; marks of the weights as they are kept."
+        lines += ["", "## Four attentions", "", told, "", *_table(*four)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

@@ -13,6 +13,7 @@ from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
 from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
+from engines.core.kinds.split import SplitLM
 from engines.core.meter import Meter
 
 
@@ -56,6 +57,7 @@ __all__ = [
     "MoELM",
     "Model",
     "Seq2SeqLM",
+    "SplitLM",
     "Taps",
     "Tokenizer",
     "WordReaderLM",

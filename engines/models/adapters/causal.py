@@ -41,6 +41,8 @@ class HFCausalLM(HFModel):
     def position_bytes(self) -> int:
         """Bytes of keys and values that a position takes in all layers; 0 where the config does not say."""
         c = self.config
+        if elements := getattr(c, "cached_elements", None):  # of a layer, where a network of ours says so
+            return int(self.num_layers * elements * self.model.dtype.itemsize)
         heads = getattr(c, "num_key_value_heads", None) or getattr(c, "num_attention_heads", 0)
         size = getattr(c, "head_dim", None) or getattr(c, "hidden_size", 0) // (
             getattr(c, "num_attention_heads", 0) or 1

@@ -23,7 +23,7 @@ from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Loss, Progress, Training, Until, attention, checkpoint_file, restore, run
 from engines.training.core.optimizer import cosine
-from engines.training.core.weights import replaced, write_network
+from engines.training.core.weights import read_weights, replaced, write_network
 from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokenizer, prompt_text
 
 RATE, RISE = 2e-3, 40  # the highest learning rate, and the steps on which it rises
@@ -33,13 +33,15 @@ POSITIONS = 512
 
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
-    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those."""
+    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those. stored: how its
+    weights are kept, see `coding`; what the card measures are the weights as they are kept."""
 
     name: str
     title: str
     note: str
     steps: int
     settings: str = ""
+    stored: str = "lossless"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
         """The network without weights that were learnt."""
@@ -107,7 +109,8 @@ def train(
     folder = out or FOLDER.parent / what.name
     network = training.network.to(torch.bfloat16)
     with replaced(folder) as partial_folder:
-        write_network(partial_folder, network, "lossless")
+        write_network(partial_folder, network, what.stored)
+        network.float().load_state_dict(read_weights(partial_folder), strict=False)  # a tied head is not written
         give_tokenizer(partial_folder)
         write_card(partial_folder, _facts(what, seed, training, progress))
     checkpoint_file(what.name).unlink(missing_ok=True)

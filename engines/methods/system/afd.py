@@ -1,0 +1,114 @@
+"""Attention-FFN disaggregation: attention with its cache in one process, the feed-forward layers in another, and a
+pipeline of microbatches between them (Step-3, arXiv:2507.19427, section 5; communication library stepfun-ai/StepMesh).
+
+Attention re-reads each request's own keys and values for every token, feed-forward layers re-read weights that all
+requests share. On machines of their own each side keeps the batch that suits it. A token goes back and forth through
+the layers; while one microbatch is on its way, or on the other side, the next one is computed.
+
+Both processes are real and share memory; the feed-forward one holds no cache, the attention one no expert. Starts and
+ends of all parts are read on one clock.
+
+We depart from the paper in: one machine, two processes and no network, so handing over costs a tenth of a millisecond
+in place of a stage of its own, and two microbatches fill what takes the paper three; numbers of four bytes both ways in
+place of one out and two back; the B texts are continuations of one request; one that ends keeps its place.
+
+Letters: m microbatches of b texts, B = m b, n positions in the cache, L layers, d hidden size."""
+
+from __future__ import annotations
+
+from engines.kit import (
+    Choice,
+    CountedSplit,
+    Float,
+    Int,
+    Interval,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    entropy,
+    max_new_tokens,
+    method,
+    token_probability,
+)
+from engines.methods.system._batch import Batch, Part, catch_up, prefilled, turn
+from engines.methods.system._feeding import Elsewhere, Here
+
+TWO, ONE = "two processes", "one process"
+NUMBER = 4  # bytes of a number that is handed over
+
+
+@method(
+    "afd",
+    title="Attention-FFN disaggregation",
+    family="system",
+    paper="arXiv:2507.19427",
+    code="https://github.com/stepfun-ai/StepMesh",
+    summary="Attention with its cache in one process, the experts in another, microbatches going back and forth.",
+    needs="split",
+    params=[
+        max_new_tokens(32),
+        Int("microbatches", 3, 1, 4, symbol="m", sees="Groups of texts that follow each other through a layer."),
+        Int("texts", 4, 1, 32, symbol="b", sees="Texts of a microbatch, each with a cache of its own."),
+        Choice("execution", TWO, [TWO, ONE], sees="Really two processes that work at once, or one that does both."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 each text is drawn."),
+    ],
+    signature="pipeline",
+    emits={"commits", "scores", "candidates", "branches", "lanes", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
+    },
+    baseline="greedy",
+    lossless=True,
+    paths={},
+    departures="Two processes of one machine and no network between them, so two microbatches fill what takes the "
+    "paper three; four bytes a number both ways; the texts of the batch are continuations of one request.",
+)
+def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token of every text per step. Before each the caches hold all tokens but the last."""
+    m, b, end = p.microbatches, p.texts, len(prompt) + p.max_new_tokens
+    batch = Batch(prompt, m * b, p.temperature, run)
+    caches = prefilled(model, prompt, m, b, end)
+    size, width = model.position_bytes, model.feed_forwards[0].weights["router"].shape[1]
+    with Elsewhere(model, m, b) if p.execution == TWO else Here(model) as feeding:
+        while batch.fates[0] == "alive":
+            catch_up(model, batch, caches, b)
+            z, parts = turn(model, batch.tokens(batch.length - 1), caches, feeding)  # [B, V]
+            at, n = [batch.length], batch.length
+            batch.write(z, end, model.eos_ids)
+            token = batch.texts[0][-1]
+            facts = {"processes": 1, "batch": m * b, "kv_bytes": size * n, "kv_bytes_read": m * b * size * n}
+            note = f"{m * b} texts gained a token; {facts['kv_bytes_read']:,} bytes of their caches were read."
+            if p.execution == TWO:
+                facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
+                note += f" {facts['handed_over']:,} bytes were handed to the other process and back."
+            z = z[:1]
+            chance = token_probability(z, z.new_tensor([token]).long())
+            edit = yield run.step(
+                commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
+                scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
+                candidates=lambda: (at, z),
+                branches=batch.branches(),
+                lanes=bars(parts, run),
+                facts=facts,
+                note=note,
+            )
+            batch.apply_edit(run, edit, caches)
+
+
+def bars(parts: list[Part], run: Recorder) -> list[Interval]:
+    """What ran when, measured: a row for attention and one for the feed-forward half."""
+    return [
+        bar
+        for one in sorted(parts, key=lambda one: (one.side, one.layer, one.microbatch))
+        for bar in run.interval(
+            one.side, one.began, one.ended, f"microbatch {one.microbatch + 1}, layer {one.layer + 1}"
+        )
+    ]
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("afd", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -1,0 +1,135 @@
+"""Multi-matrix factorisation attention beside three others: what a token reads of the cache, and how long that takes
+(Step-3, arXiv:2507.19427, section 4; MFA is that of arXiv:2412.19255).
+
+MFA has many wide query heads, made through a low rank, over one key head and one value head. A token then reads as few
+bytes of the cache as with the narrowest grouped queries, and makes more operations of each byte: enough for a cheap
+device, not so many that only a costly one keeps up, which is the report's case against MLA.
+
+Four networks with as many weights, trained on the same rows, read the same text: the one that was picked writes it, the
+others are fed what it writes. So that reading the cache weighs more than calling a kernel, each of them decodes several
+copies of the text at once, each copy with a cache of its own.
+
+We depart from the paper in: networks of 0.56 M parameters, trained here; the cache in float32, four bytes an element in
+place of one; the copies of the text are there for the clock alone; the four run one after the other.
+
+Letters: n positions in the cache, L layers, c elements kept of a token in a layer, h query heads of width w."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    CountedSplit,
+    Float,
+    Int,
+    Interval,
+    KVCache,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+    token_probability,
+)
+from engines.methods.system._batch import Part, prefilled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TWINS = ("mha", "gqa", "mla")
+
+
+@method(
+    "factorised-attention",
+    title="Factorised attention beside its twins",
+    family="system",
+    paper="arXiv:2507.19427",
+    code="https://github.com/stepfun-ai/Step3",
+    summary="Four networks that differ in their attention read one text: bytes of the cache and milliseconds of each.",
+    needs={"target": "split", **dict.fromkeys(TWINS, "split")},
+    params=[
+        max_new_tokens(32),
+        Int("copies", 16, 1, 64, symbol="B", sees="Copies of the text, each with its own cache, read in one step."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 the text is drawn."),
+    ],
+    signature="attentions",
+    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
+    },
+    baseline="greedy",
+    lossless=True,
+    departures="Networks of 0.56 M parameters trained here; a cache of four bytes an element; several copies of one "
+    "text, so that reading the cache weighs more than calling a kernel.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token per step, read by all four. Before each the caches hold all tokens but the last."""
+    target, ids, end, B = models.target, prompt, len(prompt) + p.max_new_tokens, p.copies
+    readers: dict[str, CountedSplit] = {target.attention: target}
+    readers |= {role: one for role, one in models.models.items() if role in TWINS and role not in readers}
+    caches = {name: prefilled(one, prompt, 1, B, end)[0] for name, one in readers.items()}
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
+        found: dict[str, Tensor] = {}
+        parts, n = list[tuple[str, Part]](), len(ids)
+        for name, one in readers.items():
+            found[name], own = read(one, ids, caches[name], B)
+            parts += [(name, part) for part in own]
+        z = found[target.attention]  # [1, V]
+        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
+        at, chance = [n], token_probability(z, z.new_tensor([token]).long())
+        facts = {"context": n, "copies": B, **figures(readers, n)}
+        facts |= {f"agrees_{name}": float(int(y[0].argmax()) == token) for name, y in found.items()}
+        edit = yield run.step(
+            commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
+            scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
+            candidates=lambda: (at, z),
+            lanes=[bar for name, part in parts for bar in interval(name, part, run)],
+            facts=facts,
+            note=f"Behind {n} tokens a copy reads "
+            + ", ".join(f"{facts[f'kv_bytes_{name}']:,.0f} ({name.upper()})" for name in readers)
+            + " bytes of its cache.",
+        )
+        ids = run.apply_edit(edit, [*ids, token], *caches.values())
+
+
+def read(model: CountedSplit, ids: Sequence[int], cache: KVCache, B: int) -> tuple[Tensor, list[Part]]:
+    """Feed what the cache lacks of a text to B copies: logits [1, V] behind it, and what the last token took."""
+    for place in range(cache.length, len(ids)):
+        x, parts = model.embed([ids[place]] * B), list[Part]()  # [B, d]
+        for layer in range(model.num_layers):
+            began = time.perf_counter()
+            x, u = model.attend(x, cache, layer)
+            between = time.perf_counter()
+            x = x + model.feed(u, layer)
+            parts.append(Part("attention", layer, 0, began, between))
+            parts.append(Part("feed-forward", layer, 0, between, time.perf_counter()))
+    return model.unembed(x[:1], predicts=len(ids)), parts
+
+
+def figures(readers: dict[str, CountedSplit], n: int) -> dict[str, float]:
+    """What one new token costs each of them behind n positions, its own among them: bytes of the cache (L n c, four
+    bytes each) and operations of attention without its linear maps (L n 4 h w)."""
+    found = dict[str, float]()
+    for name, one in readers.items():
+        found[f"kv_bytes_{name}"] = one.position_bytes * n
+        found[f"operations_{name}"] = one.position_operations * n
+    return found
+
+
+def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
+    """A half of a layer of one network, measured."""
+    return run.interval(name.upper(), part.began, part.ended, f"{part.side}, layer {part.layer + 1}")
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("factorised-attention", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -1,0 +1,166 @@
+"""Attention-FFN disaggregation: two processes write what one writes, the order that a pipeline must keep, bytes that
+are counted, and a feed-forward process that dies or is not needed any more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import engines
+from engines.methods.system._feeding import Elsewhere, Here
+from engines.models import feed_forward
+
+PROMPT = "story: Mia, boat"
+SIDES = ("attention", "feed-forward")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-mfa", kind="split", dtype="float32")
+
+
+def decode(model, prompt=PROMPT, **params):
+    return engines.run("afd", model, prompt, params={"max_new_tokens": 8, **params}, seed=5)
+
+
+def texts(trace):
+    return [(b.id, b.tokens, b.fate) for step in trace.steps for b in step.branches]
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 3, 4])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_two_processes_write_what_one_writes(model, microbatches, temperature):
+    given = {"microbatches": microbatches, "texts": 2, "temperature": temperature}
+    two, one = (decode(model, execution=how, **given) for how in ("two processes", "one process"))
+    assert two.output_ids == one.output_ids and texts(two) == texts(one)
+    assert [s.facts["processes"] for s in (two.steps[0], one.steps[0])] == [2, 1]
+
+
+@pytest.mark.parametrize("name", ["tiny-mha", "tiny-gqa", "tiny-mla"])
+def test_every_attention_runs_apart_and_writes_its_own_greedy_text(name):
+    twin = engines.load_model(name, kind="split", dtype="float32")
+    for prompt in (PROMPT, "python: class Robot(size: int)"):
+        plain = engines.run("greedy", twin, prompt, params={"max_new_tokens": 8})
+        assert decode(twin, prompt).output_ids == plain.output_ids
+
+
+def test_microbatches_and_texts_do_not_change_the_text_on_the_board(model):
+    wanted = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 8}).output_ids
+    for m, b in ((1, 1), (2, 5), (4, 1)):
+        trace = decode(model, microbatches=m, texts=b, execution="one process")
+        assert trace.output_ids == wanted and {i for i, *_ in texts(trace)} == set(range(m * b))
+        assert trace.totals.forwards == len(trace.steps)
+
+
+def test_texts_begin_with_the_likeliest_tokens(model):
+    trace = decode(model, microbatches=2, texts=3, execution="one process")
+    first = trace.steps[0]
+    likeliest = first.candidates.tokens.array()[0][: len(first.branches)].tolist()
+    assert [b.tokens[0] for b in first.branches][: len(likeliest)] == likeliest
+
+
+@pytest.mark.parametrize("execution", ["two processes", "one process"])
+def test_a_part_begins_when_what_it_needs_is_there(model, execution):
+    """A microbatch goes through the halves in their order, a side does one thing at a time, in the order of layers and
+    microbatches: the pipeline of the report's event model."""
+    m, L = 3, model.num_layers
+    for step in decode(model, microbatches=m, texts=2, execution=execution).steps:
+        own = {side: [i for i in step.lanes if i.lane == side] for side in SIDES}
+        assert [[i.label for i in own[side]] for side in SIDES] == [
+            [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
+        ] * 2
+        for j in range(m):
+            way = [x for layer in range(L) for x in (own[SIDES[0]][layer * m + j], own[SIDES[1]][layer * m + j])]
+            assert all(a.end <= b.start for a, b in itertools.pairwise(way))
+        for parts in own.values():
+            assert all(a.end <= b.start for a, b in itertools.pairwise(parts))
+            assert all(i.measured and i.end > i.start for i in parts)
+        if execution == "one process":
+            both = sorted(step.lanes, key=lambda i: i.start)
+            assert all(a.end <= b.start for a, b in itertools.pairwise(both))
+
+
+def test_bytes_are_counted(model):
+    trace = decode(model, microbatches=2, texts=3)
+    for step in trace.steps:
+        n = len(trace.header.prompt_ids) + step.index
+        assert step.facts["kv_bytes"] == n * 4 * 64 * 4  # layers, elements of MFA, bytes
+        assert step.facts["kv_bytes_read"] == 6 * step.facts["kv_bytes"] and step.facts["batch"] == 6
+        assert step.facts["handed_over"] == 2 * 4 * 6 * 96 * 4
+    assert "handed_over" not in decode(model, execution="one process").steps[0].facts
+
+
+def test_the_process_computes_the_same_numbers_and_ends_with_its_input(model):
+    rng = torch.Generator().manual_seed(0)
+    u = [torch.randn(3, 96, generator=rng) for _ in range(2)]
+    with Elsewhere(model, 2, 4) as far, Here(model) as near:
+        folder, process = far.folder.name, far.process
+        for layer in range(model.num_layers):
+            for one in (far, near):
+                for j in range(2):
+                    one.give(j, layer, u[j])
+            for j in range(2):
+                y, began, ended = far.take(j)
+                assert torch.equal(y, near.take(j)[0]) and ended > began
+        assert process.poll() is None and os.path.isdir(folder)
+    assert process.poll() == 0 and not os.path.exists(folder)
+
+
+def test_a_process_that_dies_is_told_and_leaves_nothing(model):
+    far = Elsewhere(model, 1, 2)
+    with pytest.raises(engines.UserError, match=r"feed-forward process has ended.*execution=one process"), far:
+        far.process.kill()
+        far.process.wait()
+        far.give(0, 0, torch.zeros(2, 96))
+        far.take(0)
+    assert far.process.poll() is not None and not os.path.exists(far.folder.name)
+
+
+def test_a_run_that_is_closed_ends_its_process(model, monkeypatch):
+    made = []
+
+    class Noted(Elsewhere):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr("engines.methods.system.afd.Elsewhere", Noted)
+    one = engines.stream("afd", model, PROMPT, params={"max_new_tokens": 8})
+    next(one)
+    assert made[0].process.poll() is None
+    one.close()
+    assert made[0].process.poll() == 0 and not os.path.exists(made[0].folder.name)
+
+
+def test_the_process_loads_nothing_of_this_package_and_no_torch():
+    code = f"import runpy, sys; runpy.run_path({feed_forward.__file__!r}, run_name='x'); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" in found.stdout.split() and not {"torch", "engines", "transformers"} & set(found.stdout.split())
+
+
+def test_silu_of_far_away_numbers_is_quiet():
+    with np.errstate(over="raise", invalid="raise"):
+        assert feed_forward.silu(np.array([-1e4, 0.0, 1e4], np.float32)).tolist() == [0.0, 0.0, 1e4]
+
+
+def test_an_edit_stands_in_every_text(model):
+    original = decode(model, microbatches=2, texts=2)
+    at = len(original.header.prompt_ids)
+    forced = [t for t in range(30, 60) if t not in original.output_ids][:2]
+    fork = engines.fork(original, 3, edit=engines.Edit(force={at + 2: forced[0], at + 3: forced[1]}))
+    assert fork.output_ids[2:4] == forced
+    found: dict[int, list[int]] = {}
+    for step in fork.steps:
+        for b in step.branches:
+            found[b.id] = [*found.get(b.id, [])[: b.length - len(b.tokens)], *b.tokens]
+    assert len(found) == 4 and all(text[2:4] == forced for text in found.values())
+    text = [*original.header.prompt_ids, *fork.output_ids[:4]]
+    left = original.header.params["max_new_tokens"] - 4
+    plain = engines.run("greedy", model, text, params={"max_new_tokens": left})
+    assert fork.output_ids[4:] == plain.output_ids

@@ -1,0 +1,109 @@
+"""The views of attention and experts apart, and of four attentions: what they count, and what they draw at every
+step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import engines
+from engines.core.trace import Trace
+
+Open = Callable[..., Any]
+Call = Callable[..., Any]
+SIZES: list[dict[str, Any]] = [{}, {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"}]
+PROMPT = "story: Mia, boat"
+
+
+def part(lane: str, start: float, end: float, label: str) -> dict[str, Any]:
+    return {"lane": lane, "start": start, "end": end, "label": label}
+
+
+LANES = [
+    part("attention", 1.0, 3.0, "microbatch 1, layer 1"),
+    part("attention", 3.0, 5.0, "microbatch 2, layer 1"),
+    part("feed-forward", 4.0, 5.5, "microbatch 1, layer 1"),
+    part("feed-forward", 6.0, 9.0, "microbatch 2, layer 1"),
+    part("attention", 0.0, 20.0, "layer 1"),  # no part of a microbatch
+    part("links", 0.0, 20.0, "microbatch 1, layer 1"),
+]
+
+
+def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(js: Call) -> None:
+    found = js("views/pipeline.js", "M.turn({lanes})", lanes=LANES)
+    assert (found["start"], found["long"], len(found["parts"])) == (1.0, 8.0, 4)
+    assert found["busy"] == [4 / 8, 4.5 / 8] and (found["both"], found["waited"]) == (1 / 8, 1.0)
+    assert js("views/pipeline.js", "M.turn({lanes})", lanes=LANES[4:]) is None
+    assert js("views/pipeline.js", "M.turn(undefined)") is None
+
+
+def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call) -> None:
+    def step(n: int, long: float) -> dict[str, Any]:
+        facts = {"kv_bytes_mfa": 10 * n, "operations_mfa": 40 * n, "kv_bytes_mha": 40 * n, "operations_mha": 20 * n}
+        parts = [part("MFA", 0, long, "attention, layer 1"), part("MFA", long, 9, "feed-forward, layer 1")]
+        return {"facts": facts | {"kv_bytes": 7}, "lanes": [*parts, part("MFA", 9, 9 + long, "attention, layer 2")]}
+
+    steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
+    first, last = js("views/attentions.js", "M.readers(steps, 2)", steps=steps)
+    assert (first["name"], first["bytes"], first["most"], first["intensity"]) == ("MHA", 80, 120, 0.5)
+    assert (last["name"], last["bytes"], last["most"], last["intensity"]) == ("MFA", 20, 30, 4)
+    assert (last["took"], last["middle"]) == (8.0, 8.0)
+    assert js("views/attentions.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
+
+
+@pytest.fixture(scope="module")
+def apart() -> Trace:
+    return engines.run("afd", "tiny-mfa", PROMPT, params={"max_new_tokens": 5, "microbatches": 2, "texts": 2})
+
+
+@pytest.fixture(scope="module")
+def four() -> Trace:
+    return engines.run("factorised-attention", "tiny-mfa", PROMPT, params={"max_new_tokens": 5, "copies": 2})
+
+
+@pytest.mark.parametrize("options", SIZES)
+def test_every_bar_says_its_microbatch_and_layer(opened: Open, apart: Trace, options: dict[str, Any]) -> None:
+    page = opened([apart], folded=True, **options).page
+    view = page.locator('[data-view="Pipeline"]')
+    assert view.locator(".dx-legend span").count() == 3  # two microbatches, and waiting
+    for t, step in enumerate(apart.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        titles = view.locator("svg title").all_text_contents()
+        assert sorted(re.sub(r", [^,]*$", "", title) for title in titles) == sorted(
+            f"{i.lane}: {i.label}" for i in step.lanes
+        )
+        said = view.inner_text()
+        assert "One token of 4 texts" in said and "In two processes" in said and f"The middle of {t} steps" in said
+        shares = [int(share) for share in re.findall(r"busy (\d+) %", str(view.locator("svg").text_content()))]
+        assert len(shares) == 2 and all(0 < share <= 100 for share in shares)
+    page.evaluate("handles[0].seek(0)")
+    assert "Before the first step." in view.inner_text()
+
+
+@pytest.mark.parametrize("options", SIZES)
+def test_bars_of_the_cache_grow_with_the_text_and_keep_their_order(
+    opened: Open, four: Trace, options: dict[str, Any]
+) -> None:
+    page = opened([four], folded=True, **options).page
+    view = page.locator('[data-view="Attentions"]')
+    before = [0.0] * 4
+    for t, step in enumerate(four.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        wide = view.locator("svg g g").evaluate_all("all => all.map((g) => +g.childNodes[2].getAttribute('width'))")
+        assert all(a > b for a, b in zip(wide, before, strict=True)) and wide == sorted(wide, reverse=True)
+        assert wide[0] / wide[-1] == pytest.approx(4.0)
+        assert [view.locator("svg g g").nth(i).locator("text").first.text_content() for i in range(4)] == [
+            "MHA", "GQA", "MLA", "MFA",
+        ]  # fmt: skip
+        assert f"Behind {int(step.facts['context'])} tokens" in view.inner_text()
+        before = wide
+
+
+def test_runs_without_such_lanes_show_neither(opened: Open, apart: Trace, four: Trace) -> None:
+    for trace, absent in ((apart, "Attentions"), (four, "Pipeline")):
+        page = opened([trace], folded=True).page
+        page.evaluate("handles[0].seek(2)")
+        assert not page.locator(f'[data-view="{absent}"]').is_visible()
