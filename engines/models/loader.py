@@ -130,6 +130,10 @@ def _adapter(
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
     from engines.models.packed import pack
 
+    if how.kind == "power-law":
+        from engines.models.adapters.power_law import HFPowerLawLM
+
+        return HFPowerLawLM(network, tokenizer, record, eos_ids)
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:

@@ -33,13 +33,18 @@ POSITIONS = 512
 
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
-    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those."""
+    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those. rate, rise, decay:
+    the highest learning rate, the steps on which it rises, and the weight decay. kind: what the zoo loads it as."""
 
     name: str
     title: str
     note: str
     steps: int
     settings: str = ""
+    rate: float = RATE
+    rise: int = RISE
+    decay: float = 0.01
+    kind: str = "causal"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
         """The network without weights that were learnt."""
@@ -53,6 +58,10 @@ class Architecture:
     def measured(self, network: PreTrainedModel, packed: Packed) -> dict[str, Any]:
         """What the card says of held-out rows beside their loss."""
         return {}
+
+    def glimpse(self, network: PreTrainedModel, step: int) -> dict[str, float] | None:
+        """A point of the card's curve, measured behind so many steps and before the first; None: not here."""
+        return None
 
 
 def token_loss(network: PreTrainedModel, batch: Packed) -> Tensor:
@@ -74,8 +83,10 @@ class Language(Training):
         tokenizer = load_tokenizer()
         self.network = what.build(len(tokenizer), tokenizer.eos_token_id, tokenizer.pad_token_id)
         self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
+            self.network.parameters(), lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True
         )
+        self.curve: list[dict[str, float]] = []
+        self._look()
 
     def batch(self, share: float) -> Packed:
         """Made from the step's number."""
@@ -88,7 +99,26 @@ class Language(Training):
 
     def rate(self, share: float) -> float:
         """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
-        return cosine(RATE, self.progress.step, RISE, self.progress.step / self.steps)
+        return cosine(self.what.rate, self.progress.step, self.what.rise, self.progress.step / self.steps)
+
+    def after_step(self, loss: float, shown: float, facts: dict[str, float] | None) -> None:
+        """Another point of the curve, where one is due."""
+        self._look()
+
+    def _look(self) -> None:
+        self.network.eval()
+        with torch.no_grad():
+            point = self.what.glimpse(self.network, self.progress.step)
+        if point is not None:
+            self.curve.append({"step": self.progress.step, **point})
+
+    def state(self) -> dict[str, Any]:
+        """The curve so far."""
+        return {"curve": self.curve}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with the curve of a checkpoint."""
+        self.curve = state["curve"]
 
     def context(self) -> AbstractContextManager[None]:
         """float32, plain attention."""
@@ -121,7 +151,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
     return {
         "name": what.name,
         "title": what.title,
-        "kind": "causal",
+        "kind": what.kind,
         "note": what.note,
         "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures",
         "seed": seed,
@@ -141,6 +171,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
             "prompts_per_task": PROMPTS,
             "exact_match": exact_match(network),
         },
+        **({"curve": training.curve} if training.curve else {}),
     }
 
 
