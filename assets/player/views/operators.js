@@ -48,8 +48,8 @@ export class Operators {
       el(
         "p",
         "dx-readout",
-        tr`A map is G of a head: blue above 0, orange below. Bars: how far it moved from its first. Curves: \
-milliseconds of each token, blue this decoder, orange without a cache.`,
+        tr`A map is G of a head, the heads of each layer together: blue above 0, orange below. Bars: how far it \
+moved from its first. Curves: milliseconds of each token, blue this decoder, orange without a cache.`,
       ),
     );
   }
@@ -115,7 +115,7 @@ milliseconds of each token, blue this decoder, orange without a cache.`,
     if (!own) return tr`Nothing was read yet.`;
     if (!other) return tr`G of ${own.layers} layers with ${own.heads} heads each.`;
     const ms = timesOf(this.run, t).map((one) => number(middle(one.filter((value) => value !== null)))),
-      time = tr`A token takes ${ms[0]} ms, without a cache ${ms[1]}.`,
+      time = tr`A token takes ${ms[0]} ms, without a cache ${ms[1]} ms.`,
       at = differ(textsOf(this.run, t)),
       moved = (100 * Math.max(...other.far)).toFixed(0);
     return at < 0

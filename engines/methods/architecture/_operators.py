@@ -5,7 +5,7 @@ Shapes: L layers, h heads of size d."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -80,12 +80,12 @@ class Beside:
         """The other decoder goes on from this text, which an edit made."""
         self.ids, self.told = list(ids), self.run.prompt_length
 
-    def facts(self, wanted: bool) -> dict[str, float]:
+    def facts(self, wanted: bool, more: Mapping[str, float]) -> dict[str, float]:
         """One step of both, of the other only where it is wanted and has not ended: the largest change of G in a layer
-        since the step before, and the largest difference of the logits while both texts are the same."""
+        since the step before, and the largest difference of the logits while both texts are the same; and `more`."""
         assert self.now is not None
         own = self.own.step(self.now.found.G_LM, self.now.source, self.now.held)
-        facts, self.said = {"G_change": max(own.change, default=0.0)}, [own]
+        facts, self.said = {"G_change": max(own.change, default=0.0), **more}, [own]
         ended = len(self.ids) > self.run.prompt_length and self.ids[-1] in self.model.eos_ids
         self.found = self.model.beside(self.ids) if wanted and not ended else None
         if self.found is not None:

@@ -5,15 +5,18 @@ Attention scores are q G k^T, where a deep network makes the matrix G of every h
 `engines/models/networks/pldr.py`). The claim: G hardly depends on the text in a model that was trained long enough, so
 it may be made once, of the prompt, and kept; from then on a token costs what it costs in an ordinary transformer.
 
-Four ways to decode, the official flags: `none` runs the whole text again for every token and G with it. `KV` keeps keys,
-values and the A that the deep part made of the prompt, and computes G from that A each time. `KV+G` keeps G as well.
-`G only` runs the whole text again with the G of the first pass. KV and KV+G use the same G by construction, so that they
-agree to the bit says nothing about the claim; `none`, which is decoded beside them for the record, is the one to compare.
+Four ways to decode, the official flags: `none` runs the whole text again for every token and makes G again. `KV` keeps
+keys, values and the A that the deep part made of the prompt, and computes G from that A each time. `KV+G` keeps G too.
+`G only` runs the whole text again with the G of the first pass. KV and KV+G use the same G by construction: that they
+agree to the bit says nothing about the claim. The one to compare with is `none`, decoded beside them for the record.
 
 Departures: greedy only; a model of 1.2 M parameters, trained here on 3 M tokens, whose G still depends on the text; the
 random G has the size of the model's own, layer by layer; an end mark is not dropped from the prompt, which has none."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -30,6 +33,9 @@ from engines.kit import (
     torch,
 )
 from engines.methods.architecture._operators import Beside, Maps, Now, given
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "identity", "random")
 
@@ -86,15 +92,19 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
         record.now = Now(ids, now, p.source, held)
         edit = yield run.step(
             commits=([len(ids)], [token], "greedy", token_probability(now.logits, torch.tensor([token]))),
-            candidates=lambda at=len(ids), z=now.logits: ([at], z),
+            candidates=partial(_candidates, len(ids), now.logits),
             operators=record.operators,
             lanes=record.lanes,
-            facts=lambda: {**record.facts(p.beside), **kept(model, cache.length if kv else 0, p.mode)},
+            facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
             note=f"{len(fed)} {'row' if len(fed) == 1 else 'rows'} fed, G {'kept' if held else 'made'}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
         if edit and edit.force:
             record.follow(ids)
+
+
+def _candidates(at: int, z: Tensor) -> tuple[list[int], Tensor]:
+    return [at], z
 
 
 def other(model: CountedPowerLaw, text: str) -> list[int]:

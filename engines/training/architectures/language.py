@@ -34,7 +34,8 @@ POSITIONS = 512
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
     may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those. rate, rise, decay:
-    the highest learning rate, the steps on which it rises, and the weight decay. kind: what the zoo loads it as."""
+    the highest learning rate, the steps on which it rises, and the weight decay. plan: the steps at which the rate's
+    cosine would end, where that is not the last one. kind: what the zoo loads it as."""
 
     name: str
     title: str
@@ -44,6 +45,7 @@ class Architecture:
     rate: float = RATE
     rise: int = RISE
     decay: float = 0.01
+    plan: int | None = None
     kind: str = "causal"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
@@ -77,7 +79,8 @@ class Language(Training):
     def __init__(self, what: Architecture, seed: int, steps: int) -> None:
         super().__init__()
         self.what, self.seed, self.steps, self.name = what, seed, steps, what.name
-        self.settings = repr((what.name, what.settings, seed, steps, LENGTH, ROWS, SHARES))
+        self.plan = what.plan if what.plan and steps == what.steps else steps
+        self.settings = repr((what.name, what.settings, seed, self.plan, LENGTH, ROWS, SHARES))
         self.command = f"{PROGRAM} {what.name}{flags([('seed', seed, 0), ('steps', steps, what.steps)])}"
         torch.manual_seed(seed)
         tokenizer = load_tokenizer()
@@ -99,7 +102,7 @@ class Language(Training):
 
     def rate(self, share: float) -> float:
         """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
-        return cosine(self.what.rate, self.progress.step, self.what.rise, self.progress.step / self.steps)
+        return cosine(self.what.rate, self.progress.step, self.what.rise, self.progress.step / self.plan)
 
     def after_step(self, loss: float, shown: float, facts: dict[str, float] | None) -> None:
         """Another point of the curve, where one is due."""

@@ -13,10 +13,10 @@ class Operators(Record):
     first.
 
     maps [layers, heads, d, d]: all of them; moved, of the same shape: what to add to the last `maps` of that role.
-    Neither: they are those of the step before. held: from a cache, nothing was computed. source: whose they are. change:
-    for each layer RMS(G - G before) / RMS(G before). logdet: for each layer the mean of log |det G| of its heads.
-    tokens: what a decoder that is not the run's own wrote, on a text of its own, from position `at` on; difference: the largest one between its
-    logits and those of the run's decoder, None once their texts differ."""
+    Neither: they are those of the step before. held: from a cache, nothing was computed. source: whose they are.
+    change: for each layer RMS(G - G before) / RMS(G before). logdet: for each layer the mean of log |det G| of its
+    heads. tokens: what a decoder that is not the run's own wrote, on a text of its own, from position `at` on.
+    difference: the largest one between its logits and those of the run's decoder, None once their texts differ."""
 
     role: str
     source: str = ""
