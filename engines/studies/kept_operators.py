@@ -35,7 +35,7 @@ Rows = list[list[str | float | int | bool | None]]
         Int("tokens", 24, 2, 96, sees="Tokens that every mode writes behind each prompt, at most."),
         Int("seed", 3, 0, 10_000, sees="Of the prompts, the untrained model and the noise."),
     ],
-    departures="A model of 1.2 M parameters trained here on 3 M tokens; the paper's has 110 M and saw 8 billion. "
+    departures="A model of 1.2 M parameters trained here on 2 M tokens; the paper's has 110 M and saw 8 billion. "
     "Differences are at the 2nd digit here, not at the 15th.",
     runs_models=True,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from engines.tasks import TASKS
 from engines.training.architectures.blockffn import compared
+from engines.training.architectures.pldr import compared as operators
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
 from engines.training.core.commands import Command
@@ -93,6 +94,9 @@ def write_table(models: Path) -> None:
         )
         told += "only beside the loss, the reuse and the experts ever used: a collapsed router is sparse, too."
         lines += ["", "## Mixtures of experts", "", told, "", *_table(*mixtures)]
+    if curve := operators(found):
+        told = "tiny-pldr: how far G depends on the prompt, and what another G in its place costs, held-out prompts."
+        lines += ["", "## An attention operator while it was trained", "", told, "", *_table(*curve)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 
