@@ -10,8 +10,9 @@ keys, values and the A that the deep part made of the prompt, and computes G fro
 `G only` runs the whole text again with the G of the first pass. KV and KV+G use the same G by construction: that they
 agree to the bit says nothing about the claim. The one to compare with is `none`, decoded beside them for the record.
 
-Departures: greedy only; a model of 1.2 M parameters, trained here on 2 M tokens, whose G still depends on the text; the
-random G has the size of the model's own, layer by layer; an end mark is not dropped from the prompt, which has none."""
+Departures: greedy only; a model of 1.2 M parameters, trained here on 2 M tokens, whose first layer's G still depends on
+the text; random G has the size of the model's own, layer by layer; no end mark is dropped from the prompt, which has
+none."""
 
 from __future__ import annotations
 
@@ -72,8 +73,8 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
     ],
     signature="operators",
     emits={"commits", "candidates", "operators", "lanes", "facts", "note"},
-    departures="Greedy only. A model of 1.2 M parameters trained here on 2 M tokens: its G still depends on the text. "
-    "Random G has the root mean square of the model's own.",
+    departures="Greedy only. A model of 1.2 M parameters trained here on 2 M tokens: the first layer's G still depends "
+    "on the text. Random G has the root mean square of the model's own.",
 )
 def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward and one token per step."""

@@ -2,8 +2,8 @@
 depends on the text while it learns (arXiv 2502.13502).
 
 Departs from the paper in size (three layers of four heads of 32, 1.2 M parameters against 110 M), in tokens (2 M
-against 8 billion), in a tied output matrix, and in gradients that are clipped by their norm, not one by one. It ends at step 2,000 of a
-cosine that was planned for 3,000: the machine was busy, and the spread of G had been small for long."""
+against 8 billion), in a tied output matrix, and in gradients that are clipped by their norm, not one by one. It ends
+at step 2,000 of a cosine that was planned for 3,000: the machine was busy, and the spread of G was small by then."""
 
 from __future__ import annotations
 
