@@ -166,8 +166,7 @@ class Recorder:
         candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
         truncation, completions, vote, sight and operators are functions, facts and lanes may be: nothing is computed
         where nothing is recorded, and it is on the recording's clock."""
-        now = time.perf_counter()
-        meter = self._meter
+        now, meter = time.perf_counter(), self._meter
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -192,8 +191,7 @@ class Recorder:
             )
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
-            step.completions = completions() if completions else None
-            step.vote = vote() if vote else None
+            step.completions, step.vote = completions() if completions else None, vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
             step.sight = sight() if sight and self.full else None

@@ -4,8 +4,12 @@ Shapes: P texts, L layers, h heads of size d."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from engines.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def spread(G: Tensor) -> Tensor:

@@ -53,14 +53,6 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
     params=[
         max_new_tokens(40, 128),
         Choice(
-            "mode",
-            "KV+G",
-            MODES,
-            sees="What is kept from step to step. KV and KV+G write the same text by construction; none is the one to "
-            "compare with.",
-            source="KV+G",
-        ),
-        Choice(
             "source",
             "own",
             SOURCES,
@@ -69,6 +61,14 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
             "noise. Any but the first is used from the first pass on, in all four modes.",
         ),
         Text("other", "story: Mia, boat, lamp", sees="The other prompt whose G may be used."),
+        Choice(
+            "mode",
+            "KV+G",
+            MODES,
+            sees="What is kept from step to step. KV and KV+G write the same text by construction; none is the one to "
+            "compare with.",
+            source="KV+G",
+        ),
         Bool("beside", True, sees="Also decode without any cache, for the record: its text, its G and its time."),
     ],
     signature="operators",
