@@ -19,6 +19,7 @@ from engines.core.kinds import (
 from engines.core.kinds.layered import AttentionInputs, Routing, Taps
 from engines.core.kinds.moe import CountedMoE
 from engines.core.kinds.split import CountedSplit
+from engines.core.kinds.power_law import CountedPowerLaw
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
@@ -51,6 +52,7 @@ from engines.core.trace import (
     Media,
     Memory,
     Mode,
+    Operators,
     Sight,
     Span,
     Step,
@@ -101,7 +103,9 @@ __all__ = [
     "Memory",
     "CountedMoE",
     "CountedSplit",
+    "CountedPowerLaw",
     "Mode",
+    "Operators",
     "Param",
     "Params",
     "Path",

@@ -30,6 +30,7 @@ from engines.core.trace import (
     Interval,
     Media,
     Memory,
+    Operators,
     Piece,
     Routing,
     Sight,
@@ -145,16 +146,17 @@ class Recorder:
         memory: Callable[[], Iterable[Memory]] | None = None,
         spans: Iterable[Span] = (),
         choice: Decision | None = None,
-        facts: Mapping[str, float] | None = None,
+        facts: Mapping[str, float] | Callable[[], Mapping[str, float]] | None = None,
         note: str = "",
         branches: Iterable[Branch] = (),
-        lanes: Iterable[Interval] = (),
+        lanes: Iterable[Interval] | Callable[[], Iterable[Interval]] = (),
         routing: Iterable[Routing] = (),
         media: Media | None = None,
         truncation: Callable[[], Truncation] | None = None,
         completions: Callable[[], Completions] | None = None,
         vote: Callable[[], Vote] | None = None,
         sight: Callable[[], Sight] | None = None,
+        operators: Callable[[], Iterable[Operators]] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -162,10 +164,9 @@ class Recorder:
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation, completions, vote and sight are functions: nothing is computed where nothing is recorded, and it is
-        on the recording's clock."""
-        now = time.perf_counter()
-        meter = self._meter
+        truncation, completions, vote, sight and operators are functions, facts and lanes may be: nothing is computed
+        where nothing is recorded, and it is on the recording's clock."""
+        now, meter = time.perf_counter(), self._meter
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -185,15 +186,16 @@ class Recorder:
             step.spans, step.choice, step.facts, step.note = (
                 list(spans),
                 choice,
-                {k: float(v) for k, v in (facts or {}).items()},
+                {k: float(v) for k, v in ((facts() if callable(facts) else facts) or {}).items()},
                 note,
             )
-            step.branches, step.lanes, step.routing, step.media = list(branches), list(lanes), list(routing), media
-            step.completions = completions() if completions else None
-            step.vote = vote() if vote else None
+            step.branches, step.routing, step.media = list(branches), list(routing), media
+            step.lanes = list(lanes() if callable(lanes) else lanes)
+            step.completions, step.vote = completions() if completions else None, vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
             step.sight = sight() if sight and self.full else None
+            step.operators = list(operators()) if operators and self.full else []
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

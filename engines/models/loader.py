@@ -127,12 +127,13 @@ def _adapter(
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
     from engines.models.adapters.moe import HFMoELM
+    from engines.models.adapters.power_law import HFPowerLawLM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
     from engines.models.adapters.split import HFSplitLM
     from engines.models.packed import pack
 
-    if how.kind == "seq2seq":
-        return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
+    if how.kind in ("seq2seq", "power-law"):
+        return (HFSeq2SeqLM if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
     if mask_id is None:
         causal = HFSplitLM if how.split else HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
         return causal(

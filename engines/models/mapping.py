@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.models.networks import OURS
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
     "q_proj": "self_attn.q_proj",
@@ -81,7 +80,7 @@ QWEN_FIELDS = (
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
     *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
-    *OURS,
+    "block_ffn",
 )
 ROUTED = (  # of these, those whose layers have routers
     *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),
@@ -154,6 +153,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, False, block)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
+    if model_type == "pldr":
+        return Plan("power-law", "AutoModelForCausalLM")
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
     if raw.get("is_encoder_decoder"):

@@ -10,6 +10,7 @@ from typing import Any
 from engines.tasks import TASKS
 from engines.training.architectures import attentions
 from engines.training.architectures.blockffn import compared
+from engines.training.architectures.pldr import compared as operators
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
 from engines.training.core.commands import Command
@@ -97,6 +98,9 @@ def write_table(models: Path) -> None:
     if four := attentions.compared(found):
         told = "Four attentions with as many weights, to 0.2 %, on one corpus; marks of the weights as they are kept."
         lines += ["", "## Four attentions", "", told, "", *_table(*four)]
+    if curve := operators(found):
+        told = "tiny-pldr: how far G depends on the prompt, and what another G in its place costs, held-out prompts."
+        lines += ["", "## An attention operator while it was trained", "", told, "", *_table(*curve)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

@@ -21,6 +21,8 @@ from engines.core.trace import (
     Memory,
     Mode,
     ModelRecord,
+    Operators,
+    Packed,
     Piece,
     Routing,
     Sight,
@@ -222,6 +224,11 @@ def drafting(steps: int = 9) -> Trace:
     )
 
 
+def _maps(more: float) -> Packed:
+    """Operators of two layers with three heads of size 4, all entries moved by so much."""
+    return pack(np.linspace(-1, 1, 96).reshape(2, 3, 4, 4) * (more == 0) + more, -1.5, 1.5)
+
+
 def everything_else(steps: int = 6) -> Trace:
     """Branches, devices, routing and a picture: groups of the families to come."""
     out = []
@@ -289,6 +296,19 @@ def everything_else(steps: int = 6) -> Trace:
                     {"e": 3, HOSTILE[0]: 1},
                     [0.9, 0.8, 0.1],
                 ),
+                operators=[
+                    Operators("target", "own", i > 0, None if i else _maps(0.0), logdet=[-4.5, 2.0]),
+                    Operators(
+                        "reference",
+                        "own",
+                        maps=None if i else _maps(0.0),
+                        moved=_maps(0.1 * i) if i else None,
+                        change=[0.1, 0.2] if i else [],
+                        tokens=[15 + i],
+                        at=12 + i,
+                        difference=0.25,
+                    ),
+                ],
                 memory=[
                     Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),
                     Memory([14], [15 + i, 20, 21], written=True),

@@ -37,6 +37,7 @@ GROUPS = {
     "completions": "Completions",
     "vote": "Vote",
     "sight": "Word",
+    "operators": "Operators",
     "facts": "Facts",
     "note": "Text",
 }

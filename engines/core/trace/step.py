@@ -13,6 +13,7 @@ from engines.core.trace.groups import (
     Lane,
     Media,
     Memory,
+    Operators,
     Routing,
     Sight,
     Span,
@@ -46,6 +47,7 @@ class Step(Record):
     completions: Completions | None = None
     vote: Vote | None = None
     sight: Sight | None = None
+    operators: list[Operators] = []
     facts: dict[str, float] = {}
     note: str = ""
 
@@ -68,4 +70,6 @@ def step_tokens(step: Step) -> list[int]:
         found += entry.key + entry.tokens
     for branch in step.branches:
         found += branch.tokens
+    for one in step.operators:
+        found += one.tokens
     return found

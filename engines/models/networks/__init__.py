@@ -11,6 +11,7 @@ from typing import Any
 OURS = {  # model type, which is the file's name too -> class
     "block_ffn": "BlockFFNForCausalLM",
     "four_attentions": "FourAttentionsForCausalLM",
+    "pldr": "PLDRForCausalLM",
 }
 
 

@@ -34,7 +34,9 @@ POSITIONS = 512
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
     may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those. stored: how its
-    weights are kept, see `coding`; what the card measures are the weights as they are kept."""
+    weights are kept, see `coding`; what the card measures are the weights as they are kept. rate, rise, decay: the
+    highest learning rate, the steps on which it rises, and the weight decay. plan: the steps at which the rate's cosine
+    would end, where that is not the last one. kind: what the zoo loads it as."""
 
     name: str
     title: str
@@ -42,6 +44,11 @@ class Architecture:
     steps: int
     settings: str = ""
     stored: str = "lossless"
+    rate: float = RATE
+    rise: int = RISE
+    decay: float = 0.01
+    plan: int | None = None
+    kind: str = "causal"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
         """The network without weights that were learnt."""
@@ -55,6 +62,10 @@ class Architecture:
     def measured(self, network: PreTrainedModel, packed: Packed) -> dict[str, Any]:
         """What the card says of held-out rows beside their loss."""
         return {}
+
+    def glimpse(self, network: PreTrainedModel, step: int) -> dict[str, float] | None:
+        """A point of the card's curve, measured behind so many steps and before the first; None: not here."""
+        return None
 
 
 def token_loss(network: PreTrainedModel, batch: Packed) -> Tensor:
@@ -70,14 +81,17 @@ class Language(Training):
     def __init__(self, what: Architecture, seed: int, steps: int) -> None:
         super().__init__()
         self.what, self.seed, self.steps, self.name = what, seed, steps, what.name
-        self.settings = repr((what.name, what.settings, seed, steps, LENGTH, ROWS, SHARES))
+        self.plan = what.plan if what.plan and steps == what.steps else steps
+        self.settings = repr((what.name, what.settings, seed, self.plan, LENGTH, ROWS, SHARES))
         self.command = f"{PROGRAM} {what.name}{flags([('seed', seed, 0), ('steps', steps, what.steps)])}"
         torch.manual_seed(seed)
         tokenizer = load_tokenizer()
         self.network = what.build(len(tokenizer), tokenizer.eos_token_id, tokenizer.pad_token_id)
         self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
+            self.network.parameters(), lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True
         )
+        self.curve: list[dict[str, float]] = []
+        self._look()
 
     def batch(self, share: float) -> Packed:
         """Made from the step's number."""
@@ -90,7 +104,26 @@ class Language(Training):
 
     def rate(self, share: float) -> float:
         """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
-        return cosine(RATE, self.progress.step, RISE, self.progress.step / self.steps)
+        return cosine(self.what.rate, self.progress.step, self.what.rise, self.progress.step / self.plan)
+
+    def after_step(self, loss: float, shown: float, facts: dict[str, float] | None) -> None:
+        """Another point of the curve, where one is due."""
+        self._look()
+
+    def _look(self) -> None:
+        self.network.eval()
+        with torch.no_grad():
+            point = self.what.glimpse(self.network, self.progress.step)
+        if point is not None:
+            self.curve.append({"step": self.progress.step, **point})
+
+    def state(self) -> dict[str, Any]:
+        """The curve so far."""
+        return {"curve": self.curve}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with the curve of a checkpoint."""
+        self.curve = state["curve"]
 
     def context(self) -> AbstractContextManager[None]:
         """float32, plain attention."""
@@ -124,7 +157,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
     return {
         "name": what.name,
         "title": what.title,
-        "kind": "causal",
+        "kind": what.kind,
         "note": what.note,
         "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures",
         "seed": seed,
@@ -144,6 +177,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
             "prompts_per_task": PROMPTS,
             "exact_match": exact_match(network),
         },
+        **({"curve": training.curve} if training.curve else {}),
     }
 
 

@@ -25,7 +25,7 @@ from engines.models import stored
 from engines.models.hub import header, identity, metadata, read_json, sha256, tokenizer_folder
 
 HOW = ("lossless", "int8", "plain")
-LARGE = 4096  # entries from which on a matrix is coded
+LARGE = 2048  # entries from which on a matrix is coded
 FORMERLY, LOST = "formerly", "relative_error"  # in the metadata: which weights these were, and what they lost
 OURS = (stored.MARK, stored.IDENTITY, FORMERLY, LOST)
 TOLD = {"lossless": "bfloat16, exponents coded, nothing lost", "int8": "int8 by row, one scale for each row"}
@@ -33,13 +33,13 @@ TOLD = {"lossless": "bfloat16, exponents coded, nothing lost", "int8": "int8 by 
 
 def coded(state: Mapping[str, Tensor], how: str, keep: Collection[str] = ()) -> dict[str, Tensor]:
     """The tensors as they will lie in the file. Those in `keep`, vectors and small matrices stay as they are; so do,
-    under lossless, those that are not in bfloat16."""
+    under lossless, those that are not in bfloat16, and under int8 stacks of matrices."""
     out: dict[str, Tensor] = {}
     for name, tensor in state.items():
-        large = tensor.ndim == 2 and tensor.numel() >= LARGE and tensor.is_floating_point() and name not in keep
+        large = tensor.ndim >= 2 and tensor.numel() >= LARGE and tensor.is_floating_point() and name not in keep
         if how == "lossless" and large and tensor.dtype == torch.bfloat16:
             out[name + stored.REST], out[name + stored.EXPONENTS] = stored.split(tensor)
-        elif how == "int8" and large:
+        elif how == "int8" and large and tensor.ndim == 2:
             scale = stored.absmax(tensor)
             out[name + stored.INT8], out[name + stored.SCALE] = stored.quantised(tensor, scale), scale
         else:

@@ -13,6 +13,7 @@ from engines.training.__main__ import main
 from engines.training.architectures.blockffn import MIXTURES, scores
 from engines.training.architectures.corpus import LENGTH, ROWS, held_out, rows
 from engines.training.architectures.language import Language
+from engines.training.architectures.pldr import PowerLaw, losses, operators
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Until, restore, run
 
@@ -71,3 +72,39 @@ def test_the_cards_say_what_was_measured(name):
     shares = list(held["sparsity_by_chunk"].values())
     assert shares == sorted(shares, reverse=True) and card["parameters"] < 2e6
     assert min(held["experts_ever_used"]) > 2 and held["loss"] < 2.5 and card["licence"].startswith("Apache-2.0")
+
+
+@pytest.mark.training
+def test_a_curve_goes_on_where_it_was(tmp_path):
+    class Short(PowerLaw):
+        """Looks at every step, with one prompt and one row."""
+
+        def glimpse(self, network, step):
+            return {"loss": float(next(network.parameters()).abs().sum())}
+
+    whole, file = Language(Short(), 0, 3), tmp_path / "half.pt"
+    run(whole, Until(3))
+    first = Language(Short(), 0, 3)
+    run(first, Until(1), checkpoint=file)
+    second = Language(Short(), 0, 3)
+    restore(second, file)
+    run(second, Until(3))
+    assert [one["step"] for one in whole.curve] == [0, 1, 2, 3] and second.curve == whole.curve
+
+
+def test_a_plan_may_be_longer_than_its_training():
+    what = PowerLaw()
+    assert Language(what, 0, what.steps).plan == (what.plan or what.steps) >= what.steps
+    assert Language(what, 0, 2).plan == 2
+
+
+def test_the_card_of_the_power_law_model_has_its_curve():
+    card = json.loads((FOLDER / PowerLaw.name / "card.json").read_text())
+    held, curve = card["held_out"], card["curve"]
+    assert [one["step"] for one in curve][:5] == [0, 10, 25, 50, 100] and curve[-1]["step"] == card["steps"]
+    assert card["kind"] == "power-law" and card["licence"].startswith("Apache-2.0") and card["parameters"] < 1.25e6
+    assert held["losses"]["own"] == pytest.approx(held["loss"], abs=1e-3)
+    assert held["losses"]["other"] - held["losses"]["own"] < 0.01 < held["losses"]["identity"] - held["losses"]["own"]
+    network = engines.load_model(PowerLaw.name, dtype="float32").model
+    packed = held_out(4)
+    assert losses(network, packed, operators(network))["own"] < 2.0

@@ -8,6 +8,7 @@ from engines.core.trace.groups.completions import Completions
 from engines.core.trace.groups.lanes import Interval
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
+from engines.core.trace.groups.operators import Operators
 from engines.core.trace.groups.routing import Routing
 from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.sight import Sight
@@ -28,6 +29,7 @@ __all__ = [
     "Media",
     "Memory",
     "Mode",
+    "Operators",
     "Routing",
     "Sight",
     "Span",

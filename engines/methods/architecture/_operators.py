@@ -1,0 +1,127 @@
+"""What a decoder with power-law graph attention records of its operators, and the decoder without any cache that goes
+beside it for the record.
+
+Shapes: L layers, h heads of size d."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from engines.core.trace import pack
+from engines.core.trace.groups.operators import LEVELS
+from engines.kit import CountedPowerLaw, Interval, Operators, Recorder, torch
+from engines.models import operators
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engines.core.kinds.power_law import Deduced
+    from engines.core.trace import Packed
+
+MOST = 127  # steps that a packed map reaches on either side of 0
+
+
+class Maps:
+    """The operators of one decoder over its steps: the first whole, the others as what changed since."""
+
+    def __init__(self, role: str) -> None:
+        self.role, self.grain = role, 1.0
+        self.G: Tensor | None = None
+        self.base: np.ndarray | None = None
+
+    def step(self, G: Tensor, source: str, held: bool) -> Operators:
+        """What a step says of its operators [L, h, d, d]."""
+        change = [] if self.G is None else operators.change(self.G, G).tolist()
+        one, self.G = Operators(self.role, source, held), G
+        one.change = [round(value, 6) for value in change]
+        one.logdet = [round(value, 4) for value in operators.logdet(G).mean(-1).tolist()]
+        if self.base is None:
+            self.grain = float(G.abs().max()) / LEVELS or 1.0
+            self.base = self._levels(G)
+            one.maps = self._packed(self.base)
+        elif any(change):
+            one.moved = self._packed(self._levels(G) - self.base)
+        return one
+
+    def _levels(self, G: Tensor) -> np.ndarray:
+        found: np.ndarray = (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
+        return found
+
+    def _packed(self, levels: np.ndarray) -> Packed:
+        edge = MOST * self.grain
+        return pack(np.clip(levels, -MOST, MOST) * self.grain, -edge, edge)
+
+
+class Now(NamedTuple):
+    """A step of the run's decoder: the text before it, its forward, and whether its G came from a cache."""
+
+    ids: Sequence[int]
+    found: Deduced
+    source: str
+    held: bool
+
+
+class Beside:
+    """The record of the operators, and with it the same model without any cache, on a text of its own that begins as
+    the run's: every step runs all of it again and makes G again. All of it on the recording's clock: `facts` does the
+    work of a step, `lanes` and `operators` say what it found."""
+
+    def __init__(self, model: CountedPowerLaw, run: Recorder, ids: Sequence[int]) -> None:
+        self.model, self.run = model, run
+        self.own, self.other, self.ids, self.told = Maps("target"), Maps("reference"), list(ids), len(ids)
+        self.now: Now | None = None
+        self.found: Deduced | None = None
+        self.said: list[Operators] = []
+
+    def follow(self, ids: Sequence[int]) -> None:
+        """The other decoder goes on from this text, which an edit made."""
+        self.ids, self.told = list(ids), self.run.prompt_length
+
+    def facts(self, wanted: bool, more: Mapping[str, float]) -> dict[str, float]:
+        """One step of both, of the other only where it is wanted and has not ended: the largest change of G in a layer
+        since the step before, and the largest difference of the logits while both texts are the same; and `more`."""
+        assert self.now is not None
+        own = self.own.step(self.now.found.G_LM, self.now.source, self.now.held)
+        facts, self.said = {"G_change": max(own.change, default=0.0), **more}, [own]
+        ended = len(self.ids) > self.run.prompt_length and self.ids[-1] in self.model.eos_ids
+        self.found = self.model.beside(self.ids) if wanted and not ended else None
+        if self.found is not None:
+            other = self.other.step(self.found.G_LM, "own", False)
+            if self.ids == self.now.ids:
+                known = self.found.logits.isfinite() & self.now.found.logits.isfinite()
+                other.difference = float((self.found.logits - self.now.found.logits)[known].abs().max())
+                facts["logit_difference"] = other.difference
+            self.ids = [*self.ids, int(self.found.logits[0].argmax())]
+            other.tokens, other.at, self.told = self.ids[self.told :], self.told, len(self.ids)
+            self.said.append(other)
+            facts["G_change_no_cache"] = max(other.change, default=0.0)
+        return facts
+
+    def operators(self) -> list[Operators]:
+        """What both say of their operators."""
+        return self.said
+
+    def lanes(self) -> list[Interval]:
+        """The times of both forwards, and in each the part in which G was made."""
+        assert self.now is not None
+        return [*self._timed("target", self.now.found), *self._timed("reference", self.found)]
+
+    def _timed(self, lane: str, one: Deduced | None) -> list[Interval]:
+        if one is None:
+            return []
+        made = self.run.interval(f"{lane}: G", one.began, one.began + one.operator_seconds, "G of all layers")
+        return [*self.run.interval(lane, one.began, one.ended, "forward"), *(made if one.operator_seconds else [])]
+
+
+def given(model: CountedPowerLaw, prompt: Sequence[int], source: str, other: Sequence[int], run: Recorder) -> Tensor:
+    """G [L, h, d, d] that is not made of the text: of another prompt, the identity, or noise with the root mean square
+    that each layer has of its own."""
+    if source == "other prompt":
+        return model.beside(other).G_LM
+    G = model.beside(prompt).G_LM
+    if source == "identity":
+        return operators.identity(G).contiguous()
+    return torch.randn(G.shape, generator=run.rng).to(G) * G.square().mean((1, 2, 3), keepdim=True).sqrt()

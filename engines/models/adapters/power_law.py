@@ -1,0 +1,133 @@
+"""Our PLDR-LLM behind `PowerLawLM`: one forward, layer by layer, with keys, values and A in a cache, and with G made or
+given.
+
+Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import KVCache
+from engines.core.kinds.power_law import Deduced
+from engines.core.meter import synchronise
+from engines.models.adapters.base import HFModel
+from engines.models.networks.pldr import attend
+from engines.models.slots import SlotLayer, check_room
+
+
+class PowerLawCache:
+    """Keys and values of every layer, and A [1, h, d, d], which the first rows leave and no later one changes."""
+
+    def __init__(self, layers: int, capacity: int) -> None:
+        self.rows, self.capacity = [SlotLayer(capacity) for _ in range(layers)], capacity
+        self.A: list[Tensor | None] = [None] * layers
+
+    @property
+    def length(self) -> int:
+        """Positions that it holds."""
+        return self.rows[0].length
+
+    def crop(self, length: int) -> None:
+        """Forget everything from position `length` on; A stays. Raises ValueError if there is less."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        for layer in self.rows:
+            layer.crop(length)
+
+    def keep(self, base: int, rows: Sequence[int]) -> None:
+        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending)."""
+        for layer in self.rows:
+            layer.keep(base, torch.as_tensor(rows, dtype=torch.long))
+
+
+class HFPowerLawLM(HFModel):
+    """A `PLDRForCausalLM` with its tokenizer: see `PowerLawLM`."""
+
+    @property
+    def num_layers(self) -> int:
+        """L."""
+        return int(self.config.num_hidden_layers)
+
+    @property
+    def max_positions(self) -> int:  # type: ignore[override]
+        """The longest text that it takes."""
+        return int(self.config.max_position_embeddings)
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of the keys and values of one position in all layers."""
+        return 2 * self.num_layers * int(self.config.hidden_size) * int(self.model.dtype.itemsize)
+
+    @property
+    def operator_bytes(self) -> int:
+        """Bytes of A_LM and G_LM of all layers, whatever the length: 2 L h d^2 numbers."""
+        c = self.config
+        return 2 * self.num_layers * c.hidden_size**2 // c.num_attention_heads * int(self.model.dtype.itemsize)
+
+    def _first_calls(self) -> None:
+        cache = self.new_cache(4)
+        G = self.forward([0, 0, 0], cache).G_LM
+        self.forward([0], cache)
+        self.forward([0, 0, 0, 0], G=G)
+
+    def new_cache(self, capacity: int) -> PowerLawCache:
+        """An empty cache for up to `capacity` positions."""
+        return PowerLawCache(self.num_layers, capacity)
+
+    @torch.no_grad()
+    def forward(
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache | None = None,
+        G: Tensor | None = None,
+        *,
+        last_only: bool = True,
+    ) -> Deduced:
+        """See `PowerLawLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError for no
+        token or a G of another shape."""
+        assert cache is None or isinstance(cache, PowerLawCache)
+        ids, past = self._ids(tokens), cache.length if cache is not None else 0
+        self._check(ids.shape[1], past, cache, G)
+        device = str(self.device)
+        synchronise(device)
+        began, spent, made = time.perf_counter(), 0.0, list[tuple[Tensor, Tensor]]()
+        x = self.model.model.embed(ids)
+        for i, layer in enumerate(self.model.model.layers):
+            q, k, v = layer.attention.project(x, past)
+            if cache is not None:
+                k, v = cache.rows[i].update(k, v)
+            if G is None:
+                start = time.perf_counter()
+                A = cache.A[i] if cache is not None else None
+                A = layer.attention.metric(q) if A is None else A  # a cache of A skips the deep part, not the powers
+                made.append(layer.attention.operator(A))
+                if cache is not None:
+                    cache.A[i] = A
+                synchronise(device)
+                spent += time.perf_counter() - start
+            x = layer.finish(x, attend(q, made[i][1] if G is None else G[i], k, v))
+        logits = self.model.lm_head(x[0, -1:] if last_only else x[0]).float()
+        synchronise(device)
+        ended = time.perf_counter()
+        A_LM, G_LM = (torch.cat(part) for part in zip(*made, strict=True)) if G is None else (None, G)
+        return Deduced(logits, A_LM, G_LM, began, ended, spent)
+
+    def _check(self, n: int, past: int, cache: PowerLawCache | None, G: Tensor | None) -> None:
+        if not n:
+            raise ValueError("no token was fed; give at least one")
+        if cache is not None:
+            check_room(past, n, cache.capacity)
+        if past + n > self.max_positions:
+            raise UserError(
+                f"{self.record.name} has {self.max_positions} positions and position {past + n - 1} was fed; use a "
+                "shorter prompt or fewer new tokens."
+            )
+        h = self.config.num_attention_heads
+        d = self.config.hidden_size // h
+        if G is not None and tuple(G.shape) != (self.num_layers, h, d, d):
+            raise ValueError(f"G of shape {tuple(G.shape)} was given; [{self.num_layers}, {h}, {d}, {d}] is needed")

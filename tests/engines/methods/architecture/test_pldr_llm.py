@@ -1,0 +1,159 @@
+"""PLDR-LLM: what must hold of power-law graph attention, of its caches and of what is recorded of its operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import engines
+from engines.core.errors import UserError
+from engines.models import operators
+from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM, attend, deduce
+from engines.studies._operators import MODES, apart, decode
+
+SLUG, MODEL, PROMPT = "pldr-llm", "tiny-pldr", "story: Mia, boat, lamp"
+OTHER = "python: class Robot(size: int, owner: str)"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model(MODEL, kind="power-law", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def ids(model):
+    return model.tokenizer.encode_prompt(PROMPT)
+
+
+@pytest.fixture(scope="module")
+def written(model, ids):
+    return {mode: decode(model, ids, mode, 12) for mode in MODES}
+
+
+def run(model, prompt=PROMPT, **params):
+    edits = params.pop("edits", ())
+    return engines.run(SLUG, model, prompt, params={"max_new_tokens": 8, **params}, edits=edits)
+
+
+def test_kv_and_kv_with_g_agree_to_the_bit_by_construction(written):
+    assert written["KV"].tokens == written["KV+G"].tokens
+    assert torch.equal(written["KV"].logits, written["KV+G"].logits)
+
+
+def test_the_first_step_is_the_same_in_all_modes(written):
+    first = [written[mode].logits[0] for mode in MODES]
+    assert all(torch.equal(first[0], one) for one in first)
+
+
+def test_keys_and_values_change_nothing_where_g_is_the_same(written):
+    at, largest = apart(written["G only"], written["KV+G"])
+    assert at is None and largest < 1e-3 < apart(written["none"], written["KV+G"])[1], "but G made again does"
+
+
+def test_the_identity_is_ordinary_attention():
+    q, k, v = torch.randn(3, 2, 4, 9, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    usual = scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(attend(q, torch.eye(16, dtype=q.dtype), k, v), usual, atol=1e-6)
+
+
+def test_the_metric_tensor_is_positive_and_no_power_breaks_it():
+    A, W, b, p, a, ba = torch.randn(6, 4, 8, 8, generator=torch.Generator().manual_seed(1)) * 3
+    p = p.clamp(-3, 3)  # 1e-9 to the power -3 is as far as float32 goes
+    made = deduce(A, W, b, p, a, ba)
+    assert bool((made.A_LM > 0).all()) and bool(made.G_LM.isfinite().all())
+    assert float(deduce(A * 0, W, b * 0, p, a, ba).A_LM.min()) > 0, "even where W A + b is 0"
+
+
+def test_only_a_fixed_g_is_causal(model, ids):
+    changed = [*ids[:-1], ids[-1] + 1]
+    G = model.forward(ids).G_LM
+
+    def moved(G):
+        one, other = (model.forward(text, G=G, last_only=False).logits for text in (ids, changed))
+        return float((one - other)[:-1].abs().max())
+
+    assert moved(G) == 0 < moved(None), "its own G sums over all positions, the later ones too"
+
+
+def test_a_kept_g_takes_the_same_room_at_any_length(model):
+    L, h, d = 3, 4, 32
+    assert model.operator_bytes == 2 * L * h * d * d * 4
+    runs = [run(model, max_new_tokens=n) for n in (2, 8)]
+    assert {trace.steps[-1].facts["operator_bytes"] for trace in runs} == {1.5 * model.operator_bytes}  # A beside it
+    assert runs[1].steps[-1].facts["kv_bytes"] - runs[0].steps[-1].facts["kv_bytes"] == 6 * model.position_bytes
+
+
+def test_the_mode_without_caches_is_what_runs_beside(model):
+    trace = run(model, mode="none")
+    assert {step.facts["logit_difference"] for step in trace.steps} == {0.0}
+    assert all(step.facts["G_change"] > 0 for step in trace.steps[1:])
+    assert [step.tokens_fed for step in trace.steps] == [9 + i for i in range(8)]
+
+
+def test_a_kept_g_stands_still_and_the_other_one_moves(model):
+    trace = run(model)
+    own = [next(one for one in step.operators if one.role == "target") for step in trace.steps]
+    other = [next(one for one in step.operators if one.role == "reference") for step in trace.steps]
+    assert [one.held for one in own] == [False] + [True] * 7 and own[0].maps is not None
+    assert all(one.maps is None and one.moved is None and set(one.change) == {0.0} for one in own[1:])
+    assert all(one.moved is not None and min(one.change) > 0 for one in other[1:])
+    assert [step.tokens_fed for step in trace.steps] == [9] + [1] * 7
+    assert {lane.lane for lane in trace.steps[2].lanes} == {"target", "reference", "reference: G"}
+    assert {lane.lane for lane in trace.steps[0].lanes} == {"target", "target: G", "reference", "reference: G"}
+
+
+def test_the_recorded_maps_are_g(model, ids):
+    trace = run(model, mode="none", beside=False)
+    base = trace.steps[0].operators[0].maps.array()
+    at = trace.header.prompt_ids + trace.end.output_ids[:5]
+    grain = np.abs(base).max() / 31
+    for step, text in ((0, ids), (5, at)):
+        one = trace.steps[step].operators[0]
+        found = base if step == 0 else base + one.moved.array()
+        G = model.forward(text).G_LM
+        assert np.abs(found - G.numpy()).max() <= grain * 0.501
+        assert one.logdet == pytest.approx(operators.logdet(G).mean(-1).tolist(), abs=1e-3)
+
+
+def test_whose_g_is_used(model, ids):
+    other = model.forward(model.tokenizer.encode_prompt(OTHER)).G_LM
+    for source, G in {"other prompt": other, "identity": operators.identity(other).contiguous()}.items():
+        trace = run(model, source=source, other=OTHER, mode="none")
+        first = model.forward(ids, G=G).logits
+        assert trace.end.output_ids[0] == int(first.argmax())
+        assert all(step.operators[0].held and step.operators[0].source == source for step in trace.steps)
+        assert trace.steps[0].facts["logit_difference"] == pytest.approx(
+            float((first - model.forward(ids).logits).abs().max()), abs=1e-4
+        )
+    noise = [run(model, source="random", max_new_tokens=3).end.output_ids for _ in range(2)]
+    assert noise[0] == noise[1]
+
+
+def test_both_decoders_go_on_from_a_forced_token(model):
+    trace = run(model, edits=[(4, engines.Edit(force={11: 100}))])
+    forced = next(step for step in trace.steps if step.commits and "forced" in step.commits.causes)
+    one = next(one for one in forced.operators if one.role == "reference")
+    assert one.at == 9 and one.tokens[2] == 100, "the whole text is told again"
+    assert forced.facts["logit_difference"] >= 0
+
+
+def test_what_is_refused(model):
+    with pytest.raises(UserError, match="the other prompt has 0 tokens"):
+        run(model, source="other prompt", other=" ")
+    with pytest.raises(UserError, match="has room for 512"):
+        run(model, prompt=[5] * 511, max_new_tokens=4)
+    with pytest.raises(UserError, match="a power-law model is needed"):
+        engines.load_model("tiny-ar-m", kind="power-law")
+
+
+def test_an_untrained_network_has_the_published_start():
+    torch.manual_seed(0)
+    network = PLDRForCausalLM(PLDRConfig())
+    layer = network.model.layers[0].attention
+    assert network.lm_head.weight is network.model.embedding.weight
+    assert float(layer.b.detach().abs().max()) == 0 == float(layer.ba.detach().abs().max())
+    assert float(layer.p.detach().std()) == pytest.approx((2 / (32 * 32 + 4 * 32)) ** 0.5, rel=0.1)
+    with pytest.raises(ValueError, match="3 heads do not divide"):
+        PLDRConfig(num_attention_heads=3)
