@@ -29,6 +29,7 @@ GROUPS = frozenset(
         "vote",
         "completions",
         "sight",
+        "scene",
         "memory",
         "facts",
         "note",

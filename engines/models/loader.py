@@ -66,6 +66,11 @@ def load_folder(
 
         reader = load_reader(folder, name, _dtype(dtype, folder), _device(device), options)
         return HFWordReader(reader, _record(folder, name, how.kind, reader, digest, licence, revision))
+    if how.kind == "scene":
+        from engines.models.adapters.scene import HFSceneEye, load_scene_eye
+
+        eye = load_scene_eye(folder, name, _dtype(dtype, folder), _device(device), options)
+        return HFSceneEye(eye, _record(folder, name, how.kind, eye, digest, licence, revision))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)

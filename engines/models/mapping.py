@@ -147,6 +147,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, False, block)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
+    if model_type == "scene-eye":
+        return Plan("scene", "SceneEye")
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
     if raw.get("is_encoder_decoder"):

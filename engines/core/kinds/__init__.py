@@ -12,6 +12,7 @@ from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
 from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
+from engines.core.kinds.scene import SceneLM
 from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
 from engines.core.meter import Meter
 
@@ -54,6 +55,7 @@ __all__ = [
     "LayeredLM",
     "MaskedLM",
     "MoELM",
+    "SceneLM",
     "Model",
     "Seq2SeqLM",
     "Taps",

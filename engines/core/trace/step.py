@@ -14,6 +14,7 @@ from engines.core.trace.groups import (
     Media,
     Memory,
     Routing,
+    Scene,
     Sight,
     Span,
     Tree,
@@ -46,6 +47,7 @@ class Step(Record):
     completions: Completions | None = None
     vote: Vote | None = None
     sight: Sight | None = None
+    scene: Scene | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

@@ -9,6 +9,7 @@ from engines.core.trace.groups.lanes import Interval
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
 from engines.core.trace.groups.routing import Routing
+from engines.core.trace.groups.scene import Reading, Scene
 from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.sight import Sight
 from engines.core.trace.groups.spans import Span
@@ -28,7 +29,9 @@ __all__ = [
     "Media",
     "Memory",
     "Mode",
+    "Reading",
     "Routing",
+    "Scene",
     "Sight",
     "Span",
     "Tally",
