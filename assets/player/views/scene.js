@@ -45,13 +45,13 @@ export class Scene {
     if (hurry) return;
     const now = this.#scene(t),
       [score, heavy, read] = ["score", "heavy", "read"].map((stage) => this.#scene(t, stage)),
-      sorted = heavy?.readings.toSorted((a, b) => b.confidence - a.confidence).slice(0, 4),
+      found = heavy?.readings.filter((reading) => reading.text).slice(0, 4),
       drawn = [];
     this.#picture(t, now);
     this.#stages(t, now);
     this.#said(this.#scene(t, "caption")?.caption ?? "", score);
     let y = score ? this.#gauge(drawn, score) : 0;
-    for (const reading of sorted ?? score?.readings ?? read?.readings ?? []) y = this.#reading(drawn, y, reading);
+    for (const reading of found ?? score?.readings ?? read?.readings ?? []) y = this.#reading(drawn, y, reading);
     if (score || heavy) y = this.#tracks(drawn, y, t, score);
     this.svg.replaceChildren(...drawn.map(([tag, attributes, words]) => svg(tag, attributes, words ?? null)));
     const words = this.describe(t);
@@ -103,7 +103,7 @@ export class Scene {
   /** The caption; the words that the best reading was held against are underlined. */
   #said(caption, score) {
     const best = score?.readings.filter(({ chosen }) => chosen).sort((a, b) => b.C - a.C)[0],
-      run = best?.run ?? "",
+      run = best?.L > 0.5 ? best.run : "",
       at = run && run !== caption ? ` ${caption} `.indexOf(` ${run} `) : -1,
       parts = at < 0 ? [caption] : [caption.slice(0, at), run, caption.slice(at + run.length)];
     this.caption.replaceChildren(

@@ -5,7 +5,7 @@ Boxes are (row, column, height, width) in pixels of the picture [128, 256, 3].""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,6 @@ def written(
         if edit is not None:
             z = reader.glance(reader.see(answer.seen, start)).logits  # [P, C]
             best = z.argmax(-1)
-            answer = Answer(best.tolist(), "place", answer.seen, token_probability(z, best).tolist())
-            answer = replace(answer, tokens=until_end(answer.tokens, reader.eos_ids))
+            tokens, chances = until_end(best.tolist(), reader.eos_ids), token_probability(z, best).tolist()
+            answer = Answer(tokens, "place", answer.seen, chances[: len(tokens)])
             groups = {"note": "Behind the change: one pass where it was read."}

@@ -16,7 +16,7 @@ from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.scene import Looked
 from engines.core.trace import ModelRecord, Piece
 from engines.models import stored
-from engines.models.adapters.reader import WrittenCache
+from engines.models.adapters.reader import POSITIONS, WrittenCache
 from engines.models.hub import read_json, shards
 from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
 
@@ -64,7 +64,7 @@ class HFSceneEye:
         self.tokenizer: Tokenizer = CaptionTokenizer(network.words)
         writer = network.captioner.writer
         self.vocab_size, self.start_id, self.longest = len(network.words) + SPECIAL, writer.begin, network.longest
-        self.max_positions = network.longest + 1
+        self.max_positions = POSITIONS
         self.writer_layers = self.num_layers = len(writer.layers)
         self.eye_layers = sum(isinstance(one, torch.nn.Conv2d) for one in network.modules())
         self._warm = False
@@ -103,8 +103,8 @@ class HFSceneEye:
         """See `SceneLM`. Raises ValueError for no token, or for more than a caption has."""
         assert isinstance(cache, WrittenCache)
         ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device).reshape(1, -1)
-        if not 0 < ids.shape[1] <= self.max_positions - cache.length:
-            raise ValueError(f"{ids.shape[1]} words do not fit behind {cache.length} of {self.max_positions}")
+        if not 0 < ids.shape[1] <= self.longest + 1 - cache.length:
+            raise ValueError(f"{ids.shape[1]} words do not fit behind {cache.length} of {self.longest + 1}")
         logits, cache.past, _ = self.network.captioner.writer(ids, cache.past, cache.image)
         return Extended(logits[0].float())
 
