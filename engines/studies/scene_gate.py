@@ -1,5 +1,6 @@
-"""What a gate of context is worth (arXiv:2503.15639): scenes are drawn, each is read by the light chain and by the heavy
-reader, and the line tau moves from always light to always heavy. Nothing is chosen on the scenes that are shown."""
+"""What a gate of context is worth (arXiv:2503.15639): scenes are drawn, each is read by the light chain and by the
+heavy reader, and the line tau moves from always light to always heavy. Nothing is chosen on the scenes that are
+shown."""
 
 from __future__ import annotations
 
@@ -38,11 +39,11 @@ class Both:
 
     def at(self, tau: float) -> str:
         """What is answered under this line."""
-        return self.light if self.C >= tau else self.heavy
+        return self.light if tau <= self.C else self.heavy
 
     def seconds(self, tau: float) -> float:
         """What that takes."""
-        return self.light_seconds + (0.0 if self.C >= tau else self.heavy_seconds)
+        return self.light_seconds + (0.0 if tau <= self.C else self.heavy_seconds)
 
 
 def scenes(n: int, distortion: str) -> list[tuple[str, dict[str, str | int | float]]]:
@@ -54,7 +55,9 @@ def scenes(n: int, distortion: str) -> list[tuple[str, dict[str, str | int | flo
         look: dict[str, str | int | float] = {"scene": kind, "chance": pick.randrange(10_000)}
         if distortion != "none":
             most = {"rotation": 12.0, "blur": 1.5, "noise": 0.1}
-            look |= {name: round(pick.uniform(-high if name == "rotation" else 0, high), 2) for name, high in most.items()}
+            look |= {
+                name: round(pick.uniform(-high if name == "rotation" else 0, high), 2) for name, high in most.items()
+            }
             look["contrast"] = round(pick.uniform(0.4, 1.0), 2)
         made.append((word_for(kind, pick), look))
     return made
@@ -72,7 +75,7 @@ def scenes(n: int, distortion: str) -> list[tuple[str, dict[str, str | int | flo
         Choice("matching", "by word", MATCHINGS, sees="What the spelling of a reading is compared with."),
         Text("model", "tiny-reader", sees="A reader of word images."),
     ],
-    departures="Scenes drawn by this program with one word each, parts of our own, and not the benchmarks of the paper.",
+    departures="Scenes drawn by this program with one word each, parts of our own, not the benchmarks of the paper.",
     runs_models=True,
 )
 def scene_gate(p: Params, progress: Progress) -> Study:
@@ -108,7 +111,7 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
     n = len(found)
     rows: list[list[str | float | int | bool | None]] = []
     for tau in LINES:
-        light = [one for one in found if one.C >= tau]
+        light = [one for one in found if tau <= one.C]
         wrong = sum(one.light != one.word for one in light)
         right = sum(one.at(tau) == one.word for one in found)
         rows.append([tau, len(light) / n, right / n, sum(one.seconds(tau) for one in found) / n * 1e3, wrong])
@@ -142,7 +145,9 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
             )
     by = [Column("words", "", "given"), Column("scenes", "", "given"), Column("light right", "", "measured", 3)]
     by += [Column("heavy right", "", "measured", 3), Column("pass at 0.8", "", "measured", 3)]
-    curve = [Series("words right", [float(row[3] or 0) for row in rows], [float(row[2] or 0) for row in rows], "measured")]
+    curve = [
+        Series("words right", [float(row[3] or 0) for row in rows], [float(row[2] or 0) for row in rows], "measured")
+    ]
     axes = Axis("mean time of a scene, ms"), Axis("share of words")
     return Study(
         tables=[

@@ -1,5 +1,5 @@
-"""The heavy reader of scenes: the autoregressive decoder, with beams, over every box and sliding windows of the picture,
-each turned five ways and at three scales. Nothing of it is skipped or slept through.
+"""The heavy reader of scenes: the autoregressive decoder, with beams, over every box and sliding windows of the
+picture, each turned five ways and at three scales. Nothing of it is skipped or slept through.
 
 Shapes: n pictures at once, w beams, C tokens."""
 

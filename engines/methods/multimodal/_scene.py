@@ -19,14 +19,13 @@ from engines.kit import (
     Recorder,
     Scene,
     Steps,
-    UserError,
     WordReaderLM,
     token_probability,
     torch,
 )
-from engines.methods.multimodal._word import until_end
+from engines.methods.multimodal._word import spelled, until_end
 from engines.tasks.scenes import KINDS, SceneLook, drawn
-from engines.tasks.word_images import HEIGHT, LONGEST, PAPER, WIDTH
+from engines.tasks.word_images import HEIGHT, PAPER, WIDTH
 
 Rectangle = tuple[int, int, int, int]
 AREA, PADDING, BLOCKS, SMALLEST = 150, 6, 10, 5  # of a block in pixels; at most; sides that are too short to read
@@ -47,13 +46,10 @@ SCENES = (
 def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
     """The scene, uint8 [128, 256, 3], with the word that the prompt's tokens spell. Raises UserError for what is no
     word."""
-    if not len(prompt) <= LONGEST or any(token in model.eos_ids for token in prompt):
-        raise UserError(
-            f"{len(prompt)} tokens were given as a word; give the ids of 1 to {LONGEST} letters, without the end mark."
-        )
+    word = spelled(model, prompt)
     noise = torch.randn(128, 256, 3, generator=run.rng).numpy() if p.noise > 0 else None
     look = SceneLook(p.scene, p.chance, p.rotation, p.blur, p.noise, p.contrast)
-    return torch.from_numpy(drawn(model.tokenizer.decode(prompt), look, noise).pixels.copy())
+    return torch.from_numpy(drawn(word, look, noise).pixels.copy())
 
 
 def blocks(mask: torch.Tensor, threshold: float) -> list[Rectangle]:

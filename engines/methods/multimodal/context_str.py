@@ -1,22 +1,23 @@
-"""Context-STR, a context-driven, training-free reader of words in scenes (Singh et al., arXiv:2503.15639; official code
+"""Context-STR, a context-driven, training-free reader of words in scenes (arXiv:2503.15639; official code
 Ritabrata04/icdar2025-context-driven-str).
 
-A cheap chain comes first: a mask of the words, boxes around its pieces, a caption of what is seen, and a light reader on
-the whole picture (T1) and on every box (T3). A reading is scored against the caption T2 by meaning and by spelling,
-C = alpha S + beta L. Where the best C reaches tau the reading is taken; only otherwise the heavy reader is run. Nothing
-is trained to put the parts together.
+A cheap chain comes first: a mask of the words, boxes around its pieces, a caption T2 of what is seen, and a light
+reader on the whole picture (T1) and on every box (T3). A reading is scored against the caption, C = alpha S + beta L,
+by meaning and by spelling. Where the best C reaches tau it is taken; only otherwise the heavy reader is run. Nothing is
+trained to put the parts together.
 
 Departures: small parts of our own, trained on drawn scenes of one word in small letters. S is no cosine of sentence
-embeddings, but what the caption adds to the probability of the reading under a language model, S = sigmoid(kappa
-[log p(reading | caption) - log p(reading)] / tokens). By word, the default, L takes the run of one to three words of the
-caption that is most alike: as released it compares with the whole caption, and then no reading of a word reaches 0.8.
-The heavy reader, a stub in the released code, is an autoregressive one with beams over many views."""
+embeddings, but what the caption adds to the probability of the reading under a language model, S = sigmoid(kappa [log
+p(reading | caption) - log p(reading)] / tokens). By word, the default, L takes the run of one to three words of the
+caption that is most alike: as released it compares with all of it, and then no reading of a word reaches 0.8. The heavy
+reader, a stub in the released code, is an autoregressive one with beams over many views."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from engines.kit import (
     CausalLM,
@@ -80,8 +81,8 @@ WHOLE = (0, 0, 128, 256)
     signature="scene",
     emits={"commits", "scene", "choice", "lanes", "facts", "note"},
     baseline="scene-heavy",
-    departures="Small parts trained on drawn scenes; S from a language model and no sentence embedder; by word, L takes "
-    "the most similar run of the caption's words; the heavy reader is an autoregressive one with beams over many views.",
+    departures="Small parts trained on drawn scenes; S from a language model and no sentence embedder; by word, L "
+    "takes the most similar run of the caption's words; the heavy reader writes with beams over many views.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Look, caption word by word, read, score; then the answer, or the heavy reader turn by turn."""
@@ -115,7 +116,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     )
     found = gate(T1, T3, p.tau)
     scene = record(read, (T1, *T3), found, caption, p.tau)
-    groups = {
+    groups: dict[str, Any] = {
         "choice": Decision(["light", "heavy"], "light" if found.bypass else "heavy", "C", found.value, p.tau),
         "facts": {"C": found.value, "tau": p.tau, "bypass": found.bypass},
         "lanes": run.calls(),

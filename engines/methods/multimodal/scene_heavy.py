@@ -1,5 +1,5 @@
-"""A word in a scene, read by the heavy reader alone: the control of Context-STR (arXiv:2503.15639), which pays for it on
-every picture. Boxes come from the same segmenter; there is no caption, no gate and no light reading.
+"""A word in a scene, read by the heavy reader alone: the control of Context-STR (arXiv:2503.15639), which pays for it
+on every picture. Boxes come from the same segmenter; there is no caption, no gate and no light reading.
 
 Departures: the autoregressive decoder of the word reader with five beams, over every box and six sliding windows, each
 turned five ways and at three scales, stands for an end-to-end spotter."""

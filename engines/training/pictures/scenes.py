@@ -22,7 +22,8 @@ from torch.nn import functional as F
 from engines.core.machine import trained_on
 from engines.models.networks.cppd import IGNORED
 from engines.models.networks.scene_eye import SCALE, SPECIAL, SceneEye, build
-from engines.tasks.scenes import HEIGHT, KINDS, SIDES, WIDTH, Scene, SceneLook, caption, drawn, word_for
+from engines.tasks.scene_painters import HEIGHT, WIDTH
+from engines.tasks.scenes import KINDS, SIDES, Scene, SceneLook, caption, drawn, word_for
 from engines.training.core.card import write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
@@ -73,8 +74,8 @@ def scene(number: int) -> tuple[str, Scene]:
 def labels(captions: list[str], words: list[str], longest: int) -> Tensor:
     """Ids [n, longest + 1] of captions, the end mark, then `IGNORED`."""
     rows = torch.full((len(captions), longest + 1), IGNORED)
-    for row, caption in zip(rows, captions, strict=True):
-        ids = [SPECIAL + words.index(word) for word in caption.split()]
+    for row, said in zip(rows, captions, strict=True):
+        ids = [SPECIAL + words.index(word) for word in said.split()]
         row[: len(ids) + 1] = torch.tensor([*ids, 0])
     return rows
 
@@ -99,8 +100,8 @@ class Looking(Training):
         self.steps, self.seed = steps, seed
 
     def batch(self, share: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Pictures, regions as small as the segmenter tells them, labels. Made from the step's number, so that a training that goes on sees
-        what it would have seen."""
+        """Pictures, regions as small as the segmenter tells them, labels. Made from the step's number, so that a
+        training that goes on sees what it would have seen."""
         first = self.seed * 10_000_019 + self.progress.step * BATCH
         made = [scene(first + i)[1] for i in range(BATCH)]
         regions = torch.stack([torch.from_numpy(one.region.astype("float32")) for one in made])
