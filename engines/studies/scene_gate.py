@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
+from engines.methods.multimodal._context import Scored, gate
 from engines.methods.multimodal.context_str import MATCHINGS
 from engines.methods.multimodal.context_str import decode as context
 from engines.tasks.scenes import KINDS, word_for
@@ -25,8 +26,8 @@ FIRST = 2_000_000_000  # scenes from here on were in no training and in no card
 
 @dataclass(frozen=True)
 class Both:
-    """A scene read both ways. C: the best score of its light readings; light, heavy: whether each is right; seconds of
-    the chain up to the gate, and of the heavy reader behind it. own: whether the word is of the scene's kind."""
+    """A scene read both ways. C: the best score of its light readings; light, heavy: what is read; seconds of the chain
+    up to the gate, and of the heavy reader behind it. fits: whether the word is of the scene's kind."""
 
     word: str
     kind: str
@@ -79,7 +80,7 @@ def scenes(n: int, distortion: str) -> list[tuple[str, dict[str, str | int | flo
     runs_models=True,
 )
 def scene_gate(p: Params, progress: Progress) -> Study:
-    """Each scene once up to the gate, and once through the heavy reader; every line is read off these."""
+    """Each scene once through everything, the heavy reader too; every line is read off these runs."""
     from engines import run
     from engines.models.zoo import load_model
 
@@ -89,21 +90,21 @@ def scene_gate(p: Params, progress: Progress) -> Study:
     found, models = list[Both](), list["ModelRecord"]()
     for i, (word, look) in enumerate(scenes(p.scenes, p.distortion)):
         progress(i, p.scenes)
-        given = {**look, "matching": p.matching}
-        light = run(context.info.slug, model, word, params=given | {"tau": 0.0}, seed=i)
-        heavy = run(context.info.slug, model, word, params=given | {"tau": 1.01}, seed=i)
-        found.append(both(word, str(look["scene"]), light, heavy))
-        models = list(light.header.models)
+        trace = run(context.info.slug, model, word, params={**look, "matching": p.matching, "tau": 1.01}, seed=i)
+        found.append(both(word, str(look["scene"]), trace))
+        models = list(trace.header.models)
     return told(found, models)
 
 
-def both(word: str, kind: str, light: Trace, heavy: Trace) -> Both:
-    """What the two runs tell of a scene."""
-    gate = next(i for i, step in enumerate(heavy.steps) if step.choice)
-    times = [step.model_seconds + step.method_seconds for step in heavy.steps]
-    C = heavy.steps[gate].facts["C"]
-    before = sum(step.model_seconds + step.method_seconds for step in light.steps)
-    return Both(word, kind, C, light.text, heavy.text, before, sum(times[gate + 1 :]), word in KINDS[kind].words)
+def both(word: str, kind: str, trace: Trace) -> Both:
+    """What a run that went all the way tells of a scene: its gate knows which light reading would have been taken."""
+    at = next(i for i, step in enumerate(trace.steps) if step.choice)
+    scene, times = trace.steps[at].scene, [step.model_seconds + step.method_seconds for step in trace.steps]
+    assert scene is not None
+    T1, *T3 = (Scored(one.text, one.S or 0.0, one.L or 0.0, one.C or 0.0) for one in scene.readings)
+    found = gate(T1, T3, 0.0)
+    light, heavy = sum(times[: at + 1]), sum(times[at + 1 :])
+    return Both(word, kind, found.value, found.answer, trace.text, light, heavy, word in KINDS[kind].words)
 
 
 def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:

@@ -92,7 +92,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     seen = models.scene.look(pixels)
     boxes = blocks(seen.mask, p.mask)
     edit = yield run.step(
-        scene=lambda: shown(pixels, seen.mask, boxes), lanes=run.calls(), note=f"{len(boxes)} boxes hold a word."
+        scene=lambda: shown(pixels, seen.mask, boxes), lanes=run.calls(), note=f"Boxes with words: {len(boxes)}."
     )
     ids = run.apply_edit(edit, ids)
     # 3: the caption T2, the likeliest word each time

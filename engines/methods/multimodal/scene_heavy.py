@@ -30,7 +30,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     mask = models.scene.look(pixels).mask
     boxes = blocks(mask, p.mask)
     edit = yield run.step(
-        scene=lambda: shown(pixels, mask, boxes), lanes=run.calls(), note=f"{len(boxes)} boxes hold a word."
+        scene=lambda: shown(pixels, mask, boxes), lanes=run.calls(), note=f"Boxes with words: {len(boxes)}."
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], start)
     yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy, len(boxes))
