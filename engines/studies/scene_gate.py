@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engines.core.trace import ModelRecord, Trace
 
 LINES = (0.0, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.01)
-FIRST = 2_000_000_000  # scenes from here on were in no training and in no card
+FIRST = 3_000_000_000  # scenes from here on were in no training, in no card, and chose nothing
 
 
 @dataclass(frozen=True)

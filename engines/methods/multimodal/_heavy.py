@@ -13,7 +13,7 @@ from typing import Any
 from engines.kit import Params, Reading, Recorder, Scene, Steps, WordReaderLM, torch
 from engines.methods.multimodal._scene import Answer, Rectangle, crop, written
 
-TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.8, 1.25), 5
+TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
 WINDOWS: tuple[Rectangle, ...] = tuple((row, column, 48, 144) for row in (0, 40, 80) for column in (0, 112))
 VIEWS = len(TURNS) * len(SCALES)
 
