@@ -216,3 +216,6 @@ def load_reader(folder: Path, name: str, dtype: Any, device: str, options: Mappi
         )
     network.load_state_dict(weights, strict=False)  # batch norms count their batches, which reading does not ask
     return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+
+
+LOADED = (load_reader, HFWordReader)  # how a network is read from its folder, and what stands around it

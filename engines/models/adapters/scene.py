@@ -124,3 +124,6 @@ def load_scene_eye(folder: Path, name: str, dtype: Any, device: str, options: Ma
         )
     network.load_state_dict(weights, strict=False)  # batch norms count their batches, which looking does not ask
     return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+
+
+LOADED = (load_scene_eye, HFSceneEye)  # how a network is read from its folder, and what stands around it
