@@ -33,6 +33,7 @@ from engines.core.trace import (
     Operators,
     Piece,
     Routing,
+    Scene,
     Sight,
     Span,
     Step,
@@ -157,16 +158,17 @@ class Recorder:
         vote: Callable[[], Vote] | None = None,
         sight: Callable[[], Sight] | None = None,
         operators: Callable[[], Iterable[Operators]] | None = None,
+        scene: Callable[[], Scene] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
-        Authors that are not given follow from the causes, the draft tree and the model that the step chose.
+        Authors not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation, completions, vote, sight and operators are functions, facts and lanes may be: nothing is computed
-        where nothing is recorded, and it is on the recording's clock."""
-        now, meter = time.perf_counter(), self._meter
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. What is a function here is called only
+        where it is recorded, and on the recording's clock."""
+        now = time.perf_counter()
+        meter = self._meter
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -196,6 +198,7 @@ class Recorder:
             step.truncation = truncation() if truncation and self.full else None
             step.sight = sight() if sight and self.full else None
             step.operators = list(operators()) if operators and self.full else []
+            step.scene = scene() if scene and self.full else None
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

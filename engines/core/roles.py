@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.kinds import Model, kinds_of
+from engines.core.kinds import KINDS, Model, kinds_of
 from engines.core.method import MethodInfo
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ def _with_companion(zoo: Any, role: str) -> str:
 def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:
     from engines.models.tokens import same_vocabulary
 
-    first, *others = loaded.values()
-    for other in others:
+    first, *all_others = loaded.values()
+    others = [one for one in all_others if KINDS[one.record.kind].board == KINDS[first.record.kind].board]
+    for other in others:  # a model of another kind of board writes none of these tokens
         if not same_vocabulary(first.tokenizer, other.tokenizer):
             raise UserError(
                 f"'{info.slug}' needs models with one tokenizer; {first.record.name} and {other.record.name} number "

@@ -3,11 +3,12 @@ only."""
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from engines.models.tokens import HFTokenizer, IdTokenizer
 
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
+OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
 SMALL = 100e6  # bytes of weights up to which float32 is the default
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 
@@ -61,11 +63,10 @@ def load_folder(
     _check_types(options)
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
-    if how.kind == "reader":
-        from engines.models.adapters.reader import HFWordReader, load_reader
-
-        reader = load_reader(folder, name, _dtype(dtype, folder), _device(device), options)
-        return HFWordReader(reader, _record(folder, name, how.kind, reader, digest, licence, revision))
+    if how.kind in OF_PICTURES:
+        load, adapter = importlib.import_module(f"engines.models.adapters.{how.kind}").LOADED
+        seeing = load(folder, name, _dtype(dtype, folder), _device(device), options)
+        return cast(Model, adapter(seeing, _record(folder, name, how.kind, seeing, digest, licence, revision)))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)

@@ -155,6 +155,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("reader", "WordReader")
     if model_type == "pldr":
         return Plan("power-law", "AutoModelForCausalLM")
+    if model_type == "scene-eye":
+        return Plan("scene", "SceneEye")
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
     if raw.get("is_encoder_decoder"):

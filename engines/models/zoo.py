@@ -88,9 +88,10 @@ def _where_smollm2() -> str:
 
 def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> ModelInfo:
     """A model as its card tells it: `title`, `note`, and `companions`, role -> the model that plays it beside this
-    one."""
+    one, or several of which the first that is on this machine does."""
     how, title, roles = plan(read_json(folder / "config.json"), folder.name), card.get("title"), card.get("companions")
-    there = {role: name for role, name in roles.items() if name in names} if isinstance(roles, Mapping) else {}
+    beside = {role: _at_hand(name) for role, name in roles.items()} if isinstance(roles, Mapping) else {}
+    there = {role: name for role, name in beside.items() if name in names}
     try:
         parameters, note = count_parameters(folder), str(card.get("note", ""))
     except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
@@ -98,6 +99,12 @@ def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> 
     tasks = tuple(map(str, card.get("tasks") or card.get("held_out_exact_match") or ()))
     name, title = folder.name, str(title or folder.name)
     return ModelInfo(name, how.kind, title, parameters, "embedded", note, there, how.kinds, tasks)
+
+
+def _at_hand(name: Any) -> str:
+    """The name, or of several the first whose weights need no download."""
+    several = name if isinstance(name, list) else [name]
+    return str(next((one for one in several if one != smollm2.NAME or smollm2.ready()), several[-1]))
 
 
 def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[ModelInfo]:
@@ -125,8 +132,8 @@ def load_model(
 ) -> Model:
     """A model by zoo name, folder or hub id, ready to run.
 
-    kind: "causal", "layered", "moe", "split", "masked", "block", "seq2seq", "reader" or "power-law", checked. dtype:
-    float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as stored above.
+    kind: "causal", "layered", "moe", "split", "masked", "block", "seq2seq", "reader", "power-law" or "scene",
+    checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as stored above.
     options: mask_id, shift (masked and block models), block_size (block models whose files do not say it), revision
     (hub), device_map, quantization (a transformers quantisation config). The last four loaded models stay in memory.
     Raises UserError, with what to do, for everything that does not fit, a damaged file included."""

@@ -38,6 +38,7 @@ GROUPS = {
     "vote": "Vote",
     "sight": "Word",
     "operators": "Operators",
+    "scene": "Scene",
     "facts": "Facts",
     "note": "Text",
 }

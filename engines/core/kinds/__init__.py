@@ -12,6 +12,7 @@ from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
 from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
+from engines.core.kinds.scene import SceneLM
 from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
 from engines.core.kinds.split import SplitLM
 from engines.core.meter import Meter
@@ -55,6 +56,7 @@ __all__ = [
     "LayeredLM",
     "MaskedLM",
     "MoELM",
+    "SceneLM",
     "Model",
     "Seq2SeqLM",
     "SplitLM",

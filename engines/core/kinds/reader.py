@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Seen(Protocol):
-    """What an encoder made of one picture, once: `length` features. prompt: tokens before the answer on the board."""
+    """What an encoder made of a picture, or of several at once: `length` features of each. prompt: tokens before the
+    answer on the board."""
 
     length: int
     prompt: int
@@ -48,11 +49,16 @@ class WordReaderLM(Model, Protocol):
     writer_layers: int
 
     def see(self, picture: Any, prompt: int) -> Seen:
-        """Run the encoder over a picture, uint8 [32, 128] of greys, behind a prompt of so many tokens."""
+        """Run the encoder over a picture, uint8 [32, 128] of greys, or over b of them at once, [b, 32, 128], behind a
+        prompt of so many tokens."""
         ...
 
     def glance(self, seen: Seen) -> Places:
         """The whole word in one pass."""
+        ...
+
+    def glances(self, seen: Seen) -> list[Places]:
+        """The words of all pictures that were seen at once, in one pass."""
         ...
 
     def counts(self, seen: Seen) -> list[int]:
@@ -64,11 +70,13 @@ class WordReaderLM(Model, Protocol):
         ...
 
     def new_cache(self, seen: Seen) -> KVCache:
-        """A cache of the decoder that writes letter by letter."""
+        """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
+        reorders and repeats."""
         ...
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
-        """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture."""
+        """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.
+        Tokens [b, n] go to the b rows of a cache, and logits [b, n, C] come back."""
         ...
 
 
@@ -82,7 +90,7 @@ class CountedReader(Counted):
 
     def see(self, picture: Any, prompt: int) -> Seen:
         """See `WordReaderLM`."""
-        rows = self.features
+        rows = self.features * (picture.shape[0] if picture.ndim == 3 else 1)
         seen: Seen = self._meter.call(
             self._role,
             self.record.device,
@@ -105,6 +113,20 @@ class CountedReader(Counted):
         self._allowed(found.logits, seen.prompt)
         return found
 
+    def glances(self, seen: Seen) -> list[Places]:
+        """See `WordReaderLM`; one forward of many rows."""
+        n = int(getattr(seen, "pictures", 1))
+        found: list[Places] = self._meter.call(
+            self._role,
+            self.record.device,
+            self.places * n,
+            lambda: self._model.glances(seen),
+            layer_rows=self._model.pass_rows() * n,
+        )
+        for one in found:
+            self._allowed(one.logits, seen.prompt)
+        return found
+
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
         found: list[int] = self._model.counts(seen)
@@ -117,8 +139,9 @@ class CountedReader(Counted):
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""
-        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache))
-        self._allowed(result.logits, cache.length + 1 - len(result.logits))
+        fed = int(tokens.numel()) if hasattr(tokens, "numel") else len(tokens)
+        result: Extended = self._call(fed, lambda: self._model.extend(tokens, cache))
+        self._allowed(result.logits, cache.length + 1 - result.logits.shape[-2])
         return result
 
 

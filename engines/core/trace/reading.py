@@ -119,6 +119,8 @@ def _arrays(step: Step) -> Iterable[Packed]:
         yield from (packed for packed in (step.sight.pixels, step.sight.attention) if packed is not None)
     for one in step.operators:
         yield from (packed for packed in (one.maps, one.moved) if packed is not None)
+    if step.scene:
+        yield from (packed for packed in (step.scene.picture, step.scene.mask) if packed is not None)
     for route in step.routing:
         yield route.chosen
         if route.weights is not None:

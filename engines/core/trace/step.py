@@ -15,6 +15,7 @@ from engines.core.trace.groups import (
     Memory,
     Operators,
     Routing,
+    Scene,
     Sight,
     Span,
     Tree,
@@ -48,6 +49,7 @@ class Step(Record):
     vote: Vote | None = None
     sight: Sight | None = None
     operators: list[Operators] = []
+    scene: Scene | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

@@ -26,16 +26,22 @@ LOOKS = (
 )
 
 
-def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
-    """The picture, uint8 [32, 128], of the word that the prompt's tokens spell. Raises UserError for what is no
-    word."""
+def spelled(model: WordReaderLM, prompt: Sequence[int]) -> str:
+    """The word of the prompt's tokens. Raises UserError for what is no word."""
     if not len(prompt) <= LONGEST or any(token in model.eos_ids for token in prompt):
         raise UserError(
             f"{len(prompt)} tokens were given as a word; give the ids of 1 to {LONGEST} letters, without the end mark."
         )
+    return model.tokenizer.decode(prompt)
+
+
+def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
+    """The picture, uint8 [32, 128], of the word that the prompt's tokens spell. Raises UserError for what is no
+    word."""
+    word = spelled(model, prompt)
     noise = torch.randn(HEIGHT, WIDTH, generator=run.rng).numpy() if p.noise > 0 else None
     look = Look(p.font, rotation=p.rotation, blur=p.blur, noise=p.noise, contrast=p.contrast)
-    return torch.from_numpy(drawn(model.tokenizer.decode(prompt), look, noise))
+    return torch.from_numpy(drawn(word, look, noise))
 
 
 def sight(

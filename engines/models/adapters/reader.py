@@ -68,7 +68,7 @@ class LetterTokenizer:
 
 @dataclass
 class SeenPicture:
-    """Features [1, V, d], and for the decoder that writes, keys and values of them in each layer."""
+    """Features [b, V, d] of b pictures, and for the decoder that writes, keys and values of them in each layer."""
 
     features: Tensor
     prompt: int
@@ -76,8 +76,13 @@ class SeenPicture:
 
     @property
     def length(self) -> int:
-        """Features."""
+        """Features of a picture."""
         return self.features.shape[1]
+
+    @property
+    def pictures(self) -> int:
+        """How many were seen at once."""
+        return len(self.features)
 
 
 class WrittenCache:
@@ -103,6 +108,13 @@ class WrittenCache:
         """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending)."""
         kept = [*range(base - self.base), *(base - self.base + r for r in rows)]
         self.past = [(keys[:, :, kept], values[:, :, kept]) for keys, values in self.past]
+
+    def take(self, rows: Sequence[int] | Tensor) -> None:
+        """Let row i of many go on from row rows[i]."""
+        at = torch.as_tensor(rows)
+        self.past, self.image = (
+            [(keys[at], values[at]) for keys, values in pairs] for pairs in (self.past, self.image)
+        )
 
 
 class HFWordReader:
@@ -134,18 +146,24 @@ class HFWordReader:
     def see(self, picture: Any, prompt: int) -> SeenPicture:
         """See `WordReaderLM`. Raises ValueError for a picture of another shape or type."""
         pixels = torch.as_tensor(picture)
-        if tuple(pixels.shape) != (HEIGHT, WIDTH) or pixels.dtype != torch.uint8:
+        if tuple(pixels.shape[-2:]) != (HEIGHT, WIDTH) or pixels.ndim not in (2, 3) or pixels.dtype != torch.uint8:
             raise ValueError(
                 f"a picture of {HEIGHT} x {WIDTH} greys is needed, not {tuple(pixels.shape)} of {pixels.dtype}"
             )
-        return SeenPicture(self.network.features(pixels[None]), prompt)
+        return SeenPicture(self.network.features(pixels.reshape(-1, HEIGHT, WIDTH)), prompt)
 
     @torch.no_grad()
     def glance(self, seen: Seen) -> Places:
         """See `WordReaderLM`."""
+        return self.glances(seen)[0]
+
+    @torch.no_grad()
+    def glances(self, seen: Seen) -> list[Places]:
+        """See `WordReaderLM`."""
         assert isinstance(seen, SeenPicture)
         found = self.network.parallel(seen.features, counts=False)
-        return Places(found.logits[0].float(), found.occupied[0].float().sigmoid(), found.attention[0].float())
+        rows = zip(found.logits.float(), found.occupied.float().sigmoid(), found.attention.float(), strict=True)
+        return [Places(*row) for row in rows]
 
     @torch.no_grad()
     def counts(self, seen: Seen) -> list[int]:
@@ -173,11 +191,13 @@ class HFWordReader:
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `WordReaderLM`. Raises ValueError for no token, or for more than there are places."""
         assert isinstance(cache, WrittenCache)
-        ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device).reshape(1, -1)
+        ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device)
+        single, ids = ids.ndim < 2, ids if ids.ndim == 2 else ids.reshape(1, -1)
         if not 0 < ids.shape[1] <= self.places - (cache.length - cache.base):
             raise ValueError(f"{ids.shape[1]} tokens do not fit behind {cache.length - cache.base} of {self.places}")
         logits, cache.past, attention = self.network.writer(ids, cache.past, cache.image)
-        return Extended(logits[0].float(), attention=attention[0].float())
+        logits, attention = logits.float(), attention.float()
+        return Extended(logits[0] if single else logits, attention=attention[0] if single else attention)
 
 
 def load_reader(folder: Path, name: str, dtype: Any, device: str, options: Mapping[str, Any]) -> WordReader:
@@ -196,3 +216,6 @@ def load_reader(folder: Path, name: str, dtype: Any, device: str, options: Mappi
         )
     network.load_state_dict(weights, strict=False)  # batch norms count their batches, which reading does not ask
     return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+
+
+LOADED = (load_reader, HFWordReader)  # how a network is read from its folder, and what stands around it

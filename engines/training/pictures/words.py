@@ -30,8 +30,7 @@ from engines.training.tiny.tokenizer import FOLDER
 NAME, TITLE = "tiny-reader", "Tiny reader (reads the picture of a word)"
 NOTE = "reads a word of 2 to 10 small letters that is drawn as a picture; asked with that word, such as address"
 CONFIG = {"model_type": "word-reader", "letters": LETTERS, "longest": LONGEST, "hidden_size": 96, "heads": 3}
-STEPS, BATCH, RATE, RISE, SIDE = 897, 64, 1.2e-3, 0.08, 1.0
-FALL = 1000  # steps over which the rate falls; the shipped training was ended before, at STEPS
+STEPS, BATCH, RATE, RISE, SIDE = 3000, 32, 1.2e-3, 0.08, 1.0
 BY_CHANCE = 0.25  # share of images without a word
 RANGES: dict[str, tuple[float, float]] = {  # of a look, drawn evenly; blur and noise are 0 in half of the images
     "rotation": (-5.0, 5.0),
@@ -102,8 +101,8 @@ class Reading(Training):
         return Loss(parallel + SIDE * side + one_by_one, int((wanted.labels != IGNORED).sum()), facts=facts)
 
     def rate(self, share: float) -> float:
-        """A rise, then half a cosine of which the last part is left out."""
-        share = self.progress.step / (FALL * self.steps / STEPS)
+        """A rise, then half a cosine down to nothing."""
+        share = self.progress.step / self.steps
         return RATE * (share / RISE if share < RISE else 0.5 * (1 + cos(pi * min(1.0, (share - RISE) / (1 - RISE)))))
 
     def context(self) -> AbstractContextManager[None]:
@@ -184,6 +183,7 @@ def install(training: Reading, out: Path | None) -> Path:
             "command": training.command,
             "parameters": sum(t.numel() for t in network.state_dict().values() if t.is_floating_point()),
             "tasks": ["word"],
+            "companions": {"language": ["smollm2", "tiny-ar-m"]},
             **marks(network),
         }
         write_card(partial_folder, facts)

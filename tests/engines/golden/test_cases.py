@@ -31,8 +31,16 @@ COVERED = {
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
     "architecture": {
-        *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "plga.json", "readme.json"),
-        "step3.json",
+        *(
+            "blockffn.json",
+            "context_str.json",
+            "cppd.json",
+            "lean_attention.json",
+            "moe_comm.json",
+            "plga.json",
+            "readme.json",
+            "step3.json",
+        ),
     },
     "systems": {
         *("easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"),

@@ -10,6 +10,7 @@ from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
 from engines.core.trace.groups.operators import Operators
 from engines.core.trace.groups.routing import Routing
+from engines.core.trace.groups.scene import Reading, Scene
 from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.sight import Sight
 from engines.core.trace.groups.spans import Span
@@ -30,7 +31,9 @@ __all__ = [
     "Memory",
     "Mode",
     "Operators",
+    "Reading",
     "Routing",
+    "Scene",
     "Sight",
     "Span",
     "Tally",

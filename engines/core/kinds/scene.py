@@ -1,0 +1,79 @@
+"""What looks at the picture of a scene: where words are, and word by word a caption of what is seen.
+
+Shapes: n words fed, C words of captions and the end mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.meter import Meter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass
+class Looked:
+    """What was made of one picture: mask [128, 256], the probability that a pixel belongs to a word; features, the
+    captioner's, for its cache."""
+
+    mask: Tensor
+    features: Any
+
+
+@runtime_checkable
+class SceneLM(Model, Protocol):
+    """Looks at the picture of a scene. Its tokens are words of captions; `start_id` is fed first."""
+
+    start_id: int
+    longest: int
+    eye_layers: int
+    writer_layers: int
+
+    def look(self, picture: Any) -> Looked:
+        """Run both eyes over a picture, uint8 [128, 256, 3]."""
+        ...
+
+    def new_cache(self, seen: Looked) -> KVCache:
+        """A cache of the caption's decoder."""
+        ...
+
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """Feed n tokens behind the cache, which then holds n more rows; logits [n, C]."""
+        ...
+
+
+class CountedScene(Counted):
+    """The same, seen through the meter. A look is a forward: it ends in the logits of a mask."""
+
+    def __init__(self, model: SceneLM, role: str, meter: Meter) -> None:
+        super().__init__(model, role, meter)
+        self.start_id, self.longest = model.start_id, model.longest
+        self.num_layers = model.writer_layers
+
+    def look(self, picture: Any) -> Looked:
+        """See `SceneLM`. One row: the picture."""
+        seen: Looked = self._meter.call(
+            self._role,
+            self.record.device,
+            1,
+            lambda: self._model.look(picture),
+            layer_rows=self._model.eye_layers,
+        )
+        return seen
+
+    def new_cache(self, seen: Looked) -> KVCache:
+        """See `SceneLM`."""
+        cache: KVCache = self._model.new_cache(seen)
+        return cache
+
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """See `SceneLM`. What a person forbids concerns the board of the reader, and no caption."""
+        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache))
+        return result
+
+
+KIND = Kind("scene", SceneLM, CountedScene, "tiny-scenes", role="scene")

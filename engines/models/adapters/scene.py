@@ -1,0 +1,129 @@
+"""Our scene network behind `SceneLM`: from a folder with config.json and weights, with words of captions as tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import Extended, KVCache
+from engines.core.kinds.base import Tokenizer
+from engines.core.kinds.scene import Looked
+from engines.core.trace import ModelRecord, Piece
+from engines.models import stored
+from engines.models.adapters.reader import POSITIONS, WrittenCache
+from engines.models.hub import read_json, shards
+from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
+
+END = 0
+
+
+class CaptionTokenizer:
+    """Token 0 is the end mark, token i the i-th word of captions."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The words of a caption. Raises UserError for a word that no caption has."""
+        return self.encode(text.strip().lower())
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of words with blanks between them. Raises UserError for any other."""
+        if bad := next((word for word in text.split() if word not in self.words), None):
+            raise UserError(f"this captioner has no word '{bad[:40]}'; its words are {', '.join(self.words[:12])} ...")
+        return [SPECIAL + self.words.index(word) for word in text.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The words of ids; the end mark and ids that stand for nothing are left out."""
+        return " ".join(self.words[i - SPECIAL] for i in ids if END < i < len(self.words) + SPECIAL)
+
+    def piece(self, token: int) -> Piece:
+        """A word, or <end>."""
+        if END < token < len(self.words) + SPECIAL:
+            return Piece(token, self.words[token - SPECIAL])
+        return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
+
+    def vocabulary(self) -> dict[int, str]:
+        """What each id stands for."""
+        return {i: self.piece(i).text for i in range(len(self.words) + SPECIAL)}
+
+
+class HFSceneEye:
+    """A `SceneEye` with its tokenizer: see `SceneLM`."""
+
+    eos_ids = frozenset({END})
+
+    def __init__(self, network: SceneEye, record: ModelRecord) -> None:
+        self.network, self.record = network.eval().requires_grad_(False), record
+        self.tokenizer: Tokenizer = CaptionTokenizer(network.words)
+        writer = network.captioner.writer
+        self.vocab_size, self.start_id, self.longest = len(network.words) + SPECIAL, writer.begin, network.longest
+        self.max_positions = POSITIONS
+        self.writer_layers = self.num_layers = len(writer.layers)
+        self.eye_layers = sum(isinstance(one, torch.nn.Conv2d) for one in network.modules())
+        self._warm = False
+
+    def warm_up(self) -> float:
+        """Untimed first calls, once; the seconds they took, 0.0 later."""
+        if self._warm:
+            return 0.0
+        began = time.perf_counter()
+        for _ in range(2):
+            seen = self.look(torch.zeros(HEIGHT, WIDTH, 3, dtype=torch.uint8))
+            self.extend([self.start_id], self.new_cache(seen))
+        self._warm = True
+        return time.perf_counter() - began
+
+    @torch.no_grad()
+    def look(self, picture: Any) -> Looked:
+        """See `SceneLM`. Raises ValueError for a picture of another shape or type."""
+        pixels = torch.as_tensor(picture)
+        if tuple(pixels.shape) != (HEIGHT, WIDTH, 3) or pixels.dtype != torch.uint8:
+            raise ValueError(
+                f"a picture of {HEIGHT} x {WIDTH} x 3 bytes is needed, not {tuple(pixels.shape)} of {pixels.dtype}"
+            )
+        x = self.network.scaled(pixels[None])
+        mask = self.network.mask(self.network.segmenter(x))[0].float()
+        return Looked(mask, self.network.captioner.features(x))
+
+    @torch.no_grad()
+    def new_cache(self, seen: Looked) -> WrittenCache:
+        """See `SceneLM`."""
+        writer = self.network.captioner.writer
+        return WrittenCache(writer.nothing(seen.features), writer.image(seen.features), 0)
+
+    @torch.no_grad()
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+        """See `SceneLM`. Raises ValueError for no token, or for more than a caption has."""
+        assert isinstance(cache, WrittenCache)
+        ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device).reshape(1, -1)
+        if not 0 < ids.shape[1] <= self.longest + 1 - cache.length:
+            raise ValueError(f"{ids.shape[1]} words do not fit behind {cache.length} of {self.longest + 1}")
+        logits, cache.past, _ = self.network.captioner.writer(ids, cache.past, cache.image)
+        return Extended(logits[0].float())
+
+
+def load_scene_eye(folder: Path, name: str, dtype: Any, device: str, options: Mapping[str, Any]) -> SceneEye:
+    """The network of a folder. Raises UserError if the stored tensors do not fit its config.json, or for an option that
+    it has not."""
+    if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
+        raise UserError(f"{wish} is no option of a model that looks at scenes and '{name}' is one; leave it out.")
+    config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
+    if lacking := [field for field in FIELDS if field not in config]:
+        raise UserError(f"config.json of '{name}' lacks {lacking[0]}; such a model's says {', '.join(FIELDS)}.")
+    network = build(config)
+    if {key: t.shape for key, t in network.state_dict().items() if t.dim()} != {k: t.shape for k, t in weights.items()}:
+        raise UserError(
+            f"the weights of '{name}' are not those its config.json describes; restore the folder or train it again."
+        )
+    network.load_state_dict(weights, strict=False)  # batch norms count their batches, which looking does not ask
+    return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+
+
+LOADED = (load_scene_eye, HFSceneEye)  # how a network is read from its folder, and what stands around it

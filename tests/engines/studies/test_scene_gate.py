@@ -1,0 +1,41 @@
+"""The gate of context over its line: a table of real runs, and bad input."""
+
+import pytest
+
+import engines
+from engines.studies.scene_gate import LINES, Both, scenes, told
+
+
+def test_the_line_moves_from_always_light_to_always_heavy():
+    found = engines.study("scene-gate", scenes=12, distortion="none")
+    rows = found.table("lines").rows
+    assert [row[0] for row in rows] == list(LINES)
+    assert rows[0][1] == 1.0 and rows[-1][1] == 0.0
+    shares, times = [row[1] for row in rows], [row[3] for row in rows]
+    assert shares == sorted(shares, reverse=True) and times == sorted(times)
+    assert rows[-1][3] > rows[0][3] and all(0 <= row[2] <= 1 for row in rows)
+    assert sum(row[1] for row in found.table("words").rows) == 12
+
+
+def test_a_wrong_reading_that_fits_is_told():
+    one = Both("cape", "shop front", 0.9, "cafe", "cape", 0.1, 1.0, False)
+    other = Both("cafe", "shop front", 0.7, "cafe", "cafe", 0.1, 1.0, True)
+    found = told([one, other], [])
+    by_line = {row[0]: row for row in found.table("lines").rows}
+    assert by_line[0.8][1:3] == [0.5, 0.5] and by_line[0.8][4] == 1 and by_line[1.01][2] == 1.0
+    assert found.table("misled").rows == [["cape", "shop front", "cafe", 0.9, "cape"]]
+
+
+def test_the_scenes_are_of_every_kind_and_the_same_again():
+    made = scenes(24, "some")
+    assert made == scenes(24, "some") and len({look["scene"] for _, look in made}) == 12
+    assert all("blur" not in look for _, look in scenes(12, "none"))
+
+
+def test_bad_input_is_a_sentence():
+    for given, sentence in (
+        ({"model": "tiny-ar-s"}, "'tiny-ar-s' is a causal model; give a reader of word images"),
+        ({"scenes": 1}, "scenes=1 is out of range"),
+    ):
+        with pytest.raises(engines.UserError, match=sentence):
+            engines.study("scene-gate", **given)
