@@ -126,6 +126,7 @@ def _adapter(
     from engines.models.adapters.causal import HFCausalLM
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
+    from engines.models.adapters.memory import HFMemoryLM
     from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
     from engines.models.packed import pack
@@ -133,7 +134,8 @@ def _adapter(
     if how.kind == "seq2seq":
         return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        causal = HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
+        sparse = HFMoELM if how.moe else HFMemoryLM if how.memory else HFLayeredLM
+        causal = sparse if how.layered else HFCausalLM
         return causal(
             pack(network), tokenizer, record, eos_ids
         )  # the other kinds feed whole boards, which gain nothing

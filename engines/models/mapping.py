@@ -84,6 +84,7 @@ LAYERED = (  # the model types whose stock causal class is embedding, layers, no
     *OURS,
 )
 ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "block_ffn")  # of these, those whose layers have routers
+MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ class Plan:
     transformers reads config.json itself.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
-    layered: a causal model that can be run layer by layer; moe: one whose layers have routers."""
+    layered: a causal model that can be run layer by layer; moe: one whose layers have routers; memory: one whose layers
+    have memories."""
 
     kind: str
     model_class: str
@@ -105,11 +107,13 @@ class Plan:
     block_size: int = 0
     layered: bool = False
     moe: bool = False
+    memory: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """All kinds that the model satisfies."""
-        return (self.kind, *(["layered"] if self.layered else []), *(["moe"] if self.moe else []))
+        more = {"layered": self.layered, "moe": self.moe, "memory": self.memory}
+        return (self.kind, *(kind for kind, has in more.items() if has))
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
@@ -162,7 +166,10 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
-    return Plan("causal", "AutoModelForCausalLM", layered=model_type in LAYERED, moe=model_type in ROUTED)
+    memory = model_type in MEMORISING and bool(raw.get("slots_read"))
+    return Plan(
+        "causal", "AutoModelForCausalLM", layered=model_type in LAYERED, moe=model_type in ROUTED, memory=memory
+    )
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:

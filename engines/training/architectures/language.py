@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from engines.core.machine import trained_on
@@ -23,7 +23,7 @@ from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Loss, Progress, Training, Until, attention, checkpoint_file, restore, run
 from engines.training.core.optimizer import cosine
-from engines.training.core.weights import replaced, write_network
+from engines.training.core.weights import read_weights, replaced, write_network
 from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokenizer, prompt_text
 
 RATE, RISE = 2e-3, 40  # the highest learning rate, and the steps on which it rises
@@ -33,22 +33,43 @@ POSITIONS = 512
 
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
-    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those."""
+    may add to the loss, train tables at a rate of their own and measure more. `settings`: what a checkpoint must agree
+    on, beside those; `stored`: how the weights are written, `data`: what the card says of the text, `every`: steps
+    after which `watched` is asked again and kept for the card."""
 
     name: str
     title: str
     note: str
     steps: int
     settings: str = ""
+    stored: str = "lossless"
+    every: int = 0
+    data: str = f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
         """The network without weights that were learnt."""
         raise NotImplementedError
 
+    def batch(self, number: int, seed: int) -> Packed:
+        """The rows of a step."""
+        return rows(number, seed)
+
+    def tables(self, network: PreTrainedModel) -> list[nn.Parameter]:
+        """Weights that learn at `table_rate` times the rate of the others, and do not decay."""
+        return []
+
+    def table_rate(self, share: float) -> float:
+        """When that share of the steps is done."""
+        return 1.0
+
     def loss(self, network: PreTrainedModel, batch: Packed, share: float) -> tuple[Tensor, dict[str, float]]:
         """The loss of a batch, in nats per learnt token and whatever is added, and parts of it to show."""
         value = token_loss(network, batch)
         return value, {"loss": value.item()}
+
+    def watched(self, network: PreTrainedModel) -> list[float]:
+        """Marks that show how it learns."""
+        return []
 
     def measured(self, network: PreTrainedModel, packed: Packed) -> dict[str, Any]:
         """What the card says of held-out rows beside their loss."""
@@ -70,25 +91,44 @@ class Language(Training):
         self.what, self.seed, self.steps, self.name = what, seed, steps, what.name
         self.settings = repr((what.name, what.settings, seed, steps, LENGTH, ROWS, SHARES))
         self.command = f"{PROGRAM} {what.name}{flags([('seed', seed, 0), ('steps', steps, what.steps)])}"
+        self.curve: dict[str, list[float]] = {}
         torch.manual_seed(seed)
         tokenizer = load_tokenizer()
         self.network = what.build(len(tokenizer), tokenizer.eos_token_id, tokenizer.pad_token_id)
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True
-        )
+        tables = what.tables(self.network)
+        apart = {id(table) for table in tables}
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.network.parameters() if id(p) not in apart]}]
+        groups += [{"params": tables, "weight_decay": 0.0}] if tables else []
+        self.optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
 
     def batch(self, share: float) -> Packed:
         """Made from the step's number."""
-        return rows(self.progress.step, self.seed)
+        return self.what.batch(self.progress.step, self.seed)
 
     def loss(self, batch: Packed) -> Loss:
         """See `Architecture.loss`; the share done goes by the steps."""
         value, facts = self.what.loss(self.network, batch, self.progress.step / self.steps)
         return Loss(value, batch.ids.numel(), int((batch.targets != IGNORED).sum()), facts)
 
+    def after_step(self, loss: float, shown: float, facts: dict[str, float] | None) -> None:
+        """Marks along the way."""
+        if self.what.every and self.progress.step % self.what.every == 0:
+            self.curve[str(self.progress.step)] = self.what.watched(self.network.eval())
+
+    def state(self) -> dict[str, Any]:
+        """The marks along the way."""
+        return {"curve": self.curve}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """See `state`."""
+        self.curve = state.get("curve", {})
+
     def rate(self, share: float) -> float:
         """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
-        return cosine(RATE, self.progress.step, RISE, self.progress.step / self.steps)
+        done = self.progress.step / self.steps
+        for group in self.optimizer.param_groups[1:]:
+            group["factor"] = self.what.table_rate(done)
+        return cosine(RATE, self.progress.step, RISE, done)
 
     def context(self) -> AbstractContextManager[None]:
         """float32, plain attention."""
@@ -107,7 +147,8 @@ def train(
     folder = out or FOLDER.parent / what.name
     network = training.network.to(torch.bfloat16)
     with replaced(folder) as partial_folder:
-        write_network(partial_folder, network, "lossless")
+        write_network(partial_folder, network, what.stored)
+        network.load_state_dict(read_weights(partial_folder), strict=False)  # a tied head is written once
         give_tokenizer(partial_folder)
         write_card(partial_folder, _facts(what, seed, training, progress))
     checkpoint_file(what.name).unlink(missing_ok=True)
@@ -123,7 +164,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "title": what.title,
         "kind": "causal",
         "note": what.note,
-        "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures",
+        "data": what.data,
         "seed": seed,
         "steps": progress.step,
         "tokens": progress.tokens,
@@ -138,6 +179,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
             "rows": len(packed.ids),
             "loss": round(loss, 4),
             **what.measured(network, packed),
+            **({"by_step": training.curve} if training.curve else {}),
             "prompts_per_task": PROMPTS,
             "exact_match": exact_match(network),
         },
