@@ -27,7 +27,11 @@ export class Starfield {
       oninput: () => this.show(this.t),
     });
     this.told = el("div", { style: "display:grid;gap:5px;flex:1 1 280px;min-width:0" });
-    this.plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", style: "flex:1 1 280px;max-width:420px" });
+    this.plot = svg("svg", {
+      viewBox: `0 0 ${W} ${H}`,
+      role: "img",
+      style: "flex:1 1 280px;max-width:420px;font-size:11px",
+    });
     dom.append(
       this.say,
       this.sky,
@@ -59,6 +63,7 @@ export class Starfield {
     );
     figures.forEach((figure, l) => {
       const [canvas, name] = figure.children;
+      figure.style.width = `${side}px`;
       setText(
         name,
         tr`Layer ${layers[l]}: ${new Set(found.flatMap(([, one]) => one.layers[l].map(([u]) => u))).size} \
@@ -128,15 +133,19 @@ of ${K * K} slots read`,
         );
       }),
     );
-    const x = (n) => 6 + ((n - 1) / (MOST - 1)) * (W - 12),
-      y = (size) => H - 6 - (size / top) * (H - 14),
+    const x = (n) => 6 + ((n - 1) / (MOST - 1)) * (W - 92),
+      y = (size) => H - 18 - (size / top) * (H - 30),
+      text = (x, y, words, anchor) => svg("text", { x, y, "text-anchor": anchor, style: "fill:var(--muted)" }, words),
       line = (i) =>
         lines.map((sizes, n) => `${n ? "L" : "M"}${x(n + 1).toFixed(1)},${y(sizes[i]).toFixed(1)}`).join("");
     this.plot.replaceChildren(
-      svg("path", { d: `M${x(c || 1)},2V${H - 2}`, style: "stroke:var(--line)" }),
-      ...(lines[0] ?? []).map((_, i) =>
+      svg("path", { d: `M${x(c || 1)},2V${H - 18}M6,${y(0)}H${x(MOST)}`, style: "stroke:var(--line)" }),
+      text(6, H - 5, tr`1 token`, "start"),
+      text(x(MOST), H - 5, String(MOST), "end"),
+      ...(lines.at(-1) ?? []).flatMap((size, i) => [
         svg("path", { d: line(i), style: `fill:none;stroke:${colour(i)};stroke-width:2.5` }),
-      ),
+        text(x(lines.length) + 4, y(size) + 4, bytes(size), "start"),
+      ]),
     );
     set(this.plot, { "aria-label": tr`Bytes read by 1 to ${lines.length} tokens together` });
   }

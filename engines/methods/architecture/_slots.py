@@ -1,5 +1,5 @@
-"""What chunks of tokens read of a memory: slots of each layer, in numbers and in bytes; and the twins that read the same
-rows, a mixture of experts and a dense model.
+"""What chunks of tokens read of a memory, in slots of each layer and in bytes; and the twins that read the same rows, a
+mixture of experts and a dense model.
 
 Letters: n rows, L layers with memories, m slots of a row in a layer."""
 

@@ -59,7 +59,7 @@ from engines.methods.architecture._slots import Beside, Text, probability
         Int("chunk", 8, 1, 32, symbol="c", sees="Last tokens whose slots, and whose experts, are counted together."),
         Bool("twins", True, sees="The twins read the same rows: a mixture of experts, and the model without a memory."),
     ],
-    signature="slots lit",
+    signature="starfield",
     emits={"commits", "scores", "candidates", "routing", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
@@ -68,7 +68,7 @@ from engines.methods.architecture._slots import Beside, Text, probability
     },
     baseline="greedy",
     departures="A model of 1.9 M parameters trained here. Singular vectors get their sign by a convention. One token a "
-    "forward; what a chunk reads together is the union of what its tokens read. The twins' forwards are in the seconds.",
+    "forward; what a chunk reads together is the union of what its tokens read. Seconds hold the twins' forwards.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step; the first step's rows are the prompt's. Before each the cache holds all ids but the last."""

@@ -68,28 +68,35 @@ def _documents(rng: random.Random) -> Any:
         yield prompt, answer
 
 
-def asked(kind: int) -> tuple[Tensor, Tensor]:
-    """Of all people: ids [500, n] up to where the attribute of that kind must be told as the first of the sentence, and
-    the one token [500] that is right."""
+def asked(kind: int, place: int = 0) -> tuple[Tensor, Tensor]:
+    """Of all people: ids [500, n] up to where the attribute of that kind must be told, as the first, second or third
+    (place 0, 1, 2) of the sentence, and the one token [500] that is right."""
     tokenizer, rows, right = _tokenizer(), list[list[int]](), list[int]()
+    others = [other for other in range(3) if other != kind]
+    order = (*others[:place], kind, *others[place:])
     for person in people():
-        order = (kind, *(other for other in range(3) if other != kind))
         prompt, answer = tokenizer([prompt_text(question(person)), answer_text(sentence(person, order))])["input_ids"]
         (token,) = tokenizer(" " + person.values[kind])["input_ids"]
-        rows.append(prompt + answer[: answer.index(token, len(tokenizer(" " + person.name)["input_ids"]))])
+        rows.append(prompt + answer[: len(answer) - answer[::-1].index(token) - 1])
         right.append(token)
     return torch.tensor(rows), torch.tensor(right)
 
 
 @torch.no_grad()
 def known(network: PreTrainedModel) -> Tensor:
-    """Boolean [3, 500]: whose town, thing and colour are the most likely token where they must be told."""
+    """Boolean [3, 500]: whose town, thing and colour are the most likely token where they must be told first."""
     found = []
     for kind in range(3):
         ids, right = asked(kind)
         h = network.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, -1]
         found.append(network.get_output_embeddings()(h).argmax(-1) == right)
     return torch.stack(found)
+
+
+def guessed() -> list[float]:
+    """The share of towns, things and colours that one guess for all people gets right: the commonest value."""
+    told = [[person.values[kind] for person in people()] for kind in range(3)]
+    return [max(map(values.count, values)) / len(values) for values in told]
 
 
 @cache

@@ -32,6 +32,7 @@ COVERED = {
     },
     "architecture": {
         *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "readme.json", "step3.json"),
+        "ultramem_v2.json",
     },
     "systems": {
         *("easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"),
