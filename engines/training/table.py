@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
+from engines.training.architectures import ultramem
 from engines.training.architectures.blockffn import compared
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
@@ -93,6 +94,13 @@ def write_table(models: Path) -> None:
         )
         told += "only beside the loss, the reuse and the experts ever used: a collapsed router is sparse, too."
         lines += ["", "## Mixtures of experts", "", told, "", *_table(*mixtures)]
+    if twins := ultramem.compared(found):
+        told = (
+            "One text and as many steps for both, and equal work for a token: what differs is the table. Known is the "
+            "attribute that is the likeliest token where it must be told, of 500 people each; behind it what one guess "
+            "for all gets right."
+        )
+        lines += ["", "## A memory and its twin", "", told, "", *_table(*twins)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

@@ -26,8 +26,7 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
     """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
     sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
     wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.linear or taps.router
-    wanted = wanted or taps.memory or taps.slots
-    if not wanted or not taps.at(number):
+    if not (wanted or taps.memory or taps.slots) or not taps.at(number):
         return layer
     if hasattr(layer, "_hf_hook"):
         raise UserError(
@@ -125,8 +124,9 @@ def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], Non
     def hand_out(_module: nn.Module, _given: Any, out: Tensor) -> None:
         read = found.pop()
         if memory:
-            dense = out.reshape(read.output.shape) - read.output
-            memory(SlotsRead(number, *read.found[:3], read.slots, read.found.scores, *read[2:], dense))
+            at, dense = read.found, out.reshape(read.output.shape) - read.output
+            keys = (number, at.rows, at.columns, at.crossings)
+            memory(SlotsRead(*keys, read.slots, at.scores, read.pre_scores, read.output, dense))
 
     twin.register_forward_hook(keep)
     part.register_forward_hook(hand_out)

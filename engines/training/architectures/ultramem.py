@@ -9,7 +9,7 @@ learn at 4 times the rate of the rest, falling to once, as published; they do no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from statistics import fmean as mean
 from typing import Any
@@ -182,6 +182,19 @@ TWINS = (
     Memorising("tiny-ultramem", "Tiny UltraMemV2 (every layer reads 16 slots of a large table)", 16, WIDTH),
     Memorising("tiny-ultramem-dense", "Tiny UltraMemV2's twin without the table, with as much work a token", 0, TWIN),
 )
+
+
+def compared(cards: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]] | None:
+    """(head, rows) of a table of the twins among these cards by folder name; None where there is none."""
+    head = ["model", "parameters", "steps", "loss", "loss on people", *(f"{kind}s known" for kind in KINDS)]
+    rows: list[list[Any]] = []
+    for name in (what.name for what in TWINS if what.name in cards):
+        card, held = cards[name], cards[name]["held_out"]
+        row = [name, f"{card['parameters']:,}", card["steps"], held["loss"], held["loss_on_people"]]
+        row += [f"{held['facts_known'][kind]:.1%} ({held['facts_by_one_guess'][kind]:.1%})" for kind in KINDS]
+        read = held.get("slots_ever_read_of_the_pool")
+        rows.append([*row, f"{read:,} of {held['pool']:,}" if read else "-", f"`{card['command']}`"])
+    return ([*head, "slots of the pool ever read", "made again by"], rows) if rows else None
 
 
 def commands() -> dict[str, Command]:
