@@ -4,6 +4,7 @@ network adds to the loss is its recipe's own. It ends with a folder that loads l
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -35,7 +36,7 @@ class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
     may add to the loss, train tables at a rate of their own and measure more. `settings`: what a checkpoint must agree
     on, beside those; `stored`: how the weights are written, `data`: what the card says of the text, `every`: steps
-    after which `watched` is asked again and kept for the card."""
+    after which `watched` is asked again and kept for the card, `companions`: role -> model beside it."""
 
     name: str
     title: str
@@ -44,6 +45,7 @@ class Architecture:
     settings: str = ""
     stored: str = "lossless"
     every: int = 0
+    companions: Mapping[str, str] = {}
     data: str = f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
@@ -175,6 +177,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "command": training.command,
         "parameters": sum(p.numel() for p in network.parameters()),
         "tasks": list(SHARES),
+        **({"companions": dict(what.companions)} if what.companions else {}),
         "held_out": {
             "rows": len(packed.ids),
             "loss": round(loss, 4),

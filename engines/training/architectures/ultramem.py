@@ -45,6 +45,7 @@ class Memorising(Architecture):
     def __init__(self, name: str, title: str, slots_read: int, width: int) -> None:
         self.name, self.title, self.note, self.slots_read, self.width = name, title, NOTE, slots_read, width
         self.settings = repr((slots_read, width, FACTS))
+        self.companions = {"mixture": "tiny-moe", "dense": "tiny-ultramem-dense"} if slots_read else {}
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> UltraMemForCausalLM:
         """Four layers of width 128; 48 keys an axis, of a pool of 9,216 slots a layer sees 67 x 67."""
