@@ -144,7 +144,7 @@ of ${K * K} slots read`,
       text(x(MOST), H - 5, String(MOST), "end"),
       ...(lines.at(-1) ?? []).flatMap((size, i) => [
         svg("path", { d: line(i), style: `fill:none;stroke:${colour(i)};stroke-width:2.5` }),
-        text(x(lines.length) + 4, y(size) + 4, bytes(size), "start"),
+        text(x(lines.length) + 4, y(size) + (i === 2 ? 13 : 2), bytes(size), "start"),
       ]),
     );
     set(this.plot, { "aria-label": tr`Bytes read by 1 to ${lines.length} tokens together` });
