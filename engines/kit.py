@@ -17,7 +17,8 @@ from engines.core.kinds import (
     Tokenizer,
     WordReaderLM,
 )
-from engines.core.kinds.layered import AttentionInputs, Routing, Taps
+from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
+from engines.core.kinds.memory import CountedMemory, MemoryTable
 from engines.core.kinds.moe import CountedMoE
 from engines.core.kinds.split import CountedSplit
 from engines.core.kinds.power_law import CountedPowerLaw
@@ -27,7 +28,7 @@ from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.recording import pack_placement, pack_routing
+from engines.core.recording import pack_placement, pack_routing, pack_slots
 from engines.core.roles import Roles
 from engines.core.sampling import (
     accept_probability,
@@ -104,6 +105,8 @@ __all__ = [
     "MaskedLM",
     "Media",
     "Memory",
+    "MemoryTable",
+    "CountedMemory",
     "CountedMoE",
     "CountedSplit",
     "CountedPowerLaw",
@@ -124,6 +127,7 @@ __all__ = [
     "Seq2SeqLM",
     "Series",
     "Sight",
+    "SlotsRead",
     "Span",
     "Step",
     "Steps",
@@ -158,6 +162,7 @@ __all__ = [
     "on_board",
     "pack_placement",
     "pack_routing",
+    "pack_slots",
     "part",
     "ranked",
     "require_divisor",

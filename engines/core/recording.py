@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.kinds.layered import Routing as Routed
+from engines.core.kinds.layered import SlotsRead
 from engines.core.method import LaneInfo
 from engines.core.trace import Candidates, Lane, Routing, pack
 
@@ -79,6 +80,27 @@ def pack_routing(found: Sequence[Routed], positions: Sequence[int], role: str = 
         units=found[0].logits.shape[-1],
         role=role,
     )
+
+
+def pack_slots(read: Sequence[SlotsRead], keys: int, positions: Sequence[int]) -> list[Routing]:
+    """What the memories of some layers, each of keys x keys crossings, read for n rows: the crossings, best first, with
+    the summed score times the pre-score as weight, and the rows and columns of keys that were their candidates; none
+    where nothing was read."""
+    if not read:
+        return []
+    layers, at = [one.layer for one in read], list(positions)
+
+    def packed(units: Sequence[Tensor], n: int, role: str, weights: Sequence[Tensor] = ()) -> Routing:
+        chosen = pack(np.stack([one.cpu().numpy().astype(np.int32) for one in units], 1))
+        shares = pack(np.stack([floats(one) for one in weights], 1)) if weights else None
+        return Routing("memory", at, layers, chosen, shares, units=n, role=role)
+
+    weights = [one.scores.sum(-1) * one.pre_scores for one in read]
+    return [
+        packed([one.crossings for one in read], keys**2, "", weights),
+        packed([one.rows for one in read], keys, "rows"),
+        packed([one.columns for one in read], keys, "columns"),
+    ]
 
 
 def pack_placement(

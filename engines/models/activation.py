@@ -44,6 +44,16 @@ def growth(on: Tensor) -> list[int]:
     return found
 
 
+def distinct(used: Tensor) -> list[int]:
+    """The same of units by their numbers [T, m], of which there may be many: how many different ones the first 1, 2,
+    ... T tokens use."""
+    seen, found = set[int](), list[int]()
+    for row in used.tolist():
+        seen.update(row)
+        found.append(len(seen))
+    return found
+
+
 def reuse(on: Tensor) -> float:
     """The mean share of a token's experts that the next token uses too; tokens that use none do not count."""
     here, both = on[:-1].sum(1), (on[:-1] & on[1:]).sum(1)

@@ -127,6 +127,7 @@ def _adapter(
     from engines.models.adapters.causal import HFCausalLM
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
+    from engines.models.adapters.memory import HFMemoryLM
     from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.power_law import HFPowerLawLM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM
@@ -136,7 +137,8 @@ def _adapter(
     if how.kind in ("seq2seq", "power-law"):
         return (HFSeq2SeqLM if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        causal = HFSplitLM if how.split else HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
+        routed = HFSplitLM if how.split else HFMoELM
+        causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM
         return causal(
             pack(network), tokenizer, record, eos_ids
         )  # the other kinds feed whole boards, which gain nothing

@@ -80,13 +80,14 @@ QWEN_FIELDS = (
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
     *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
-    "block_ffn",
+    *("block_ffn", "ultra_mem"),
 )
-ROUTED = (  # of these, those whose layers have routers
+ROUTED = (  # those whose layers have routers
     *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),
-    *OURS,
+    *("block_ffn", "four_attentions"),
 )
-SPLIT = ("four_attentions",)  # of these, those whose layers come apart
+SPLIT = ("four_attentions",)  # those whose layers come apart
+MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Plan:
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
     layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
-    come apart."""
+    come apart; memory: one whose layers have memories."""
 
     kind: str
     model_class: str
@@ -110,11 +111,12 @@ class Plan:
     layered: bool = False
     moe: bool = False
     split: bool = False
+    memory: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """All kinds that the model satisfies."""
-        further = {"layered": self.layered, "moe": self.moe, "split": self.split}
+        further = {"layered": self.layered, "moe": self.moe, "split": self.split, "memory": self.memory}
         return (self.kind, *(name for name, has in further.items() if has))
 
 
@@ -173,7 +175,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
     layered, moe, split = (model_type in types for types in (LAYERED, ROUTED, SPLIT))
-    return Plan("causal", "AutoModelForCausalLM", layered=layered, moe=moe, split=split)
+    memory = model_type in MEMORISING and bool(raw.get("slots_read"))
+    return Plan("causal", "AutoModelForCausalLM", layered=layered, moe=moe, split=split, memory=memory)
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:

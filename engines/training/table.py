@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
-from engines.training.architectures import attentions
+from engines.training.architectures import attentions, ultramem
 from engines.training.architectures.blockffn import compared
 from engines.training.architectures.pldr import compared as operators
 from engines.training.core.card import read_card
@@ -101,6 +101,13 @@ def write_table(models: Path) -> None:
     if curve := operators(found):
         told = "tiny-pldr: how far G depends on the prompt, and what another G in its place costs, held-out prompts."
         lines += ["", "## An attention operator while it was trained", "", told, "", *_table(*curve)]
+    if twins := ultramem.compared(found):
+        told = (
+            "One text and as many steps for both, and equal work for a token: what differs is the table. Known is the "
+            "attribute that is the likeliest token where it must be told, of 500 people each; behind it what one guess "
+            "for all gets right."
+        )
+        lines += ["", "## A memory and its twin", "", told, "", *_table(*twins)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

@@ -46,6 +46,7 @@ READS = {  # models that read something of their own
     DRAWS: ("7", "3"),
     "tiny-reader": ("address", "llama"),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe", "tiny-mfa", "tiny-pldr"), TEXTS),
+    "tiny-ultramem": ("fact: Ada Raven", "story: Mia, boat, lamp"),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))

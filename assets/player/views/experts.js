@@ -1,4 +1,4 @@
-// Units of one layer (experts, memory slots) over the tokens, lit by weight. What one forward read is in a box, which
+// Units of one layer (experts) over the tokens, lit by weight. What one forward read is in a box, which
 // can be made wider; beside the grid stands what any token of the box used.
 
 import { bytes, glyphs, number, unpack } from "../codec.js";
@@ -21,7 +21,7 @@ export function used(entries = [], layer) {
   const found = new Map();
   let units = 0;
   for (const { kind, positions, layers, chosen, weights, units: all } of entries) {
-    if (kind === "device") continue; // where something is, not what it uses
+    if (kind !== "expert" && kind !== "layer") continue; // places, memories
     const row = layers.indexOf(layer),
       { values, shape } = unpack(chosen),
       k = shape[2],

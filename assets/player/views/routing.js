@@ -1,5 +1,4 @@
-// Experts, layers or memory slots used in this step: one row for each layer, one column for each unit, shade by summed
-// weight.
+// Experts or layers used in this step: one row for each layer, one column for each unit, shade by summed weight.
 
 import { number, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
@@ -39,7 +38,7 @@ export class Routing {
   }
 
   #entries(t) {
-    return (this.run.steps[t - 1]?.routing ?? []).filter(({ kind }) => kind !== "device");
+    return (this.run.steps[t - 1]?.routing ?? []).filter(({ kind }) => kind === "expert" || kind === "layer");
   }
 
   show(t) {

@@ -5,7 +5,8 @@ rest on what they left behind, put rows of its own between two layers, or read w
 calls composed: `unembed(layers(embed(tokens), cache, 0, num_layers))`.
 
 Shapes: n rows fed, d hidden size, V vocabulary, h query heads, g key-value heads, e head size, m positions seen, E
-experts of which k are used, F channels of the feed-forward part."""
+experts of which k are used, F channels of the feed-forward part, K rows and K columns of keys of a memory with h heads
+of scores."""
 
 from __future__ import annotations
 
@@ -56,6 +57,23 @@ class Routing(NamedTuple):
     weights: Tensor
 
 
+class SlotsRead(NamedTuple):
+    """What a memory beside the feed-forward part of a layer read for its rows: the m best rows and columns of its keys,
+    best first; of the slots read, best first, their crossings row * K + column, their numbers in the memory and the
+    score [n, m, h] of each head, all [n, m] but that; pre-scores [n, m]; its output and the feed-forward part's,
+    [n, d]."""
+
+    layer: int
+    rows: Tensor
+    columns: Tensor
+    crossings: Tensor
+    slots: Tensor
+    scores: Tensor
+    pre_scores: Tensor
+    output: Tensor
+    dense: Tensor
+
+
 @dataclass(frozen=True)
 class Taps:
     """What a call of `layers` hands out on its way, to functions of the method; None: not wanted. A tensor that such a
@@ -67,7 +85,8 @@ class Taps:
     before its norm and with the attention added; what its output is added to stays. attention: see `AttentionInputs`.
     channels(layer, u): the input [n, F] of the last matrix of a dense feed-forward part. router: see
     `Routing`; nothing can replace it. linear(layer, name, x, y): what a linear map of attention or dense feed-forward
-    part reads [n, in] and gives [n, out], by its name in the stock module, such as "q_proj".
+    part reads [n, in] and gives [n, out], by its name in the stock module, such as "q_proj". memory: see `SlotsRead`;
+    slots: how many a row reads in such a layer, 0 for as many as it learnt with.
     layers: the numbers of the layers that hand out; None: all. A tapped call computes the same numbers, a little
     slower."""
 
@@ -78,6 +97,8 @@ class Taps:
     channels: Callable[[int, Tensor], Tensor | None] | None = None
     linear: Callable[[int, str, Tensor, Tensor], Tensor | None] | None = None
     router: Callable[[Routing], None] | None = None
+    memory: Callable[[SlotsRead], None] | None = None
+    slots: int = 0
     layers: Collection[int] | None = None
 
     def at(self, layer: int) -> bool:

@@ -16,7 +16,7 @@ from transformers import AttentionInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from engines.core.errors import UserError
-from engines.core.kinds.layered import AttentionInputs, Routing, Taps
+from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
 
 NORM = "post_attention_layernorm"  # before the feed-forward part, in most families
 ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds our function
@@ -26,7 +26,7 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
     """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
     sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
     wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.linear or taps.router
-    if not wanted or not taps.at(number):
+    if not (wanted or taps.memory or taps.slots) or not taps.at(number):
         return layer
     if hasattr(layer, "_hf_hook"):
         raise UserError(
@@ -48,6 +48,8 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
         _tap_linear(twin, number, taps.linear)
     if taps.router and hasattr(twin.mlp, "gate"):
         _tap_router(twin, number, taps.router)
+    if (taps.memory or taps.slots) and getattr(twin.mlp, "memory", None) is not None:
+        _tap_memory(twin, number, taps.memory, taps.slots)
     return twin
 
 
@@ -108,6 +110,26 @@ def _tap_router(layer: nn.Module, number: int, router: Callable[[Routing], None]
         router(Routing(number, logits, experts, weights))
 
     _own(_own(layer, "mlp"), "gate").register_forward_hook(hand_out)
+
+
+def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], None] | None, slots: int) -> None:
+    """The copy of a memory reads so many slots a row; what it read goes out with what its part gave without it."""
+    part, found = _own(layer, "mlp"), list[Any]()
+    twin: Any = _own(part, "memory")
+    twin.m = slots or twin.m
+
+    def keep(_module: nn.Module, _given: Any, read: Any) -> None:
+        found.append(read)
+
+    def hand_out(_module: nn.Module, _given: Any, out: Tensor) -> None:
+        read = found.pop()
+        if memory:
+            at, dense = read.found, out.reshape(read.output.shape) - read.output
+            keys = (number, at.rows, at.columns, at.crossings)
+            memory(SlotsRead(*keys, read.slots, at.scores, read.pre_scores, read.output, dense))
+
+    twin.register_forward_hook(keep)
+    part.register_forward_hook(hand_out)
 
 
 def _tap_attention(layer: nn.Module, number: int, attention: Callable[[AttentionInputs], Tensor | None]) -> None:

@@ -12,6 +12,7 @@ OURS = {  # model type, which is the file's name too -> class
     "block_ffn": "BlockFFNForCausalLM",
     "four_attentions": "FourAttentionsForCausalLM",
     "pldr": "PLDRForCausalLM",
+    "ultra_mem": "UltraMemForCausalLM",
 }
 
 

@@ -9,8 +9,8 @@ Shapes: R rows, L tokens of each."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -37,9 +37,18 @@ class Packed:
 
 def rows(number: int, seed: int = 0, split: Split = "train", count: int = ROWS, length: int = LENGTH) -> Packed:
     """`count` rows, those of batch `number`."""
-    made = [_row(random.Random(f"{seed}/{split}/{number}/{i}"), split, length) for i in range(count)]
-    ids, answered, documents = (torch.stack(part) for part in zip(*made, strict=True))
+    return packed([_documents(random.Random(f"{seed}/{split}/{number}/{i}"), split) for i in range(count)], length)
+
+
+def packed(rows: Sequence[Iterator[tuple[list[int], list[int]]]], length: int = LENGTH) -> Packed:
+    """Rows of that length, each of documents, ids of prompts and answers, that never end."""
+    ids, answered, documents = (torch.stack(part) for part in zip(*(_row(row, length) for row in rows), strict=True))
     return Packed(ids, shifted(ids, answered), documents)
+
+
+def joined(*parts: Packed) -> Packed:
+    """The rows of several batches, in their order."""
+    return Packed(*(torch.cat([getattr(one, field.name) for one in parts]) for field in fields(Packed)))
 
 
 def held_out(count: int = 64, length: int = LENGTH) -> Packed:
@@ -47,9 +56,9 @@ def held_out(count: int = 64, length: int = LENGTH) -> Packed:
     return rows(0, 1, "held-out", count, length)
 
 
-def _row(rng: random.Random, split: Split, length: int) -> tuple[Tensor, Tensor, Tensor]:
+def _row(texts: Iterator[tuple[list[int], list[int]]], length: int) -> tuple[Tensor, Tensor, Tensor]:
     ids, answered, documents = list[int](), list[bool](), list[int]()
-    for number, (prompt, answer) in enumerate(_documents(rng, split)):
+    for number, (prompt, answer) in enumerate(texts):
         ids += prompt + answer
         answered += [False] * len(prompt) + [True] * len(answer)
         documents += [number] * (len(prompt) + len(answer))

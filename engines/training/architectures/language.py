@@ -4,6 +4,7 @@ network adds to the loss is its recipe's own. It ends with a folder that loads l
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from engines.core.machine import trained_on
@@ -33,10 +34,11 @@ POSITIONS = 512
 
 class Architecture:
     """A network to train: a subclass says its name, the zoo's title and note and the number of steps, builds it, and
-    may add to the loss and measure more. `settings`: what a checkpoint must agree on, beside those. stored: how its
-    weights are kept, see `coding`; what the card measures are the weights as they are kept. rate, rise, decay: the
-    highest learning rate, the steps on which it rises, and the weight decay. plan: the steps at which the rate's cosine
-    would end, where that is not the last one. kind: what the zoo loads it as."""
+    may add to the loss, train tables at a rate of their own and measure more. `settings`: what a checkpoint must agree
+    on, beside those. stored: how its weights are kept, see `coding`; what the card measures are the weights as they are
+    kept. rate, rise, decay: the highest learning rate, the steps on which it rises, and the weight decay. plan: the
+    steps at which the rate's cosine would end, where that is not the last one. kind: what the zoo loads it as. data:
+    what the card says of the text. companions: role -> model beside it."""
 
     name: str
     title: str
@@ -49,10 +51,24 @@ class Architecture:
     decay: float = 0.01
     plan: int | None = None
     kind: str = "causal"
+    companions: Mapping[str, str] = {}
+    data: str = f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures"
 
     def build(self, vocabulary: int, eos_id: int, pad_id: int) -> PreTrainedModel:
         """The network without weights that were learnt."""
         raise NotImplementedError
+
+    def batch(self, number: int, seed: int) -> Packed:
+        """The rows of a step."""
+        return rows(number, seed)
+
+    def tables(self, network: PreTrainedModel) -> list[nn.Parameter]:
+        """Weights that learn at `table_rate` times the rate of the others, and do not decay."""
+        return []
+
+    def table_rate(self, share: float) -> float:
+        """When that share of the steps is done."""
+        return 1.0
 
     def loss(self, network: PreTrainedModel, batch: Packed, share: float) -> tuple[Tensor, dict[str, float]]:
         """The loss of a batch, in nats per learnt token and whatever is added, and parts of it to show."""
@@ -87,15 +103,19 @@ class Language(Training):
         torch.manual_seed(seed)
         tokenizer = load_tokenizer()
         self.network = what.build(len(tokenizer), tokenizer.eos_token_id, tokenizer.pad_token_id)
+        tables = what.tables(self.network)
+        apart = {id(table) for table in tables}
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.network.parameters() if id(p) not in apart]}]
+        groups += [{"params": tables, "weight_decay": 0.0}] if tables else []
         self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True
+            groups, lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True
         )
         self.curve: list[dict[str, float]] = []
         self._look()
 
     def batch(self, share: float) -> Packed:
         """Made from the step's number."""
-        return rows(self.progress.step, self.seed)
+        return self.what.batch(self.progress.step, self.seed)
 
     def loss(self, batch: Packed) -> Loss:
         """See `Architecture.loss`; the share done goes by the steps."""
@@ -104,6 +124,8 @@ class Language(Training):
 
     def rate(self, share: float) -> float:
         """A rise, then half a cosine; it goes by the steps, wherever a training was interrupted."""
+        for group in self.optimizer.param_groups[1:]:
+            group["factor"] = self.what.table_rate(self.progress.step / self.plan)
         return cosine(self.what.rate, self.progress.step, self.what.rise, self.progress.step / self.plan)
 
     def after_step(self, loss: float, shown: float, facts: dict[str, float] | None) -> None:
@@ -159,7 +181,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "title": what.title,
         "kind": what.kind,
         "note": what.note,
-        "data": f"train split of engines/tasks ({', '.join(SHARES)}), packed by engines/training/architectures",
+        "data": what.data,
         "seed": seed,
         "steps": progress.step,
         "tokens": progress.tokens,
@@ -170,6 +192,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "command": training.command,
         "parameters": sum(p.numel() for p in network.parameters()),
         "tasks": list(SHARES),
+        **({"companions": dict(what.companions)} if what.companions else {}),
         "held_out": {
             "rows": len(packed.ids),
             "loss": round(loss, 4),

@@ -237,7 +237,7 @@ def update(training: Training, share: float) -> Loss:
         torch.nn.utils.clip_grad_norm_(training.learnt(), training.clip)
     if (rate := training.rate(share)) is not None:
         for group in training.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)
     training.optimizer.step()
     training.optimizer.zero_grad()
     return loss

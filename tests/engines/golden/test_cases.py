@@ -40,6 +40,7 @@ COVERED = {
             "plga.json",
             "readme.json",
             "step3.json",
+            "ultramem_v2.json",
         ),
     },
     "systems": {

@@ -13,7 +13,9 @@ class Routing(Record):
 
     `chosen`: whole numbers [positions, layers, k], -1 where fewer than k units served. `weights`: their shares, of the
     same shape, or none. `units`: how many there are to choose from in a layer, 0 where that is not known. `kind`
-    device: on which device each position is; under the role "experts" the positions are the numbers of experts.
+    device: on which device each position is; under the role "experts" the positions are the numbers of experts. `kind`
+    memory: crossings row * K + column of the keys of a memory, their weights of either sign; under the roles "rows" and
+    "columns" the keys whose crossings were candidates.
     """
 
     kind: Literal["expert", "layer", "memory", "device"]
