@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.core.kinds import KVCache
+from engines.core.kinds import KVCache, Tokenizer
 from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
+from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel
 from engines.models.networks.pldr import attend
 from engines.models.slots import SlotLayer, check_room
@@ -48,15 +50,14 @@ class PowerLawCache:
 class HFPowerLawLM(HFModel):
     """A `PLDRForCausalLM` with its tokenizer: see `PowerLawLM`."""
 
+    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.max_positions = int(self.config.max_position_embeddings)
+
     @property
     def num_layers(self) -> int:
         """L."""
         return int(self.config.num_hidden_layers)
-
-    @property
-    def max_positions(self) -> int:  # type: ignore[override]
-        """The longest text that it takes."""
-        return int(self.config.max_position_embeddings)
 
     @property
     def position_bytes(self) -> int:
