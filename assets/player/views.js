@@ -16,6 +16,7 @@ export const VIEWS = [
   { file: "copying", name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] },
   { file: "judged", name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] },
   { file: "tree", name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] },
+  { file: "phases", name: "Phases", title: "Layers by tokens", place: 125, needs: ["lanes"] },
   { file: "slots", name: "Slots", title: "Experts in the cache", place: 126, needs: ["lanes"] },
   { file: "workers", name: "Workers", title: "Tiles by worker", place: 127, needs: ["lanes"] },
   { file: "schedule", name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] },

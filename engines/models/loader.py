@@ -127,11 +127,12 @@ def _adapter(
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
     from engines.models.adapters.moe import HFMoELM
-    from engines.models.adapters.seq2seq import HFSeq2SeqLM
+    from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
     from engines.models.packed import pack
 
     if how.kind == "seq2seq":
-        return HFSeq2SeqLM(network, tokenizer, record, eos_ids)
+        pair = MuSeq2SeqLM if network.config.model_type == "mu" else HFSeq2SeqLM
+        return pair(network, tokenizer, record, eos_ids)
     if mask_id is None:
         causal = HFMoELM if how.moe else HFLayeredLM if how.layered else HFCausalLM
         return causal(

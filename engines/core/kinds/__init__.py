@@ -12,7 +12,7 @@ from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
 from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
-from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
+from engines.core.kinds.seq2seq import Encoded, Mark, Seq2SeqLM
 from engines.core.meter import Meter
 
 
@@ -52,6 +52,7 @@ __all__ = [
     "KVCache",
     "Kind",
     "LayeredLM",
+    "Mark",
     "MaskedLM",
     "MoELM",
     "Model",

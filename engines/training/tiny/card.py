@@ -18,7 +18,6 @@ from engines.training.tiny.tokenizer import load_tokenizer
 
 PROMPTS = {
     "causal": 100,
-    "seq2seq": 100,
     "masked": 50,
     "block": 50,
 }  # held-out prompts per task; masked models are marked at five thresholds too
@@ -27,7 +26,6 @@ THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
     "causal": "greedy",
-    "seq2seq": "greedy",
     "masked": "one most-confident token per forward on a canvas of the task's longest answer, rounded up to 16",
     "block": "one most-confident token per forward inside the open block",
 }

@@ -31,7 +31,15 @@ COVERED = {
         *("tree_buffers.json", "typical_accept.json", "eagle2_tree.json"),
     },
     "architecture": {
-        *("blockffn.json", "cppd.json", "lean_attention.json", "moe_comm.json", "readme.json", "step3.json"),
+        *(
+            "blockffn.json",
+            "cppd.json",
+            "encoder_return.json",
+            "lean_attention.json",
+            "moe_comm.json",
+            "readme.json",
+            "step3.json",
+        ),
     },
     "systems": {
         *("easyspec.json", "mirror_sd.json", "specmemo_bytes.json", "rapid.json"),

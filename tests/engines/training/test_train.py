@@ -79,9 +79,9 @@ def test_the_tokenizer_is_one_for_the_family(tokenizer):
     assert len(shared) > 1 and alone and {*models} - shared == alone
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "block", "seq2seq"])
+@pytest.mark.parametrize("kind", ["causal", "masked", "block"])
 def test_batches_repeat_and_go_on_from_any_position(kind, tokenizer):
-    recipe = dataclasses.replace(TINY, kind=kind, decoder=1)
+    recipe = dataclasses.replace(TINY, kind=kind)
     first = list(islice(data.batches(recipe, tokenizer), 9))
     again = islice(data.batches(recipe, tokenizer, first[3][0]), 5)
     for (place, batch), (place_again, batch_again) in zip(first[4:], again, strict=True):
@@ -361,9 +361,9 @@ def test_every_recipe_ships_with_a_whole_card():
     assert total < 80e6
 
 
-@pytest.mark.parametrize(("name", "kind"), [("tiny-ar-s", "causal"), ("tiny-encdec", "seq2seq")])
-def test_cards_can_be_checked_against_the_weights(tokenizer, name, kind):
+def test_a_card_can_be_checked_against_the_weights(tokenizer):
     """A small model is marked again on one task, and must come out as its card says."""
+    name, kind = "tiny-ar-s", "causal"
     found = json.loads((FOLDER.parent / name / "card.json").read_text())
     network = load_network(FOLDER.parent / name, kind)
     again = marks.mark(network, tokenizer, RECIPES[name], "copy", card.PROMPTS[kind]).exact
