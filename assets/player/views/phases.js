@@ -43,7 +43,9 @@ export function sides(steps) {
 export class Phases {
   load(run, dom) {
     Object.assign(this, { run, dom });
-    this.table = el("div", { style: "display:grid;grid-template-columns:repeat(4,max-content);gap:2px 16px" });
+    this.table = el("div", {
+      style: "display:grid;grid-template-columns:repeat(4,auto);justify-content:start;gap:2px 14px",
+    });
     for (const part of ["grids", "arcs", "bars"]) this[part] = svg("g");
     this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.grids, this.arcs, this.bars);
     this.say = el("p", "dx-readout");

@@ -65,8 +65,8 @@ class Seq2SeqLM(Model, Protocol):
 
 
 class CountedSeq2Seq(Counted):
-    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in no
-    logits."""
+    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in
+    no logits."""
 
     def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)

@@ -1,5 +1,5 @@
-"""The phases of an answer, and what each of them costs: an encoder-decoder (encode, cross_kv, decode) and a decoder-only
-model (prefill, decode) fed one token at a time, each layer's time noted.
+"""The phases of an answer, and what each of them costs: an encoder-decoder (encode, cross_kv, decode) and a
+decoder-only model (prefill, decode) fed one token at a time, each layer's time noted.
 
 Letters: n_in tokens of the input, n rows fed, t rows before them, L layers, d width of keys and values."""
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import KVCache, Mark, Recorder, Taps, torch
@@ -113,7 +114,7 @@ class DecoderOnly:
         turn, w = Turn(z), model.weights
         turn.seconds, turn.cpu_seconds = clock.read()
         phase = "decode" if t else "prefill"
-        turn.marks = [Mark(phase, i, a, b) for i, (a, b) in enumerate(zip(borders, borders[1:], strict=False))]
+        turn.marks = [Mark(phase, i, a, b) for i, (a, b) in enumerate(pairwise(borders))]
         turn.weights = w["layers"] + w["unembed"]
         turn.flops = 2 * len(fed) * w["layers"] + 2 * w["unembed"]
         turn.flops += scores(model.num_layers, self.width, seen(len(fed), t))

@@ -5,8 +5,8 @@ encoder-decoder of the same size spends two thirds of its layers once on the inp
 token; the input is kept as the cross-attention keys and values of those few layers. So the first token comes earlier,
 every later one is cheaper, and the cache is smaller.
 
-Beside it, if wanted, its decoder-only twin answers the same prompt: as many weights, the same training, one token a step
-too. Both have a cache; the released `generate` has none and runs the whole decoder again for every token.
+Beside it, if wanted, its decoder-only twin answers the same prompt: as many weights, the same training, one token a
+step too. Both have a cache; the released `generate` has none and runs the whole decoder again for every token.
 
 We depart from the paper in: 1.4 M weights trained here (`engines/training/architectures/encoder_decoder.py`), 8 + 3
 layers against 12; the times are those of this machine, where the arithmetic allows a third off the first token and
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     family="architecture",
     paper="arXiv:2501.16273",
     code="https://github.com/microsoft/encoder-decoder-slm",
-    summary="Reads the input once with most of its layers and writes with few; beside it a decoder-only twin of as many "
-    "weights answers the same prompt.",
+    summary="Reads the input once with most of its layers and writes with few; beside it a decoder-only twin of as "
+    "many weights answers the same prompt.",
     needs={"model": "seq2seq", "twin": "layered"},
     params=[
         max_new_tokens(32),
@@ -145,4 +145,4 @@ def note(turn: Turn, account: Account, others: Any) -> str:
 if __name__ == "__main__":
     from engines.kit import show
 
-    show("encoder-return", "tiny-encdec", "ask: Where does Mia live? Ben likes red. Mia lives in Rome. Mia has a kite.")
+    show("encoder-return", "tiny-encdec", "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn.")

@@ -9,7 +9,7 @@ Shapes: B inputs, m tokens of an input, n rows of an answer, d width, h heads, V
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -100,9 +100,11 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
     """The network: `encode`, `memory`, `decode` are its three phases."""
 
     config_class = MuConfig
-    _tied_weights_keys = {"lm_head.weight": "embed_tokens.weight"}
+    _tied_weights_keys: ClassVar = {"lm_head.weight": "embed_tokens.weight"}
+    _supports_sdpa = True
 
     def __init__(self, config: MuConfig) -> None:
+        config._attn_implementation = "sdpa"  # no mask is causal there; eager attention would see what is to come
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.encoder = nn.ModuleList(

@@ -1,6 +1,6 @@
-"""An encoder-decoder of 8 + 3 layers against 12 decoder-only layers with exactly as many weights (Return of the Encoder,
-arXiv 2501.16273), both distilled from one decoder-only teacher: `tiny-encdec` and `tiny-deconly`, which answer questions
-about passages.
+"""An encoder-decoder of 8 + 3 layers against 12 decoder-only layers with exactly as many weights (Return of the
+Encoder, arXiv 2501.16273), both distilled from one decoder-only teacher: `tiny-encdec` and `tiny-deconly`, which list
+what a passage names.
 
 The first part of a student's training is plain; then alpha KL(teacher || student) is taken on answers that the student
 draws itself, and 1 - alpha cross-entropy on the right ones (`distillation.py`). `--alpha 0` trains the twin without a
@@ -61,8 +61,8 @@ class Size:
     heads: int
     steps: int
     plain: int
-    rate: float = 3e-3
-    spread: float = 0.1  # of the first weights
+    rate: float = 2e-2
+    spread: float = 0.05  # of the first weights
     note: str = ""
 
     @property
@@ -71,7 +71,7 @@ class Size:
         return self.plain < self.steps
 
 
-TEACHER = Size("ask-teacher", "The teacher of the pair", 0, 4, 192, 4, 400, 400, spread=0.07)
+TEACHER = Size("ask-teacher", "The teacher of the pair", 0, 4, 192, 4, 300, 300)
 STUDENTS = (
     Size(
         "tiny-encdec",
@@ -80,10 +80,10 @@ STUDENTS = (
         3,
         96,
         4,
-        300,
-        180,
-        note="answers questions about a short passage, such as ask: Where does Mia live? Ben likes red. Mia lives in "
-        "Rome. Its twin tiny-deconly has as many weights in 12 decoder-only layers",
+        400,
+        240,
+        note="lists the cities, things, colours, ages or people of a short passage, such as ask: Which cities? Mia "
+        "lives in Rome. Ben has a kite. Ada lives in Bonn. Its twin tiny-deconly has as many weights",
     ),
     Size(
         "tiny-deconly",
@@ -92,9 +92,9 @@ STUDENTS = (
         12,
         96,
         4,
-        300,
-        180,
-        note="answers questions about a short passage, with as many weights as tiny-encdec, from the same teacher",
+        400,
+        240,
+        note="lists what a short passage names, with as many weights as tiny-encdec, from the same teacher",
     ),
 )
 SIZES = {size.name: size for size in (TEACHER, *STUDENTS)}
@@ -116,9 +116,25 @@ def build(size: Size, seed: int = 0) -> Network:
         "pad_token_id": PAD,
     }
     if not size.encoder:
-        return PlainDecoderForCausalLM(PlainDecoderConfig(num_hidden_layers=size.decoder, **usual_ones))
+        return looking_for_its_like(
+            PlainDecoderForCausalLM(PlainDecoderConfig(num_hidden_layers=size.decoder, **usual_ones))
+        )
     layers = {"encoder_layers": size.encoder, "decoder_layers": size.decoder, "decoder_start_token_id": TURN}
-    return MuForSeq2Seq(MuConfig(**layers, **usual_ones))
+    return looking_for_its_like(MuForSeq2Seq(MuConfig(**layers, **usual_ones)))
+
+
+@torch.no_grad()
+def looking_for_its_like(network: Any) -> Any:
+    """Attention that begins by looking for rows like its own and copying them: keys as queries, the output the inverse
+    of the values, halved (after Trockman and Kolter 2023, mimetic initialisation). Looking a name up is learnt in a
+    fraction of the steps then; the published network begins with normal weights."""
+    for part in network.modules():
+        if hasattr(part, "q_proj"):
+            for matrix in (part.q_proj, part.v_proj):
+                torch.nn.init.orthogonal_(matrix.weight)
+            part.k_proj.weight.copy_(part.q_proj.weight)
+            part.o_proj.weight.copy_(part.v_proj.weight.T / 2)
+    return network
 
 
 def answer_logits(network: Network, batch: Asked, answers: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
-"""Questions about passages (engines/tasks/asking.py) as rows: inputs padded on the left to E tokens, answers on the right
-to D, so that row E - 1 of a decoder-only model and row 0 of a decoder predict the first token of every answer.
+"""Passages with a question (engines/tasks/asking.py) as rows: inputs padded on the left to E tokens, answers on the
+right to D, so that row E - 1 of a decoder-only model and row 0 of a decoder predict the first token of every answer.
 
 Their tokenizer is the family's, restricted to what the task is written in: every byte, the words of the task and the
 merges that lead to them. A vocabulary of 2,048 would be an eighth of a network this small, and most of it never used.
@@ -24,7 +24,7 @@ from engines.tasks.base import Example, Split, split_of
 from engines.training.core.data import IGNORED
 from engines.training.tiny.tokenizer import CHAT_TEMPLATE, SPECIALS, answer_text, load_tokenizer, prompt_text
 
-ROWS = 16
+ROWS, GROWTH = 16, 30  # of a batch; batches after which passages may have one person more
 BYTES = 256
 PAD, END, TURN = (SPECIALS.index(name) for name in ("<pad>", "<eos>", "<turn>"))
 
@@ -58,9 +58,10 @@ def shifted(answers: Tensor) -> Tensor:
 
 
 def rows(number: int, seed: int = 0, split: Split = "train", count: int = ROWS, people: int | None = None) -> Asked:
-    """`count` prompts of one size with their answers, those of batch `number`, drawn from their number alone."""
+    """`count` prompts of one size with their answers, those of batch `number`, drawn from their number alone: the first
+    ones are of one person, and every so many batches they may be of one more."""
     rng = random.Random(f"{seed}/{split}/{number}")
-    size = people or rng.randint(*ASKING.sizes)
+    size = people or rng.randint(1, min(ASKING.sizes[1], 1 + number // GROWTH))
     found: list[Example] = []
     while len(found) < count:
         text, answer = ASKING.make(rng, size)

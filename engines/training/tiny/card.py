@@ -62,7 +62,7 @@ def training_facts(
 def write_marks(folder: Path, facts: dict[str, Any]) -> None:
     """Mark the weights in `folder` on the held-out split and write the card: the facts given and the marks."""
     recipe, tokenizer = RECIPES[facts["name"]], load_tokenizer()
-    network = load_network(folder, recipe.kind)
+    network = load_network(folder)
     card = facts | {
         "parameters": sum(p.numel() for p in network.parameters()),
         "decoding": DECODING[recipe.kind],
@@ -111,7 +111,7 @@ def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any
 
 def _causal(network: Network, tokenizer: Any, recipe: Recipe, models: Path) -> dict[str, Any]:
     """Loss on held-out tasks and stories, and how often the largest causal model ranks the same token first."""
-    other = load_network(models / LARGEST, "causal") if (models / LARGEST / "model.safetensors").is_file() else None
+    other = load_network(models / LARGEST) if (models / LARGEST / "model.safetensors").is_file() else None
     texts = {"tasks": [e for task in TASKS for e in held_out(task, PROMPTS[recipe.kind] // 2)]}
     if "tell" in recipe.mixture:
         texts["stories"] = [Example("tell", prompt_of(story), story["text"]) for story in read_stories("held-out")]

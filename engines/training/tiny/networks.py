@@ -44,11 +44,11 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: Path | None
         config.update({"block_size": recipe.block})
     network = LlamaForCausalLM(config)
     if start is not None:
-        network.load_state_dict(load_network(start, recipe.kind).state_dict())
+        network.load_state_dict(load_network(start).state_dict())
     return network
 
 
-def load_network(folder: Path, kind: str) -> Network:
+def load_network(folder: Path) -> Network:
     """The weights of a folder, in float32."""
     config = LlamaConfig.from_pretrained(folder)
     network: Network = pretrained(LlamaForCausalLM.__name__, folder, config, dtype=torch.float32).eval()
