@@ -45,6 +45,10 @@ READS = {  # models that read something of their own
     THINKS: CHAINS,
     DRAWS: ("7", "3"),
     "tiny-reader": ("address", "llama"),
+    "tiny-encdec": (
+        "ask: Which people? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom likes red.",
+        "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom lives in Oslo.",
+    ),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe"), TEXTS),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"

@@ -45,7 +45,8 @@ from engines.training.core.optimizer import Optimizer, straight
 from engines.training.core.weights import replaced, write_network
 from engines.training.tiny.tokenizer import FOLDER
 
-RISE, LEVEL, POSITIONS = 50, 0.6, 512  # steps of the rise; the share of the steps at whose end the rate falls
+RISE, LEVEL, POSITIONS = 20, 0.6, 512  # steps of the rise; the share of the steps at whose end the rate falls
+EMBEDDINGS = 0.3  # with the whole rate they wander, and looking up is not learnt
 Network = MuForSeq2Seq | PlainDecoderForCausalLM
 
 
@@ -61,8 +62,8 @@ class Size:
     heads: int
     steps: int
     plain: int
-    rate: float = 2e-2
-    spread: float = 0.05  # of the first weights
+    rate: float = 1e-2  # of the matrices; embeddings take EMBEDDINGS of it
+    spread: float = 0.1  # of the first weights
     note: str = ""
 
     @property
@@ -80,8 +81,8 @@ STUDENTS = (
         3,
         96,
         4,
-        400,
-        240,
+        450,
+        270,
         note="lists the cities, things, colours, ages or people of a short passage, such as ask: Which cities? Mia "
         "lives in Rome. Ben has a kite. Ada lives in Bonn. Its twin tiny-deconly has as many weights",
     ),
@@ -92,8 +93,8 @@ STUDENTS = (
         12,
         96,
         4,
-        400,
-        240,
+        450,
+        270,
         note="lists what a short passage names, with as many weights as tiny-encdec, from the same teacher",
     ),
 )
@@ -204,10 +205,13 @@ class Answering(Training):
         value = distillation_loss(kl, ce, self.alpha)
         return Loss(value, tokens + answered, answered, {"ce": ce.item(), "kl": kl.item()})
 
-    def rate(self, share: float) -> float:
+    def rate(self, share: float) -> None:
         """A rise, a level, and a straight fall over the last part, in which a student is distilled."""
         step, level = self.progress.step, LEVEL * self.steps
-        return straight(self.size.rate, step, RISE, max(0.0, step - level) / (self.steps - level))
+        rate = straight(self.size.rate, step, RISE, max(0.0, step - level) / (self.steps - level))
+        for part, share_of_it in zip(self.optimizer.parts, (1.0, EMBEDDINGS), strict=True):
+            for group in part.param_groups:
+                group["lr"] = rate * share_of_it
 
     def context(self) -> AbstractContextManager[None]:
         """float32, plain attention: networks this small gain nothing from less."""

@@ -24,7 +24,7 @@ from engines.tasks.base import Example, Split, split_of
 from engines.training.core.data import IGNORED
 from engines.training.tiny.tokenizer import CHAT_TEMPLATE, SPECIALS, answer_text, load_tokenizer, prompt_text
 
-ROWS, GROWTH = 16, 30  # of a batch; batches after which passages may have one person more
+ROWS, GROWTH = 24, 40  # of a batch; batches after which passages may have one person more
 BYTES = 256
 PAD, END, TURN = (SPECIALS.index(name) for name in ("<pad>", "<eos>", "<turn>"))
 
@@ -59,9 +59,9 @@ def shifted(answers: Tensor) -> Tensor:
 
 def rows(number: int, seed: int = 0, split: Split = "train", count: int = ROWS, people: int | None = None) -> Asked:
     """`count` prompts of one size with their answers, those of batch `number`, drawn from their number alone: the first
-    ones are of one person, and every so many batches they may be of one more."""
+    ones are of one or two people, and every so many batches they may be of one more."""
     rng = random.Random(f"{seed}/{split}/{number}")
-    size = people or rng.randint(1, min(ASKING.sizes[1], 1 + number // GROWTH))
+    size = people or rng.randint(1, min(ASKING.sizes[1], 2 + number // GROWTH))
     found: list[Example] = []
     while len(found) < count:
         text, answer = ASKING.make(rng, size)
