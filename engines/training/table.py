@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
+from engines.training.architectures import encoder_decoder
 from engines.training.architectures.blockffn import compared
 from engines.training.core.card import read_card
 from engines.training.core.coding import HEAD, SECTION, stored_rows
@@ -93,6 +94,9 @@ def write_table(models: Path) -> None:
         )
         told += "only beside the loss, the reuse and the experts ever used: a collapsed router is sparse, too."
         lines += ["", "## Mixtures of experts", "", told, "", *_table(*mixtures)]
+    if pair := encoder_decoder.compared(found):
+        told = "Equal weights, equal examples, one teacher; held-out passages of 4 to 6 people, whole answers."
+        lines += ["", "## An encoder-decoder and its decoder-only twin", "", told, "", *_table(*pair)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 
