@@ -1,4 +1,4 @@
-// Layers by tokens of an encoder-decoder and its twin, lit as they are computed; dashed: cross-attention of the token
+// Layers by tokens of an encoder-decoder and its twin, lit as they run; dashed: cross-attention of the token
 // that is written. Intervals are labelled "encode 3", "cross_kv 0", "prefill 11", "decode 2" or "token Mia".
 
 import { bytes, glyphs, number, seconds, unpack } from "../codec.js";
@@ -11,12 +11,12 @@ const LABEL = /^(encode|cross_kv|prefill|decode|token) ([\s\S]*)$/,
   WIDE = 720,
   ROW = 8, // of a layer
   HEAD = 20, // above a grid
-  ARC = 46, // below both
+  ARC = 46, // below
   BAR = 22,
   INK = "--ink:var(--text);font-weight:700",
-  LEAST = 0.03; // share, that a line is drawn
+  LEAST = 0.03; // share with a line
 
-/** By model: each step's layers by phase, seconds and token; how many layers. */
+/** By model: each step's layers, times and token; how many layers. */
 export function sides(steps) {
   const found = new Map();
   steps.forEach(({ lanes = [] }, at) => {
@@ -149,15 +149,15 @@ export class Phases {
   }
 
   #counters(t) {
-    const rows = this.sides.map(({ name }) => {
-      const key = (what) => (name === "decoder-only" ? `twin ${what}` : what),
-        all = this.run.steps.slice(0, t).findLast(({ facts }) => facts?.[key("flops")])?.facts ?? {},
-        fact = (what) => all[key(what)] ?? 0;
+    const rows = this.sides.map(({ name, steps }) => {
+      const key = name === "decoder-only" ? "twin cache bytes" : "cache bytes",
+        size = this.run.steps.slice(0, t).findLast(({ facts }) => facts?.[key])?.facts[key] ?? 0,
+        [first = 0, ...later] = steps.slice(0, t).map(({ start, end }) => end - start);
       return [
         translated(name),
-        tr`first token ${number(fact("first token ms"))} ms`,
-        tr`${Math.round(fact("tokens per second"))} tokens/s`,
-        tr`cache ${bytes(fact("cache bytes"))}`,
+        tr`first token ${number(1e3 * first)} ms`,
+        tr`${Math.round(later.length / later.reduce((a, b) => a + b, 0) || 0)} tokens/s`,
+        tr`cache ${bytes(size)}`,
       ];
     });
     pool(this.table, 4 * rows.length, () => el("span")).forEach((cell, i) => {

@@ -21,27 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Turn:
-    """One token's worth of work: logits [V] of the next token, when each layer ran, wall and processor seconds, weights
-    that were read, multiplications and additions, and where the last layer looked, [h, n_in]."""
+    """One token's worth of work: logits [V] of the next token, when each layer ran, weights that were read,
+    multiplications and additions, and where the last layer looked, [h, n_in]."""
 
     z: Tensor
     marks: list[Mark] = field(default_factory=list)
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
     weights: int = 0
     flops: float = 0.0
     attention: Tensor | None = None
-
-
-class Clock:
-    """Wall and processor time since it was made."""
-
-    def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        """Both, in seconds."""
-        return time.perf_counter() - self.wall, time.process_time() - self.cpu
 
 
 class EncoderDecoder:
@@ -67,7 +54,7 @@ class EncoderDecoder:
 
     def next(self, ids: Sequence[int]) -> Turn:
         """The logits behind the board `ids`, which begins with the input."""
-        model, m, clock = self.model, len(self.prompt), Clock()
+        model, m = self.model, len(self.prompt)
         turn, w, L = Turn(torch.empty(0)), model.weights, model.decoder_layers
         if self.cache is None:
             memory = model.encode(self.prompt, marks=turn.marks)
@@ -78,7 +65,6 @@ class EncoderDecoder:
         t = self.cache.length - m + 1
         fed = [model.start_id, *ids[m:]][t:]
         found = model.extend(fed, self.cache, last_only=True, attention=True, marks=turn.marks)
-        turn.seconds, turn.cpu_seconds = clock.read()
         turn.z, turn.attention = found.logits[0], found.attention[:, -1]
         turn.weights += w["decode"] + w["unembed"]
         turn.flops += 2 * len(fed) * w["decode"] + 2 * w["unembed"]
@@ -106,13 +92,12 @@ class DecoderOnly:
 
     def next(self, ids: Sequence[int]) -> Turn:
         """The logits behind the board `ids`."""
-        model, t, clock, borders = self.model, self.cache.length, Clock(), list[float]()
+        model, t, borders = self.model, self.cache.length, list[float]()
         fed = ids[t:]
         taps = Taps(stream=lambda _layer, x: borders.append(now(x)))
         x = model.layers(model.embed(fed), self.cache, 0, model.num_layers, taps=taps)
         z = model.unembed(x[-1:])[0]
         turn, w = Turn(z), model.weights
-        turn.seconds, turn.cpu_seconds = clock.read()
         phase = "decode" if t else "prefill"
         turn.marks = [Mark(phase, i, a, b) for i, (a, b) in enumerate(pairwise(borders))]
         turn.weights = w["layers"] + w["unembed"]
@@ -148,27 +133,3 @@ def cells(side: EncoderDecoder | DecoderOnly, turn: Turn, written: str, run: Rec
     found = [one for m in turn.marks for one in run.interval(side.name, m.began, m.ended, f"{m.phase} {m.layer}")]
     last = max((m.ended for m in turn.marks), default=time.perf_counter())
     return [*found, *run.interval(side.name, last, last, f"token {written}")]
-
-
-@dataclass
-class Account:
-    """What an answer has taken so far: its first token, and the others together."""
-
-    first: float = 0.0
-    first_cpu: float = 0.0
-    later: float = 0.0
-    later_cpu: float = 0.0
-    tokens: int = 0
-
-    def add(self, turn: Turn) -> None:
-        """Book a token."""
-        if self.tokens == 0:
-            self.first, self.first_cpu = turn.seconds, turn.cpu_seconds
-        else:
-            self.later, self.later_cpu = self.later + turn.seconds, self.later_cpu + turn.cpu_seconds
-        self.tokens += 1
-
-    @property
-    def per_second(self) -> float:
-        """Tokens after the first / time after the first; 0 before there are any."""
-        return (self.tokens - 1) / self.later if self.later > 0 else 0.0

@@ -32,7 +32,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.architecture._phases import Account, DecoderOnly, EncoderDecoder, Turn, cells, itemsize
+from engines.methods.architecture._phases import DecoderOnly, EncoderDecoder, Turn, cells, itemsize
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,19 +71,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         EncoderDecoder(models.model, prompt[:n_in], end),
         DecoderOnly(models.twin, prompt[:n_in], end),
     )
-    account, others, other_ids = Account(), Account(), list(prompt)
+    other_ids = list(prompt)
     while len(ids) < end and not (len(ids) > n_in and ids[-1] in models.model.eos_ids):
         turn = ours.next(ids)  # encode and cross_kv at the first token only
-        account.add(turn)
         token = chosen(turn.z, p, run)
         lanes = cells(ours, turn, text_of(models.model, token), run)
-        facts = told("", ours, turn, account)
+        facts = told("", ours, turn)
         if p.beside and not (len(other_ids) > n_in and other_ids[-1] in models.twin.eos_ids):
             reply = twin.next(other_ids)  # the whole height for the input, and again for every token
-            others.add(reply)
             other_ids = [*other_ids, chosen(reply.z, p, run)]
             lanes += cells(twin, reply, text_of(models.twin, other_ids[-1]), run)
-            facts |= told("twin ", twin, reply, others)
+            facts |= told("twin ", twin, reply)
         at, chance = [len(ids)], token_probability(turn.z[None], torch.tensor([token]))
         edit = yield run.step(
             commits=(at, [token], "greedy" if p.temperature == 0 else "sampled", chance),
@@ -91,7 +89,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             candidates=lambda: (at, turn.z[None]),
             lanes=lanes,
             facts=facts | {"encoder layers run": ours.encoded},
-            note=note(turn, account, others if p.beside else None),
+            note=note(turn),
         )
         ids = run.apply_edit(edit, [*ids, token], *ours.crops)
         if edit is not None and edit.force:  # both go on from the same text
@@ -118,27 +116,20 @@ def looked(turn: Turn) -> Tensor:
     return turn.attention.mean(0)
 
 
-def told(who: str, side: EncoderDecoder | DecoderOnly, turn: Turn, account: Account) -> dict[str, float]:
-    """What a step says of one model: milliseconds are measured, bytes and operations counted."""
+def told(who: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
+    """What a step says of one model, counted. Its times are in the lanes."""
     return {
-        f"{who}first token ms": 1e3 * account.first,
-        f"{who}first token cpu ms": 1e3 * account.first_cpu,
-        f"{who}tokens per second": account.per_second,
         f"{who}cache bytes": side.bytes(),
         f"{who}weights read bytes": turn.weights * itemsize(side.model),
         f"{who}flops": turn.flops,
     }
 
 
-def note(turn: Turn, account: Account, others: Any) -> str:
+def note(turn: Turn) -> str:
     """What happened, in one sentence."""
-    encoded = sum(mark.phase == "encode" for mark in turn.marks)
-    decoded = sum(mark.phase == "decode" for mark in turn.marks)
+    encoded, decoded = (sum(mark.phase == phase for mark in turn.marks) for phase in ("encode", "decode"))
     if encoded:
-        beside = f" against {1e3 * others.first:.1f} ms of the twin" if others else ""
-        return (
-            f"Encoded once in {encoded} layers, then {decoded}: first token after {1e3 * account.first:.1f} ms{beside}."
-        )
+        return f"The input once through {encoded} layers, then {decoded} for the first token."
     return f"One token, {decoded} layers."
 
 
