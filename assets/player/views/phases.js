@@ -1,7 +1,7 @@
 // Layers by tokens of an encoder-decoder and its twin, lit as they run; dashed: cross-attention of the token
 // that is written. Intervals are labelled "encode 3", "cross_kv 0", "prefill 11", "decode 2" or "token Mia".
 
-import { bytes, glyphs, number, seconds, unpack } from "../codec.js";
+import { bytes, glyphs, number, prose, seconds, unpack } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
@@ -170,7 +170,7 @@ export class Phases {
     if (!t) return tr`Before the first step.`;
     const texts = this.sides.map(({ name, steps }) => {
         const text = steps.slice(0, t).reduce((all, { token }) => all + token, "");
-        return `${translated(name)}: ‘${glyphs(text.trim(), 200)}’`;
+        return `${translated(name)}: ‘${prose(text.trim())}’`;
       }),
       top = this.#looked(t)
         .sort((a, b) => b[1] - a[1])
