@@ -3,6 +3,7 @@
 
 import { tr } from "../player/words.js";
 import { make } from "./dom.js";
+import { hint, said } from "./slot.js";
 
 function number({ kind, name, low, high, step = 0.01 }, { control, described }, changed) {
   const whole = kind === "int",
@@ -50,11 +51,11 @@ function flag(_, { control, described }, changed) {
   return { node: box, read: () => box.checked, write: (value) => (box.checked = value === true) };
 }
 
-function text(_, { control, described }, changed) {
+function text({ longest = 2000 }, { control, described }, changed) {
   const box = make("textarea", {
     id: control,
     rows: 1,
-    maxlength: 2000,
+    maxlength: longest,
     spellcheck: "false",
     "aria-describedby": described,
     oninput: changed,
@@ -103,3 +104,36 @@ const KINDS = { int: number, float: number, choice, bool: flag, text, code };
 
 /** The control of a parameter; `changed` is called after each change by a person. */
 export const field = (param, ids, changed) => KINDS[param.kind](param, ids, changed);
+
+/** A parameter as a person sets it: {node, control}, the control with its name, what one sees of it, its default and
+    range, and a button back to the default. id: the control's. baseline: the title of the method that a neutral value
+    equals. */
+export function parameter(param, { id, baseline }, changed) {
+  const { name, symbol, kind, sees, default: usual } = param;
+  const control = field(param, { control: id, described: `${id}-sees ${id}-hint` }, changed);
+  const back = () => {
+    control.write(usual);
+    changed();
+    document.getElementById(id).focus();
+  };
+  const words = tr`Reset ${name} to ${said(usual)}`;
+  const mark = symbol ? make("span", { class: "param-symbol" }, ` (${symbol})`) : null;
+  const reset = { type: "button", class: "param-reset", title: words, "aria-label": words, onclick: back };
+  const node = make(
+    "div",
+    { class: "param", "data-param": name, "data-kind": kind },
+    make("label", { for: id }, name, mark),
+    make("div", { class: "param-row" }, control.node, make("button", reset, "↺")),
+    make("p", { class: "param-sees", id: `${id}-sees` }, sees),
+    make("p", { class: "param-hint", id: `${id}-hint` }, hint(param, baseline)),
+  );
+  return { node, control };
+}
+
+/** Marks the parameters in `root` that are not at their default. set: their names. */
+export function markChanged(root, set) {
+  for (const node of root.querySelectorAll(".param")) {
+    node.toggleAttribute("data-changed", set.has(node.dataset.param));
+    node.querySelector(".param-reset").hidden = !set.has(node.dataset.param);
+  }
+}

@@ -5,7 +5,7 @@
 import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
-import { field } from "./fields.js";
+import { markChanged, parameter } from "./fields.js";
 import * as slot from "./slot.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
@@ -132,28 +132,13 @@ export class Form {
   }
 
   #parameter(method, param) {
-    const { name, symbol, sees } = param;
-    const id = `control-${this.number}-${name}`;
+    const { name } = param;
     const baseline = this.catalogue.methods.find(({ slug }) => slug === method.baseline)?.title;
-    const change = () => this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } });
-    const control = field(param, { control: id, described: `${id}-sees ${id}-hint` }, change);
-    const back = () => {
-      control.write(param.default);
-      change();
-      document.getElementById(id).focus();
-    };
-    const words = tr`Reset ${name} to ${slot.said(param.default)}`;
-    const mark = symbol ? make("span", { class: "param-symbol" }, ` (${symbol})`) : null;
-    const reset = { type: "button", class: "param-reset", title: words, "aria-label": words, onclick: back };
-    this.#controls.set(name, control);
-    return make(
-      "div",
-      { class: "param", "data-param": name, "data-kind": param.kind },
-      make("label", { for: id }, name, mark),
-      make("div", { class: "param-row" }, control.node, make("button", reset, "↺")),
-      make("p", { class: "param-sees", id: `${id}-sees` }, sees),
-      make("p", { class: "param-hint", id: `${id}-hint` }, slot.hint(param, baseline)),
+    const { node, control } = parameter(param, { id: `control-${this.number}-${name}`, baseline }, () =>
+      this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } }),
     );
+    this.#controls.set(name, control);
+    return node;
   }
 
   // what a person does
@@ -218,10 +203,7 @@ export class Form {
   /** What depends on how far the values are from the defaults. */
   #mark() {
     const set = new Set(slot.changed(this.#declared, this.value.params));
-    for (const node of this.params.querySelectorAll(".param")) {
-      node.toggleAttribute("data-changed", set.has(node.dataset.param));
-      node.querySelector(".param-reset").hidden = !set.has(node.dataset.param);
-    }
+    markChanged(this.params, set);
     this.reset.hidden = !set.size;
     this.state.textContent = set.size ? tr`${set.size} changed` : "";
     this.line.textContent = slot.summary(this.catalogue, this.value);

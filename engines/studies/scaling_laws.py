@@ -3,7 +3,7 @@
 The target answers held-out prompts greedily; every checkpoint of a grid of drafts reads the same answers. Acceptance is
 measured in three ways, always named. A line over the logarithm is fitted, held against other forms on the point that it
 was not shown, and given with an interval over prompts. At last forwards of whole batches are timed, and the best number
-of tokens to verify follows for each batch."""
+of tokens to verify follows for each batch; and training is timed, so that a budget of it can be planned."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.core.params import Bool, Choice, Int, Params
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.studies._draft_grid import answers, checkpoints, compared, held_out, timed
-from engines.studies._scaling import FORMS, MEASURES, Found, best, interval, loglinear, miss, rounds, throughput
+from engines.studies._draft_grid import answers, checkpoints, compared, held_out, steps_timed, timed
+from engines.studies._draft_plan import offers_of, plan_figure, plan_table
+from engines.studies._scaling import FORMS, MEASURES, Found, Line, best, interval, loglinear, miss, rounds, throughput
 
 TARGET, PART = "tiny-ar-l", "draft-grid"
 BATCHES, WIDTHS = (1, 2, 4, 8, 16), (1, 2, 3, 4, 6, 8)
@@ -47,6 +48,13 @@ class Point:
         Int("gamma", 5, 1, 16, symbol="γ", sees="Window of the tokens per target call."),
         Choice("measure", next(iter(MEASURES)), list(MEASURES), sees="The acceptance that is fitted."),
         Bool("batch", True, sees="Whether forwards of batches are timed, about five seconds on a quiet machine."),
+        Int(
+            "budget",
+            60,
+            0,
+            1_000_000,
+            sees="Seconds of training that are to be spent on one size; 0 plans nothing.",
+        ),
         Int("seed", 0, 0, 10000, sees="Which held-out prompts, and which resamples."),
     ],
     departures="The paper's fitted constants were not available and none is drawn. Sizes and lengths of training are "
@@ -66,10 +74,11 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
     told = answers(model, held_out(p.prompts, p.seed), p.tokens)
     progress(1, 30)
     E, lengths = model.model.get_input_embeddings().weight, sorted(part.card["checkpoints"].values())[: p.points]
-    points, largest, flags = list[Point](), None, list[list[bool]]()
+    points, largest, flags, longest = list[Point](), None, list[list[bool]](), dict[str, Any]()
     for size, D, draft in checkpoints(part, E, model.max_positions):
         if D in lengths:
             largest, (found, flags) = draft, compared(draft, told, p.gamma)
+            longest[size.name] = draft
             points.append(Point(size.name, size.body, D, found))
             progress(1 + len(points), 30)
     tables = [table_of_points(points, p), table_of_laws(points, p)]
@@ -78,6 +87,10 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
     if p.batch:
         times = timed(model, largest, BATCHES, WIDTHS)
         tables, figures = [*tables, *batch_tables(times, flags)], [*figures, batch_figure(times, flags)]
+    if p.budget:
+        target_ms, steps_ms = steps_timed(model, longest)
+        offers = offers_of(longest, lines_of(points), steps_ms, target_ms, max(lengths))
+        tables, figures = [*tables, plan_table(offers, p.budget)], [*figures, plan_figure(offers, p.budget)]
     notes = [
         f"{sum(told.counts)} tokens of {p.prompts} answers; intervals are 95 % over prompts drawn with replacement.",
         resolved(points, p),
@@ -97,6 +110,16 @@ def axes(points: Sequence[Point]) -> list[tuple[str, str, list[Point]]]:
 def along(axis: str, line: Sequence[Point]) -> list[float]:
     """The x of each point."""
     return [float(point.D if axis == "D" else point.N) for point in line]
+
+
+def lines_of(points: Sequence[Point]) -> dict[str, Line]:
+    """Of each size, the line of its first choices that are the target's over D."""
+    of = MEASURES["same first choice"]
+    return {
+        at: loglinear(along(axis, line), [of(point.found) for point in line])
+        for axis, at, line in axes(points)
+        if axis == "D"
+    }
 
 
 def slopes(axis: str, line: Sequence[Point], p: Params) -> tuple[float, float]:

@@ -163,16 +163,15 @@ def parameter(slugs: Sequence[str], name: str) -> Param:
     return found
 
 
-def runnable(kind: str, model: str) -> list[MethodInfo]:
+def runnable(kind: str, model: str, models: Sequence[engines.ModelInfo] | None = None) -> list[MethodInfo]:
     """Methods that this model can run: of its kind, or of another one that a listed model satisfies as well, with a
-    companion for every further role."""
-    kinds = {kind, *next((m.kinds for m in engines.list_models() if m.name == model), ())}
+    companion for every further role. models: the listed ones where they were listed already, since that reads files."""
+    about = next((m for m in (engines.list_models() if models is None else models) if m.name == model), None)
+    kinds, roles = ({kind, *about.kinds}, about.roles) if about else ({kind}, {})
     return [
         info
         for info in engines.list_methods()
-        if info.kind == kind
-        and info.needs[info.role] in kinds
-        and all(engines.companion(model, role) for role in list(info.needs)[1:])
+        if info.kind == kind and info.needs[info.role] in kinds and all(roles.get(r) for r in list(info.needs)[1:])
     ]
 
 

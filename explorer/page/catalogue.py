@@ -15,7 +15,10 @@ from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
-TOLD = ("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets")
+TOLD = (
+    *("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
+    "longest",
+)
 
 
 @dataclass(frozen=True)
@@ -176,15 +179,17 @@ def _within(param: Param, value: Any) -> Any:
     return min(value, param.high) if number and param.high is not None else value
 
 
+def told(param: Param) -> dict[str, Any]:
+    """A parameter as `assets/page/fields.js` draws it."""
+    return {
+        name: getattr(param, name)
+        for name in TOLD
+        if getattr(param, name) not in (None, (), {}) and (name == "default" or getattr(param, name) != "")
+    }
+
+
 def _told(info: MethodInfo) -> dict[str, Any]:
-    params = [
-        {
-            name: getattr(p, name)
-            for name in TOLD
-            if getattr(p, name) not in (None, (), {}) and (name == "default" or getattr(p, name) != "")
-        }
-        for p in info.params
-    ]
+    params = [told(p) for p in info.params]
     names = ("slug", "title", "family", "kind", "summary", "baseline")
     needs = info.needs[info.role]
     special = {"needs": needs} if needs != info.kind else {}

@@ -4,7 +4,7 @@ catalogue that the page is sent once, and asks the server nothing while a person
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 import msgspec
@@ -13,6 +13,7 @@ from engines import UserError
 from explorer.page.parts import module
 
 LARGEST = 200_000  # characters of a form
+T = TypeVar("T")
 CALL = "page.mountForm(element, props, watch)"
 SHOW = (
     '(count) => { document.getElementById("controls").dataset.slots = count; '
@@ -33,18 +34,24 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(value: object) -> Form:
-    """A form from its JSON text, or from the object that the text holds. Raises UserError for anything else: it may
-    come from anyone. What it names is not looked at here."""
+    """A slot's form; what it names is not looked at here. Raises UserError as `read_as`."""
+    return read_as(
+        Form,
+        value,
+        'method, model and params, such as {"method": NAME, "model": NAME, "params": {"max_new_tokens": 32}}',
+    )
+
+
+def read_as(kind: type[T], value: object, fields: str) -> T:
+    """A struct from its JSON text, or from the object that the text holds. fields: those that the struct has, in words.
+    Raises UserError for anything else: it may come from anyone."""
     try:
-        return msgspec.convert(json.loads(value) if isinstance(value, str) and len(value) <= LARGEST else value, Form)
+        return msgspec.convert(json.loads(value) if isinstance(value, str) and len(value) <= LARGEST else value, kind)
     except msgspec.ValidationError as error:
         reason = str(error).replace("`", "'")[:200].encode("utf-8", "replace").decode()
     except (ValueError, RecursionError):
         reason = "it is not JSON"
-    raise UserError(
-        f"the form could not be read: {reason}; reload the page, or give an object with method, model and params, such "
-        'as {"method": NAME, "model": NAME, "params": {"max_new_tokens": 32}}.'
-    )
+    raise UserError(f"the form could not be read: {reason}; reload the page, or give an object with {fields}.")
 
 
 def catalogue(offered: str) -> gr.HTML:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gradio as gr
+import msgspec
 
 import engines
-from engines import Param, Study, StudyInfo, UserError
-from explorer.page.parts import LIGHT, fresh, say, status, table
+from engines import Study, StudyInfo, UserError
+from explorer.page.catalogue import told
+from explorer.page.form import read_as
+from explorer.page.parts import LIGHT, fresh, module, say, status, table
 from explorer.page.study_figures import study_figure
 
 HELP = """## Studies: laws, bounds and cost models
@@ -20,6 +22,17 @@ and every series says whether its numbers are *given*, *measured* here, *derived
 receipts show each formula with the numbers put in. The same in a terminal: `decoding-explorer study`.
 """
 SHOWN = 200  # rows of a table on the page
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the form holds: the slug of a study, and values of its inputs by name."""
+
+    study: str
+    inputs: dict[str, Any] = {}
+
+    def text(self) -> str:
+        """As the component's value."""
+        return json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
 
 
 class Stopped(UserError):
@@ -37,9 +50,10 @@ class Studies:
         """The studies that may run here: for strangers only those that are arithmetic."""
         return [info for info in engines.list_studies() if not (self.public and info.runs_models)]
 
-    def run(self, slug: str, request: gr.Request, *values: Any) -> list[Any]:
-        """Compute a study; the record, the status line, and what the results show. Bad inputs are a sentence."""
-        info = next((info for info in self.offered() if info.slug == slug), None)
+    def run(self, value: object, request: gr.Request) -> list[Any]:
+        """Compute a study; the record, the status line, and what the results show. value: of the form. Bad inputs are
+        a sentence."""
+        info: StudyInfo | None = None
         stop = self._stops.setdefault(str(request.session_hash), threading.Event())
         stop.clear()
 
@@ -48,10 +62,15 @@ class Studies:
                 raise Stopped("stopped; nothing is shown of what was computed.")
 
         try:
+            asked = read_as(Asked, value, "study and inputs")
+            info = next((info for info in self.offered() if info.slug == asked.study), None)
             if info is None:
-                raise UserError(f"study '{str(slug)[:60]}' does not run on this page.")
-            inputs = {p.name: value for p, value in zip(info.inputs, values, strict=False)}
-            found = engines.study(slug, progress=progress, **inputs)
+                raise UserError(f"study '{asked.study[:60]}' does not run on this page.")
+            if unknown := sorted(set(asked.inputs) - {p.name for p in info.inputs}):
+                raise UserError(
+                    f"there is no input '{unknown[0][:60]}'; it has {', '.join(p.name for p in info.inputs) or 'none'}."
+                )
+            found = engines.study(info.slug, progress=progress, **asked.inputs)
         except UserError as error:
             said = f"{info.title}: {error}" if info else str(error)
             return [gr.skip(), say(said, "error"), *[gr.skip()] * 5]
@@ -89,11 +108,16 @@ def section(public: bool) -> None:
         gr.Markdown(f"`{one.module}` does not load: {one.reason}")
     if not infos:
         return
-    chosen = gr.Dropdown(
-        [(info.title, info.slug) for info in infos], value=infos[0].slug, label="Study", elem_id="study"
+    form = module(
+        "page/study.js",
+        "page.mountStudies(element, props)",
+        value=Asked(infos[0].slug).text(),
+        offered=json.dumps([_told(info) for info in infos], ensure_ascii=False),
+        elem_id="study-form",
+        themed=False,
     )
-    forms = [_form(info, shown=info is infos[0]) for info in infos]
     with gr.Row():
+        start = gr.Button("Run study", variant="primary", elem_id="study-run", min_width=120)
         stop = gr.Button("Stop", variant="stop", elem_id="study-stop", min_width=80)
     line = status(say("choose a study, set its inputs, press Run."), elem_id="study-status")
     record = gr.State("")
@@ -104,63 +128,26 @@ def section(public: bool) -> None:
     told = table("", elem_id="study-receipts")
 
     outputs = [record, line, which_table, cells, which_figure, plot, told]
-    for info, (_, fields, button) in zip(infos, forms, strict=True):
-        button.click(
-            _runner(studies, info.slug),
-            fields,
-            outputs,
-            concurrency_limit=1,
-            concurrency_id="study",
-            trigger_mode="once",
-            show_progress="minimal",
-            show_progress_on=[line],
-            api_visibility="private",
-        )
-    chosen.input(partial(_only, [info.slug for info in infos]), chosen, [box for box, _, _ in forms], **LIGHT)
+    start.click(
+        studies.run,
+        form,
+        outputs,
+        concurrency_limit=1,
+        concurrency_id="study",
+        trigger_mode="once",
+        show_progress="minimal",
+        show_progress_on=[line],
+        api_visibility="private",
+    )
     stop.click(studies.stop, None, line, **LIGHT)
     which_table.input(_table_of, [record, which_table], cells, **LIGHT)
     which_figure.input(_figure_of, [record, which_figure], plot, **LIGHT)
 
 
-def _form(info: StudyInfo, shown: bool) -> tuple[gr.Column, list[Any], gr.Button]:
-    """A study's inputs, drawn from its declaration, and its button."""
-    with gr.Column(visible=shown) as box:
-        gr.Markdown(f"**{info.title}** ({info.paper}). {info.summary}\n\nDeparts from the paper: {info.departures}")
-        with gr.Row():
-            fields = [field(info.slug, p) for p in info.inputs]
-        button = gr.Button("Run study", variant="primary", elem_id=f"study-run-{info.slug}")
-    return box, fields, button
-
-
-def field(slug: str, p: Param) -> Any:
-    """The control of a declared input."""
-    look: dict[str, Any] = {
-        "value": p.default,
-        "label": f"{p.name} ({p.symbol})" if p.symbol else p.name,
-        "info": p.sees,
-        "elem_id": f"study-{slug}-{p.name}",
-        "interactive": True,
-        "min_width": 180,
-    }
-    if p.kind == "bool":
-        return gr.Checkbox(**look)
-    if p.kind == "choice":
-        return gr.Dropdown(list(p.choices), **look)
-    if p.kind == "text":
-        return gr.Textbox(max_length=p.longest or 2000, **look)
-    return gr.Number(minimum=p.low, maximum=p.high, step=p.step, precision=0 if p.kind == "int" else None, **look)
-
-
-def _runner(studies: Studies, slug: str) -> Any:
-    def run(request: gr.Request, *values: Any) -> list[Any]:
-        return studies.run(slug, request, *values)
-
-    return run
-
-
-def _only(slugs: Sequence[str], chosen: Any) -> Any:
-    shown = [gr.update(visible=slug == chosen) for slug in slugs]
-    return shown if len(shown) > 1 else shown[0]
+def _told(info: StudyInfo) -> dict[str, Any]:
+    """A study as `assets/page/study.js` draws it."""
+    names = ("slug", "title", "paper", "summary", "departures")
+    return {name: getattr(info, name) for name in names} | {"params": [told(p) for p in info.inputs]}
 
 
 def _read(record: Any, name: Any) -> Study:

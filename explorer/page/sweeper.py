@@ -79,7 +79,7 @@ class Sweeper:
 
     def methods(self, model: str) -> list[MethodInfo]:
         """Those that the model can run."""
-        return runnable(self.kind(model), model)
+        return runnable(self.kind(model), model, self.handlers.catalogue.models)
 
     def read(self, values: Sequence[Any]) -> SweepRequest:
         """The controls' values as a request. Raises UserError."""

@@ -29,6 +29,8 @@ from tests.page.live_cost import STREAM
 VISITORS = 20
 PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
 PACE = 3.0  # seconds from one live run to the next, at least
+PLAY, NUMBERS = "_player.<locals>.play", "Handlers.numbers"  # handlers, by their qualified names
+TAKE_IN, SAVE = "Handlers.take_in", "Handlers.save_json"
 WAYS = ("end", "end", "fork", "stop", "lost", "sweep")
 
 
@@ -54,7 +56,7 @@ def serve(pipe: Any, folder: str) -> None:
     engines.load_model(first_model("masked"))
     numbers: dict[str, list[int]] = {}
     for number, fn in demo.fns.items():
-        numbers.setdefault(f"{fn.name}/{len(fn.inputs)}", []).append(number)
+        numbers.setdefault(getattr(fn.fn, "__qualname__", ""), []).append(number)
     pipe.send((demo.local_url, numbers))
     while pipe.recv() != "end":
         pipe.send(dict(offered))
@@ -86,14 +88,14 @@ def replay(url: str, numbers: dict[str, list[int]], seconds: float, pipe: Any) -
     def visit(place: int) -> None:
         chance, caller = random.Random(place), Caller(url, f"10.1.0.{place}")
         while time.monotonic() < until:
-            what = chance.choice(["play/0", "play/0", "play/0", "take_in/1", "numbers/0", "save_json/1"])
-            data = {"take_in/1": [trace], "save_json/1": ["all"]}.get(what, [])
+            what = chance.choice([PLAY, PLAY, PLAY, TAKE_IN, NUMBERS, SAVE])
+            data = {TAKE_IN: [trace], SAVE: ["all"]}.get(what, [])
             began = time.monotonic()
             try:
                 status = caller.call(chance.choice(numbers[what]), *data).status_code
             except httpx.HTTPError as error:
                 status = type(error).__name__  # type: ignore[assignment]
-            answers[f"{what.split('/')[0]} {status}"] += 1
+            answers[f"{what} {status}"] += 1
             waits.append(time.monotonic() - began)
             time.sleep(chance.uniform(*PAUSE))
 
@@ -129,11 +131,11 @@ class Runner:
         """One run, or one sweep."""
         caller = Caller(self.url, "10.2.0.1")
         if way == "sweep":
-            self.join(caller, "run/10", sweep())
+            self.join(caller, "Sweeper.run", sweep())
         else:
-            self.join(caller, "run/7", run(), way if way != "fork" else "end")
+            self.join(caller, "Handlers.run", run(), way if way != "fork" else "end")
         if way == "fork":
-            self.join(caller, "fork/1", [json.dumps({"slot": 0, "step": 3, "target": 1})])
+            self.join(caller, "Forks.fork", [json.dumps({"slot": 0, "step": 3, "target": 1})])
         self.done[way] += 1
         caller.client.close()
 
@@ -163,7 +165,7 @@ class Runner:
                     if way == "stop":
                         event = {"event_id": joined.json()["event_id"], "fn_index": number}
                         caller.client.post("/gradio_api/cancel", json={"session_hash": caller.session, **event})
-                        caller.call(self.numbers["stop/0"][0])
+                        caller.call(self.numbers["Handlers.stop"][0])
                     break
         for reader in readers:
             reader.join(60)
@@ -257,6 +259,7 @@ def measure(seconds: float) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         server = context.Process(target=serve, args=(theirs, folder), daemon=True)
         server.start()
+        theirs.close()  # so that a server that ends is an EOFError here and no wait without an end
         visitors = None
         try:
             url, numbers = ours.recv()
@@ -265,6 +268,7 @@ def measure(seconds: float) -> Report:
                 runner.go(way)
             visitors = context.Process(target=replay, args=(url, numbers, seconds, tell), daemon=True)
             visitors.start()
+            tell.close()
             began = time.monotonic()
             readings = [Reading.of(server.pid or 0, began, folder)]
             while (now := time.monotonic() - began) < seconds:

@@ -25,7 +25,7 @@ from explorer.runs.gallery import Gallery
 from tests.page.conftest import HOSTILE, first_model, methods_of
 from tests.page.stops import Visitor
 
-TOLD = 24  # components whose status one event may change: the list of studies has one for each of them
+TOLD = 16  # components whose status one event may change
 VALUES = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engines import TraceError, read_trace
 from explorer.runs.gallery import gallery
-from tests.page.mutations import COUNT, corpus, in_player, mount, on_server, opener
+from tests.page.mutations import COUNT, alone, corpus, in_player, mount
 
 SAMPLE = [*range(3, COUNT - 10, 97), *(COUNT - 10 + place for place in (1, 3, 4, 5, 7))]
 
@@ -22,7 +22,7 @@ def test_the_corpus_is_the_same_every_time():
 
 @pytest.mark.slow
 def test_the_server_refuses_or_reads_each_within_bounds():
-    found = list(on_server(corpus(SAMPLE), opener()))
+    found = alone(SAMPLE)
     assert len(found) == len(SAMPLE)
     assert [str(one) for one in found if not one.held] == []
     assert any("Opened" in one.said for one in found) and any("not opened" in one.said for one in found)

@@ -9,13 +9,18 @@ import pytest
 from playwright.sync_api import expect
 
 import engines
-from engines.core.params import Bool, Choice, Float, Int, Text
+from engines.core.params import Int
 from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
 from explorer.page import studies as page
 from explorer.page.study_figures import study_figure
 
 VISITOR = SimpleNamespace(session_hash="one")
 HOSTILE = "<img src=x onerror=window.hit=1>"
+
+
+def asked(study, **inputs):
+    """What the form sends."""
+    return page.Asked(study, inputs).text()
 
 
 @study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 3, 1, 9, sees="Points.")])
@@ -55,7 +60,7 @@ def registered(monkeypatch):
 
 
 def test_a_run_fills_table_figure_and_receipts(registered):
-    record, line, tables, rows, figures, plot, receipts = page.Studies(False).run("own", VISITOR, 5)
+    record, line, tables, rows, figures, plot, receipts = page.Studies(False).run(asked("own", n=5), VISITOR)
     assert engines.read_study(record).inputs == {"n": 5} and "done in" in json.loads(line)["text"]
     assert tables["choices"] == [("First", "t"), (HOSTILE, "u")] and tables["value"] == "t"
     shown = json.loads(rows)
@@ -67,7 +72,7 @@ def test_a_run_fills_table_figure_and_receipts(registered):
 
 
 def test_another_table_and_another_figure_of_the_same_record(registered):
-    record, *_ = page.Studies(False).run("own", VISITOR, 2)
+    record, *_ = page.Studies(False).run(asked("own", n=2), VISITOR)
     rows = json.loads(page._table_of(record, "u"))
     assert len(rows["rows"]) == page.SHOWN and "first 200 of 300 rows" in rows["caption"]
     bars = page._figure_of(record, "g")
@@ -79,17 +84,26 @@ def test_another_table_and_another_figure_of_the_same_record(registered):
 
 
 @pytest.mark.parametrize(
-    ("slug", "values", "said"),
-    [("own", (99,), "n=99 is out of range"), ("own", ("x",), "not a whole number"), ("nope", (1,), "does not run")],
+    ("value", "said"),
+    [
+        ('{"study": "own", "inputs": {"n": 99}}', "n=99 is out of range"),
+        ('{"study": "own", "inputs": {"n": "x"}}', "not a whole number"),
+        ('{"study": "own", "inputs": {"progress": 1}}', "there is no input 'progress'; it has n."),
+        ('{"study": "nope"}', "does not run"),
+        ('{"study": "own", "more": 1}', "unknown field 'more'"),
+        ("{", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        (None, "could not be read"),
+    ],
 )
-def test_bad_input_is_a_sentence_on_the_status_line(registered, slug, values, said):
-    _, line, *_ = page.Studies(False).run(slug, VISITOR, *values)
+def test_bad_input_is_a_sentence_on_the_status_line(registered, value, said):
+    _, line, *_ = page.Studies(False).run(value, VISITOR)
     assert said in json.loads(line)["text"] and json.loads(line)["kind"] == "error"
 
 
 def test_strangers_run_arithmetic_only(registered):
     assert [info.slug for info in page.Studies(True).offered()] == ["own"]
-    _, line, *_ = page.Studies(True).run("slow", VISITOR, 3)
+    _, line, *_ = page.Studies(True).run(asked("slow", n=3), VISITOR)
     assert "does not run on this page" in json.loads(line)["text"]
 
 
@@ -97,27 +111,14 @@ def test_a_session_stops_its_own_study(registered, monkeypatch):
     studies = page.Studies(False)
     assert "no study runs" in json.loads(studies.stop(VISITOR))["text"].lower()
     monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(SimpleNamespace(session_hash="two")))
-    assert engines.read_study(studies.run("slow", VISITOR, 3)[0]).study == "slow"  # a stranger's stop stops nothing
+    assert (
+        engines.read_study(studies.run(asked("slow", n=3), VISITOR)[0]).study == "slow"
+    )  # a stranger's stop stops nothing
     monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(VISITOR))
-    _, line, *_ = studies.run("slow", VISITOR, 3)
+    _, line, *_ = studies.run(asked("slow", n=3), VISITOR)
     assert "stopped" in json.loads(line)["text"].lower()
     monkeypatch.setattr(f"{__name__}.STOP", lambda: None)
-    assert studies.run("slow", VISITOR, 3)[0]  # the next one runs
-
-
-def test_inputs_are_drawn_from_their_declarations():
-    kinds = {
-        gr.Number: [Int("a", 1, 0, 2, sees="A."), Float("b", 0.5, 0.0, 1.0, sees="B.", symbol="β")],
-        gr.Checkbox: [Bool("c", True, sees="C.")],
-        gr.Dropdown: [Choice("d", "x", ["x", "y"], sees="D.")],
-        gr.Textbox: [Text("e", "word", sees="E.")],
-    }
-    for kind, params in kinds.items():
-        for p in params:
-            made = page.field("own", p)
-            assert isinstance(made, kind) and made.value == p.default and made.info == p.sees
-            assert made.elem_id == f"study-own-{p.name}"
-    assert page.field("own", kinds[gr.Number][1]).label == "b (β)"
+    assert studies.run(asked("slow", n=3), VISITOR)[0]  # the next one runs
 
 
 def test_a_figure_holds_no_markup(registered):
@@ -131,10 +132,21 @@ def test_the_section_in_a_browser(visit):
     screen.tab("Sweeps")
     screen.tab("Studies")
     view = screen.page
-    view.locator("#study input").click()
-    view.get_by_role("option", name=engines.get_study("parallelbench").info.title).click()
-    view.locator("#study-parallelbench-prompts input").fill("1")
-    view.locator("#study-run-parallelbench").click()
+    form = view.locator("#study-form")
+    form.get_by_label("Study").select_option("row-budget")
+    assert form.locator(".param").count() == len(engines.get_study("row-budget").info.inputs)
+    form.get_by_label("Study").select_option("parallelbench")
+    expect(form).to_contain_text(engines.get_study("parallelbench").info.summary)
+    prompts = form.locator("#study-parallelbench-prompts")
+    usual = prompts.input_value()
+    prompts.fill("3")
+    form.get_by_role("button", name="Reset prompts to").click()
+    expect(prompts).to_have_value(usual)
+    prompts.fill("1")
+    form.get_by_label("Study").select_option("row-budget")  # and back: what was set is kept
+    form.get_by_label("Study").select_option("parallelbench")
+    expect(prompts).to_have_value("1")
+    view.locator("#study-run").click()
     expect(view.locator("#study-status")).to_contain_text("done in", timeout=180_000, ignore_case=True)
     expect(view.locator("#study-rows table")).to_contain_text("nats (derived)")
     expect(view.locator("#study-receipts table")).to_contain_text("n! / n^n")

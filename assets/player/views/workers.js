@@ -10,7 +10,7 @@ export const view = { name: "Workers", title: "Tiles by worker", place: 127, nee
 
 const WIDE = 700,
   LEFT = 6,
-  HIGH = 150, // of a chart with many workers
+  HIGH = 96, // of a chart with many workers: three of them fit into the box without scrolling
   GAP = 34,
   TILES = 500, // more are drawn as whole pieces
   LABEL = /(\d+)\D+(\d+)–(\d+)(?:, (.*))?/;
@@ -44,7 +44,7 @@ export class Workers {
     Object.assign(this, { run, dom, context, head: 0 });
     this.say = el("p", "dx-readout");
     this.charts = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.charts);
+    this.picture = svg("svg", { class: "dx-tree", role: "img", style: `max-width:${WIDE}px` }, this.charts);
     this.keys = el("div", "dx-legend");
     this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
     dom.append(

@@ -3,7 +3,7 @@ steps share, with one count of tokens and of calls of the reward model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from engines.kit import Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
@@ -11,7 +11,7 @@ from engines.methods.search._rewards import scorer
 
 if TYPE_CHECKING:
     from engines.core.params import Params
-    from engines.kit import CausalLM
+    from engines.kit import CausalLM, Edit
 
 TEMPERATURE = Float(
     "temperature",
@@ -52,6 +52,17 @@ class Policy:
         """Whether a path that was `begun` tokens long has come to the end of a step."""
         step = self.model.tokenizer.decode(self.paths.read(path)[begun:])
         return self.over(path) or path.length >= self.end or self.p.delimiter in step
+
+    def forbid(self, position: int, tokens: Collection[int]) -> None:
+        """From now on no path writes these tokens at a position."""
+        self.forbidden[position] = self.forbidden.get(position, set()) | set(tokens)
+
+    def edited(self, edit: Edit | None, run: Recorder, shown: Path) -> None:
+        """What a person changed: forced tokens stand in every path, forbidden ones are not written. shown: the path on
+        the board."""
+        for position, tokens in edit.forbid.items() if edit else ():
+            self.forbid(position, tokens)
+        self.paths.apply_edit(run, edit, shown)
 
     def draw(self, path: Path, temperature: float) -> None:
         """The next token of a path."""

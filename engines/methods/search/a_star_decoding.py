@@ -35,6 +35,8 @@ from engines.methods.search._frontier import COSTS, Frontier, State
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from engines.kit import Edit
 
 ROOT = 0.5  # r of the question itself: any value gives the same order
@@ -218,9 +220,9 @@ class Search(Policy):
             "duplicates": self.duplicates,
         }
 
-    def forbid(self, position: int, tokens: set[int]) -> None:
-        """Tokens that are not written at a position any more; open states that have one of them there are dropped."""
-        self.forbidden[position] = self.forbidden.get(position, set()) | tokens
+    def forbid(self, position: int, tokens: Collection[int]) -> None:
+        """Also drops the open states that have one of them there."""
+        super().forbid(position, tokens)
         stays = list[State]()
         for state in self.frontier.states():
             path: Path = state.item  # type: ignore[assignment]
@@ -234,12 +236,8 @@ class Search(Policy):
 
     def edited(self, edit: Edit | None, run: Recorder, shown: Path) -> None:
         """A person's token is a new root: the search begins again behind it."""
-        if edit is None:
-            return
-        for position, tokens in edit.forbid.items():
-            self.forbid(position, set(tokens))
-        self.paths.apply_edit(run, edit, shown)
-        if edit.force:
+        super().edited(edit, run, shown)
+        if edit and edit.force:
             self.result = None
             self.begin(shown)
 

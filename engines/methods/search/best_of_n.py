@@ -67,10 +67,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             facts={"prm_calls": policy.calls, "tokens_of_all_paths": policy.written, "paths_living": len(paths.living)},
             note=told(policy, best, len(writing)),
         )
-        paths.apply_edit(run, edit, best)
+        policy.edited(edit, run, best)
         cut_back(rewards, paths.living)
-        for position, tokens in edit.forbid.items() if edit else ():
-            policy.forbidden[position] = policy.forbidden.get(position, set()) | set(tokens)
 
 
 def leader(policy: Policy) -> Path:

@@ -89,9 +89,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             },
             note=told(policy, best, particles, kept=len(before - {one for one in before if one.fate == "pruned"})),
         )
-        paths.apply_edit(run, edit, best)
-        for position, tokens in edit.forbid.items() if edit else ():
-            policy.forbidden[position] = policy.forbidden.get(position, set()) | set(tokens)
+        policy.edited(edit, run, best)
 
 
 def weight(r: float) -> float:

@@ -10,6 +10,7 @@ import engines
 from engines.core.study import get_study
 from engines.models.parts import load_part
 from engines.studies import _draft_grid as grid
+from engines.studies import _draft_plan as plan
 from engines.studies import _scaling as laws
 
 ROOT, ENDS = Path(__file__).resolve().parents[3], ("d16x1", "d64x4")
@@ -117,13 +118,13 @@ def test_the_card_and_the_grid_agree(shipped):
 
 
 def test_the_study_measures_and_other_prompts_give_other_points():
-    found = engines.study("scaling-laws", prompts=12, tokens=12, batch=False)
+    found = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, budget=0)
     points = found.table("points")
     assert len(points.rows) == 24 and all(row[4] <= row[3] <= row[5] for row in points.rows)
     small, large = (row for row in points.rows if row[2] == max(r[2] for r in points.rows) and row[0] in ENDS)
     assert large[6] > small[6]  # the largest agrees more often than the smallest
     assert len(found.table("laws").rows) == 5 and all(row[6] <= 1 for row in found.table("laws").rows)
-    other = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, seed=1)
+    other = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, budget=0, seed=1)
     assert other.table("points").rows != points.rows
 
 
@@ -132,6 +133,32 @@ def test_forwards_of_batches_are_timed_and_leave_the_caches_as_they_were(shipped
     target_ms, draft_ms = grid.timed(model, drafts[0][2], (1, 2), (1, 3))
     assert set(target_ms) == {(1, 1), (1, 3), (2, 1), (2, 3)} and set(draft_ms) == {1, 2}
     assert min(*target_ms.values(), *draft_ms.values()) > 0
+
+
+def test_a_plan_takes_the_size_that_is_fastest_for_its_budget():
+    """A small draft learns at once and stays; a large one costs more and learns on: so the choice turns over."""
+    small = plan.Offer("small", laws.Line(0.02, 0.2, 1.0), 10_000, 0.05, 1e5)
+    large = plan.Offer("large", laws.Line(0.2, -0.5, 1.0), 2_000, 0.15, 1e5)
+    chosen = [
+        next(row[0] for row in plan.plan_table([small, large], seconds).rows if row[-1]) for seconds in (1, 10_000)
+    ]
+    assert chosen == ["small", "large"]
+    D, A, gamma, speed = large.at(50)
+    assert D == 100_000 and pytest.approx(0.5) == A and speed == max(plan.speed(A, 0.15, g) for g in plan.WINDOWS)
+    assert plan.speed(0.5, 0.15, 1) == pytest.approx(1.5 / 1.15) and gamma == 2
+    assert large.at(10**9)[1] == 0.99  # a share has an end that a line has not
+    figure = plan.plan_figure([small, large], 60)
+    assert all(len(one.x) == len(plan.SPREAD) for one in figure.series)
+
+
+def test_the_study_plans_with_what_it_measured():
+    found = engines.study("scaling-laws", prompts=6, tokens=8, points=3, batch=False, budget=5)
+    table = found.table("plan")
+    assert len(table.rows) == 4 and sum(row[-1] for row in table.rows) == 1
+    assert all(row[2] == pytest.approx(5 * row[1]) and row[3] > 0 and row[7] > 0 for row in table.rows)
+    again = engines.study("scaling-laws", prompts=6, tokens=8, points=3, batch=False, budget=0)
+    assert again.table("points").rows == found.table("points").rows  # training for the clock changed no shipped weights
+    assert "plan" not in [one.name for one in again.tables]
 
 
 @pytest.mark.parametrize("name", ["scaling-laws", "needles-in-documents"])
