@@ -59,7 +59,7 @@ class Answering(Training):
         given = [("alpha", alpha, ALPHA if size.student else 0.0), ("seed", seed, 0), ("steps", steps, size.steps)]
         self.command = f"{PROGRAM} {size.name}{flags(given)}"
         self.network: Network = build(size, seed)
-        self.optimizer = Optimizer(self.network, size.rate, stacked=True)
+        self.optimizer = self.both = Optimizer(self.network, size.rate, stacked=True)
 
     def batch(self, share: float) -> Asked:
         """Made from the step's number, so that a training that goes on sees what it would have seen."""
@@ -83,7 +83,7 @@ class Answering(Training):
         """A rise, a level, and a straight fall over the last part, in which a student is distilled."""
         step, level = self.progress.step, LEVEL * self.steps
         rate = straight(self.size.rate, step, RISE, max(0.0, step - level) / (self.steps - level))
-        for part, share_of_it in zip(self.optimizer.parts, (1.0, EMBEDDINGS), strict=True):
+        for part, share_of_it in zip(self.both.parts, (1.0, EMBEDDINGS), strict=True):
             for group in part.param_groups:
                 group["lr"] = rate * share_of_it
 
