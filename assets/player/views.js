@@ -21,6 +21,7 @@ export const VIEWS = [
   { file: "pipeline", name: "Pipeline", title: "Attention and experts apart", place: 125, needs: ["lanes"] },
   { file: "operators", name: "Operators", title: "G of every layer and head", place: 121, needs: ["operators"] },
   { file: "starfield", name: "Starfield", title: "Slots of a memory that light up", place: 121, needs: ["routing"] },
+  { file: "phases", name: "Phases", title: "Layers by tokens", place: 125, needs: ["lanes"] },
   { file: "slots", name: "Slots", title: "Experts in the cache", place: 126, needs: ["lanes"] },
   { file: "workers", name: "Workers", title: "Tiles by worker", place: 127, needs: ["lanes"] },
   { file: "schedule", name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] },

@@ -97,11 +97,6 @@ def successor(slug: str, kind: str, params: Mapping[str, Any], length: int) -> t
             f"'{slug}' needs a {method.info.kind} model and this run has a {kind} one; switch to a method for {kind} "
             "models."
         )
-    if kind == "seq2seq":
-        raise UserError(
-            f"'{slug}' reads its prompt apart from the answer, so it cannot take over an answer that another method "
-            "has begun."
-        )
     return method, parameters(method, {**params, LENGTH: length})
 
 

@@ -130,12 +130,13 @@ def _adapter(
     from engines.models.adapters.memory import HFMemoryLM
     from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.power_law import HFPowerLawLM
-    from engines.models.adapters.seq2seq import HFSeq2SeqLM
+    from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
     from engines.models.adapters.split import HFSplitLM
     from engines.models.packed import pack
 
     if how.kind in ("seq2seq", "power-law"):
-        return (HFSeq2SeqLM if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
+        pair = MuSeq2SeqLM if network.config.model_type == "mu" else HFSeq2SeqLM
+        return (pair if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
     if mask_id is None:
         routed = HFSplitLM if how.split else HFMoELM
         causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM

@@ -161,6 +161,8 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         return Plan("scene", "SceneEye")
     if model_type == "t5":
         return Plan("seq2seq", "T5ForConditionalGeneration")
+    if model_type == "mu":
+        return Plan("seq2seq", "AutoModelForCausalLM")  # under which our classes are known
     if raw.get("is_encoder_decoder"):
         raise UserError(
             f"'{name}' is an encoder-decoder of the type '{model_type}'; only those of the type 't5' can be loaded, "

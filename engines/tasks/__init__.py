@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from engines.tasks.asking import ASKING
 from engines.tasks.base import Example, Group, Split, Task, Verdict, split_of
 from engines.tasks.chains import CHAINS
 from engines.tasks.dereferences import Dereference, Dereferences, dereferences
@@ -18,6 +19,7 @@ from engines.tasks.stories import STORIES
 from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
 
 __all__ = [
+    "ASKING",
     "CHAINS",
     "TASKS",
     "Dereference",
@@ -42,7 +44,7 @@ TASKS: dict[str, Task] = {
     task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)
 }
 
-
+APART = {task.slug: task for task in (ASKING, CHAINS)}  # the models of the other tasks are not trained on these
 LONGEST = 4_000  # characters of a prompt that is looked at; the tasks ask a tenth of it, and some answers are quadratic
 
 
@@ -50,7 +52,7 @@ def example_of(slug: str) -> str:
     """A short prompt of a task as its models are asked; "" where there is no such task."""
     if slug in PICTURES:
         return PICTURES[slug][1]
-    task = CHAINS if slug == CHAINS.slug else TASKS.get(slug)
+    task = APART.get(slug) or TASKS.get(slug)
     if task is None:
         return ""
     prompt = next(task.generate("train", size=min(task.sizes[0] + 2, task.sizes[1]))).prompt
@@ -71,13 +73,14 @@ def recognise(prompt: str) -> Example | None:
     if (digit := CHAINS.read(prompt.strip())) is not None:
         return Example(CHAINS.slug, prompt, digit)
     slug, text = _parts(prompt)
-    answer = TASKS[slug].read(text) if slug in TASKS and text else None
+    task = ASKING if slug == ASKING.slug else TASKS.get(slug)
+    answer = task.read(text) if task and text else None
     return None if answer is None else Example(slug, prompt, answer)
 
 
 def task_of(example: Example) -> Task:
     """The task that an example belongs to."""
-    return CHAINS if example.task == CHAINS.slug else TASKS[example.task]
+    return APART.get(example.task) or TASKS[example.task]
 
 
 def check(example: Example, output: str) -> Verdict:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.tasks import TASKS
-from engines.training.architectures import attentions, ultramem
+from engines.training.architectures import attentions, encoder_decoder, ultramem
 from engines.training.architectures.blockffn import compared
 from engines.training.architectures.pldr import compared as operators
 from engines.training.core.card import read_card
@@ -108,6 +108,9 @@ def write_table(models: Path) -> None:
             "for all gets right."
         )
         lines += ["", "## A memory and its twin", "", told, "", *_table(*twins)]
+    if pair := encoder_decoder.compared(found):
+        told = "Equal weights, equal examples, one teacher; held-out passages of 4 to 6 people, whole answers."
+        lines += ["", "## An encoder-decoder and its decoder-only twin", "", told, "", *_table(*pair)]
     lines += _reasoners([card for card in found.values() if "held_out_right" in card])
     (models / "README.md").write_text("\n".join(lines) + "\n")
 

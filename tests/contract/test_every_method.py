@@ -47,6 +47,10 @@ READS = {  # models that read something of their own
     "tiny-reader": ("address", "llama"),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe", "tiny-mfa", "tiny-pldr"), TEXTS),
     "tiny-ultramem": ("fact: Ada Raven", "story: Mia, boat, lamp"),
+    "tiny-encdec": (
+        "ask: Which people? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom likes red.",
+        "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom lives in Oslo.",
+    ),
 }
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))

@@ -13,7 +13,7 @@ from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
 from engines.core.kinds.moe import MoELM
 from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.scene import SceneLM
-from engines.core.kinds.seq2seq import Encoded, Seq2SeqLM
+from engines.core.kinds.seq2seq import Encoded, Mark, Seq2SeqLM
 from engines.core.kinds.split import SplitLM
 from engines.core.meter import Meter
 
@@ -54,6 +54,7 @@ __all__ = [
     "KVCache",
     "Kind",
     "LayeredLM",
+    "Mark",
     "MaskedLM",
     "MoELM",
     "SceneLM",

@@ -82,13 +82,14 @@ class Extended:
 
 class Counted:
     """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none.
-    position_bytes: what keys and values of one position take in its caches, 0 where that is not known. picture: what
-    its tokens draw, None for a model of text."""
+    position_bytes: what keys and values of one position take in its caches, 0 where that is not known. weights: how
+    many its parts have, by the part, of kinds that tell. picture: what its tokens draw, None for a model of text."""
 
     def __init__(self, model: Any, role: str, meter: Meter) -> None:
         self._model, self._role, self._meter = model, role, meter
         self.num_layers = int(getattr(model, "num_layers", 0))
         self.position_bytes = int(getattr(model, "position_bytes", 0))
+        self.weights: dict[str, int] = dict(getattr(model, "weights", {}))
         self.picture: Picture | None = getattr(model, "picture", None)
         self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
         self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record

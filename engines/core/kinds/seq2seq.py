@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.meter import Meter
@@ -17,6 +17,16 @@ class Encoded(Protocol):
     layers look up in it."""
 
     length: int
+
+
+class Mark(NamedTuple):
+    """When one layer ran: phase ("encode", "cross_kv", "prefill" or "decode"), its number, and the times at which it
+    began and ended by `time.perf_counter`."""
+
+    phase: str
+    layer: int
+    began: float
+    ended: float
 
 
 @runtime_checkable
@@ -41,16 +51,22 @@ class Seq2SeqLM(Model, Protocol):
         ...
 
     def extend(
-        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        last_only: bool = False,
+        attention: bool = False,
+        marks: list[Mark] | None = None,
     ) -> Extended:
         """Feed n answer tokens behind the cache, which then holds n more rows. last_only: logits [1, V] of the last
-        row. attention: see `Extended`."""
+        row. attention: see `Extended`. marks: gets when each layer ran."""
         ...
 
 
 class CountedSeq2Seq(Counted):
-    """An encoder-decoder seen through the meter. The encoder's calls are booked apart, under the role with `.encoder`
-    behind it."""
+    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in
+    no logits."""
 
     def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
@@ -58,14 +74,15 @@ class CountedSeq2Seq(Counted):
         self.encoder_layers, self.decoder_layers = model.encoder_layers, model.decoder_layers
         self.num_layers = model.decoder_layers
 
-    def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
+    def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
         memory: Encoded = self._meter.call(
-            f"{self._role}.encoder",
+            self._role,
             self.record.device,
             len(prompt),
-            lambda: self._model.encode(prompt),
+            lambda: self._model.encode(prompt, marks=marks),
             layer_rows=len(prompt) * self.encoder_layers,
+            forward=False,
         )
         return memory
 
@@ -75,11 +92,18 @@ class CountedSeq2Seq(Counted):
         return cache
 
     def extend(
-        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        last_only: bool = False,
+        attention: bool = False,
+        marks: list[Mark] | None = None,
     ) -> Extended:
         """See `Seq2SeqLM`; a row never proposes a token forbidden at the position it predicts."""
         result: Extended = self._call(
-            len(tokens), lambda: self._model.extend(tokens, cache, last_only=last_only, attention=attention)
+            len(tokens),
+            lambda: self._model.extend(tokens, cache, last_only=last_only, attention=attention, marks=marks),
         )
         self._allowed(result.logits, cache.length + 1 - len(result.logits))
         return result

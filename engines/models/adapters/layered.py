@@ -46,6 +46,11 @@ class HFLayeredLM(HFCausalLM):
         self._head, self._dtype = model.get_output_embeddings(), model.dtype
         self._heads = WeakTensorKeyDictionary()  # the rows of the head by vocabulary; weights only, never a run's state
 
+    @property
+    def weights(self) -> dict[str, int]:
+        """How many weights the layers have ("layers") and the output head ("unembed")."""
+        return {"layers": sum(map(weights_of, self._layers)), "unembed": weights_of(self._head)}
+
     @torch.no_grad()
     def extend(
         self,
@@ -189,6 +194,12 @@ class HFLayeredLM(HFCausalLM):
         if isinstance(vocabulary, Tensor):
             self._heads[vocabulary] = head
         return head
+
+
+def weights_of(module: nn.Module) -> int:
+    """How many weights a module has, packed ones too."""
+    packed = (one for one in module.modules() if isinstance(one, PackedLinear))
+    return sum(p.numel() for p in module.parameters()) + sum(one.in_features * one.out_features for one in packed)
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:

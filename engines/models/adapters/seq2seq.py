@@ -1,26 +1,27 @@
-"""T5 behind `Seq2SeqLM`: the encoder runs once for a prompt, the decoder on a preallocated cache beside the prompt's
-cross-attention keys and values.
+"""Encoder-decoders behind `Seq2SeqLM`: the encoder runs once for a prompt, the decoder on a preallocated cache beside
+the prompt's cross-attention keys and values. T5 is transformers' own class, `mu.py` one of ours.
 
-The stock class does all the mathematics; here the cross-attention keys and values are made together with the encoder's
-output, so that their time is the encoder's, and several caches can share them. Positions are relative in T5, so a draft
-tree cannot be laid on its cache.
+The cross-attention keys and values are made together with the encoder's output, so that their time is the encoder's,
+and several caches can share them. Positions are relative in T5, so a draft tree cannot be laid on its cache.
 
 Shapes: m prompt tokens, n rows fed, V vocabulary, d hidden size, h heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
 
 from engines.core.errors import UserError
-from engines.core.kinds import Encoded, Extended, KVCache, Tokenizer
+from engines.core.kinds import Encoded, Extended, KVCache, Mark, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel
 from engines.models.slots import SlotCache, check_room
@@ -75,24 +76,63 @@ class DecoderCache(EncoderDecoderCache):
         self.self_attention_cache.keep(base - self.base, rows)
 
 
-class HFSeq2SeqLM(HFModel):
-    """A transformers `T5ForConditionalGeneration` with its tokenizer: see `Seq2SeqLM`. `eos_ids`: the ids that end an
-    answer."""
+class EncoderDecoder(HFModel):
+    """What both have: limits, caches, and the time that each layer took. `eos_ids`: the ids that end an answer."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
+    encoder_layers: int
+    decoder_layers: int
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
-        config = model.config
-        if config.decoder_start_token_id is None:
+        if model.config.decoder_start_token_id is None:
             raise UserError(
                 f"{record.name} does not say what its decoder starts with; give decoder_start_token_id in its "
                 "config.json."
             )
-        self.start_id = config.decoder_start_token_id
-        self.encoder_layers, self.decoder_layers = config.num_layers, config.num_decoder_layers
-        self.max_positions = getattr(config, "n_positions", POSITIONS)
-        self._cross = [block.layer[1].EncDecAttention for block in model.decoder.block]
+        self.start_id = model.config.decoder_start_token_id
+
+    @property
+    @abstractmethod
+    def position_bytes(self) -> int:
+        """Bytes of keys and values that a token takes in the decoder's layers, one of the prompt (cross-attention) as
+        one of the answer."""
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """See `Seq2SeqLM`."""
+        cross = sum(p.numel() for layer in self._looking() for p in layer.parameters())
+        decoder = sum(p.numel() for block in self._decoder() for p in block.parameters())
+        return {
+            "encode": sum(p.numel() for block in self._encoder() for p in block.parameters()),
+            "cross_kv": cross,
+            "decode": decoder - cross,
+            "unembed": self.model.get_output_embeddings().weight.numel(),
+        }
+
+    @abstractmethod
+    def _encoder(self) -> Sequence[nn.Module]:
+        """The encoder's layers."""
+
+    @abstractmethod
+    def _decoder(self) -> Sequence[nn.Module]:
+        """The decoder's layers."""
+
+    @abstractmethod
+    def _looking(self) -> Iterable[nn.Module]:
+        """The matrices of all decoder layers that make keys and values of the encoder's output."""
+
+    @abstractmethod
+    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [1, h, m, d / h] of one decoder layer for an encoder's output [1, m, d]."""
+
+    @abstractmethod
+    def _encode(self, ids: Tensor) -> Tensor:
+        """Prompt ids [1, m] to [1, m, d]."""
+
+    @abstractmethod
+    def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
+        """Rows [1, n] to [1, n, d] before the output layer, and what the last layer took in of the prompt, [h, n, m],
+        if it is asked for."""
 
     def _first_calls(self) -> None:
         cache = self.new_cache(self.encode([self.start_id] * 4), 8)
@@ -100,7 +140,7 @@ class HFSeq2SeqLM(HFModel):
         self.extend([self.start_id], cache)
 
     @torch.no_grad()
-    def encode(self, prompt: Sequence[int] | Tensor) -> EncoderMemory:
+    def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> EncoderMemory:
         """See `Seq2SeqLM`. Raises UserError if the prompt exceeds `max_positions`, ValueError if it is empty."""
         ids = self._ids(prompt)
         if not ids.shape[1]:
@@ -110,13 +150,14 @@ class HFSeq2SeqLM(HFModel):
                 f"{self.record.name} has {self.max_positions} positions and a prompt of {ids.shape[1]} was fed; use a "
                 "shorter prompt."
             )
-        hidden, cross = self.model.encoder(input_ids=ids).last_hidden_state, DynamicCache()
-        for layer, attention in enumerate(self._cross):
-            keys, values = (
-                part(hidden).unflatten(-1, (attention.n_heads, -1)).transpose(1, 2)
-                for part in (attention.k, attention.v)
-            )
-            cross.update(keys, values, layer)
+        with self._timed(self._encoder(), "encode", marks):
+            hidden = self._encode(ids)
+        cross = DynamicCache()
+        for layer in range(self.decoder_layers):
+            began = self._now() if marks is not None else 0.0
+            cross.update(*self._keys(layer, hidden), layer)
+            if marks is not None:
+                marks.append(Mark("cross_kv", layer, began, self._now()))
         return EncoderMemory(hidden, cross)
 
     def new_cache(self, memory: Encoded, capacity: int) -> DecoderCache:
@@ -126,7 +167,13 @@ class HFSeq2SeqLM(HFModel):
 
     @torch.no_grad()
     def extend(
-        self, tokens: Sequence[int] | Tensor, cache: KVCache, *, last_only: bool = False, attention: bool = False
+        self,
+        tokens: Sequence[int] | Tensor,
+        cache: KVCache,
+        *,
+        last_only: bool = False,
+        attention: bool = False,
+        marks: list[Mark] | None = None,
     ) -> Extended:
         """See `Seq2SeqLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError if there
         are none."""
@@ -141,22 +188,84 @@ class HFSeq2SeqLM(HFModel):
                 f"{self.record.name} has {self.max_positions} positions and position {end - 1} was fed; use a shorter "
                 "prompt or fewer new tokens."
             )
-        asked: list[Tensor] = []  # [1, n, d], what the last layer looks up
-        hook = (
-            self._cross[-1].q.register_forward_hook(lambda _module, _inputs, q: asked.append(q)) if attention else None
-        )
+        with self._timed(self._decoder(), "decode", marks):
+            h, found = self._decode(ids, cache, attention)
+        logits = self.model.get_output_embeddings()(h[0, -1:] if last_only else h[0])
+        return Extended(logits.float(), attention=found)
+
+    def _now(self) -> float:
+        """The time, once the device is done with what it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    @contextmanager
+    def _timed(self, layers: Sequence[nn.Module], phase: str, marks: list[Mark] | None) -> Iterator[None]:
+        """Notes when each of these layers began and ended inside; nothing is hooked where nobody asks."""
+        if marks is None:
+            yield
+            return
+        began: dict[int, float] = {}
+
+        def begins(layer: int) -> Any:
+            return lambda *_: began.update({layer: self._now()})
+
+        def ends(layer: int) -> Any:
+            return lambda *_: marks.append(Mark(phase, layer, began[layer], self._now()))
+
+        hooks = [one.register_forward_pre_hook(begins(i)) for i, one in enumerate(layers)]
+        hooks += [one.register_forward_hook(ends(i)) for i, one in enumerate(layers)]
         try:
-            out = self.model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=cache.memory.hidden),
-                decoder_input_ids=ids,
-                past_key_values=cache,
-                use_cache=True,
-            )
+            yield
         finally:
-            if hook is not None:
+            for hook in hooks:
                 hook.remove()
-        logits = out.logits[0, -1:] if last_only else out.logits[0]
-        return Extended(logits.float(), attention=self._looked_up(asked[0], cache.memory) if attention else None)
+
+
+class HFSeq2SeqLM(EncoderDecoder):
+    """A transformers `T5ForConditionalGeneration` with its tokenizer: see `Seq2SeqLM`."""
+
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
+    ) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.encoder_layers, self.decoder_layers = model.config.num_layers, model.config.num_decoder_layers
+        self.max_positions = getattr(model.config, "n_positions", POSITIONS)
+        self._cross = [block.layer[1].EncDecAttention for block in model.decoder.block]
+
+    @property
+    def position_bytes(self) -> int:
+        """See `EncoderDecoder`."""
+        c = self.config
+        return int(2 * self.decoder_layers * c.num_heads * c.d_kv * self.model.dtype.itemsize)
+
+    def _encoder(self) -> Sequence[nn.Module]:
+        return list(self.model.encoder.block)
+
+    def _decoder(self) -> Sequence[nn.Module]:
+        return list(self.model.decoder.block)
+
+    def _looking(self) -> Iterable[nn.Module]:
+        return [part for one in self._cross for part in (one.k, one.v)]
+
+    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        one = self._cross[layer]
+        k, v = (part(hidden).unflatten(-1, (one.n_heads, -1)).transpose(1, 2) for part in (one.k, one.v))
+        return k, v
+
+    def _encode(self, ids: Tensor) -> Tensor:
+        hidden: Tensor = self.model.encoder(input_ids=ids).last_hidden_state
+        return hidden
+
+    def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
+        asked: list[Tensor] = []  # [1, n, d], what the last layer looks up
+        with hooked(self._cross[-1].q, lambda _module, _inputs, q: asked.append(q), attention):
+            h = self.model.decoder(
+                input_ids=ids, encoder_hidden_states=cache.memory.hidden, past_key_values=cache, use_cache=True
+            ).last_hidden_state
+        if self.config.scale_decoder_outputs:
+            h = h * self.model.model_dim**-0.5
+        return h, self._looked_up(asked[0], cache.memory) if attention else None
 
     def _looked_up(self, q: Tensor, memory: EncoderMemory) -> Tensor:
         """Attention [h, n, m] of the last layer's queries [1, n, d] over the prompt; T5 neither scales the scores nor
@@ -164,3 +273,58 @@ class HFSeq2SeqLM(HFModel):
         keys = memory.cross.layers[-1].keys[0]  # [h, m, d / h]
         queries = q[0].unflatten(-1, (self._cross[-1].n_heads, -1)).transpose(0, 1)
         return (queries @ keys.mT).float().softmax(-1)
+
+
+class MuSeq2SeqLM(EncoderDecoder):
+    """Our `MuForSeq2Seq` (engines.models.networks.mu) with its tokenizer: see `Seq2SeqLM`."""
+
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
+    ) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.encoder_layers, self.decoder_layers = model.config.encoder_layers, model.config.decoder_layers
+        self.max_positions = model.config.max_position_embeddings
+
+    @property
+    def position_bytes(self) -> int:
+        """See `EncoderDecoder`."""
+        return int(2 * self.decoder_layers * self.config.hidden_size * self.model.dtype.itemsize)
+
+    def _encoder(self) -> Sequence[nn.Module]:
+        return list(self.model.encoder)
+
+    def _decoder(self) -> Sequence[nn.Module]:
+        return list(self.model.decoder)
+
+    def _looking(self) -> Iterable[nn.Module]:
+        return [part for one in self.model.decoder for part in (one.cross.k_proj, one.cross.v_proj)]
+
+    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        k, v = self.model.decoder[layer].cross.memory(hidden)
+        return k, v
+
+    def _encode(self, ids: Tensor) -> Tensor:
+        hidden: Tensor = self.model.encode(ids)
+        return hidden
+
+    def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
+        slots, n = cache.self_attention_cache, ids.shape[1]
+        memory = [(one.keys, one.values) for one in cache.memory.cross.layers]
+        past, mask, seen = slots.length, None, list[Tensor]()
+        if n > 1 and past:  # a block of rows behind others: row i sees those and i + 1 of the block
+            mask = torch.ones(n, past + n, dtype=torch.bool, device=ids.device).tril(past)[None, None]
+        last = self.model.decoder[-1].cross
+        with hooked(last, lambda _module, inputs, _out: seen.append(inputs[0]), attention):
+            h = self.model.decode(ids, memory, past=past, mask=mask, cache=slots)
+        return h, last.looked_up(seen[0], memory[-1])[0] if attention else None
+
+
+@contextmanager
+def hooked(module: nn.Module, hook: Any, wanted: bool) -> Iterator[None]:
+    """A forward hook for as long as it is needed, if it is."""
+    held = module.register_forward_hook(hook) if wanted else None
+    try:
+        yield
+    finally:
+        if held is not None:
+            held.remove()

@@ -13,6 +13,8 @@ OURS = {  # model type, which is the file's name too -> class
     "four_attentions": "FourAttentionsForCausalLM",
     "pldr": "PLDRForCausalLM",
     "ultra_mem": "UltraMemForCausalLM",
+    "mu": "MuForSeq2Seq",
+    "plain_decoder": "PlainDecoderForCausalLM",
 }
 
 

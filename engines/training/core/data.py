@@ -1,4 +1,4 @@
-"""Batches for the four kinds of training, deterministic for a seed and a pool number (so that a resumed run sees the
+"""Batches for the three kinds of training, deterministic for a seed and a pool number (so that a resumed run sees the
 same data).
 
 Examples are drawn in pools, sorted by length and cut into batches of about equal numbers of tokens: little padding, and
@@ -97,10 +97,7 @@ def make_batch(
     rng: random.Random,
     generator: torch.Generator,
 ) -> Batch:
-    """Network inputs and targets of some rows. Row i of the logits predicts token i + 1 in the decoder-only kinds, so
-    their targets are shifted."""
-    if recipe.kind == "seq2seq":
-        return _seq2seq(tokenizer, [pair for pair, _ in rows])
+    """Network inputs and targets of some rows. Row i of the logits predicts token i + 1, so targets are shifted."""
     length = max(len(prompt) + canvas for (prompt, _), canvas in rows)
     ids = torch.full((len(rows), length), tokenizer.eos_token_id)
     answered = torch.zeros((len(rows), length), dtype=torch.bool)
@@ -178,21 +175,3 @@ def block_training_mask(length: int, block: int) -> Tensor:
     same, earlier = number[:, None] == number[None], number[:, None] > number[None]
     nothing = torch.zeros_like(same)
     return torch.cat([torch.cat([same, earlier], dim=1), torch.cat([nothing, same | earlier], dim=1)])
-
-
-def _seq2seq(tokenizer: PreTrainedTokenizerBase, pairs: list[Pair]) -> Batch:
-    """Prompt into the encoder, answer into the decoder behind the pad token (T5's start)."""
-    prompt_length, answer_length = max(len(p) for p, _ in pairs), max(len(a) for _, a in pairs)
-    ids = torch.full((len(pairs), prompt_length), tokenizer.pad_token_id)
-    targets = torch.full((len(pairs), answer_length), IGNORED)
-    for i, (prompt, answer) in enumerate(pairs):
-        ids[i, : len(prompt)] = torch.tensor(prompt)
-        targets[i, : len(answer)] = torch.tensor(answer)
-    start = torch.full((len(pairs), 1), tokenizer.pad_token_id)
-    decoder = torch.cat([start, targets.clamp_min(tokenizer.pad_token_id)[:, :-1]], dim=1)
-    return {
-        "input_ids": ids,
-        "attention_mask": (ids != tokenizer.pad_token_id).long(),
-        "decoder_input_ids": decoder,
-        "targets": targets,
-    }

@@ -18,7 +18,6 @@ from engines.training.tiny.tokenizer import load_tokenizer
 
 PROMPTS = {
     "causal": 100,
-    "seq2seq": 100,
     "masked": 50,
     "block": 50,
 }  # held-out prompts per task; masked models are marked at five thresholds too
@@ -27,7 +26,6 @@ THRESHOLDS = (0.99, 0.9, 0.7, 0.5, 0.0)  # 0: everything in one forward
 LARGEST = "tiny-ar-l"  # the model that the smaller ones are compared with
 DECODING = {
     "causal": "greedy",
-    "seq2seq": "greedy",
     "masked": "one most-confident token per forward on a canvas of the task's longest answer, rounded up to 16",
     "block": "one most-confident token per forward inside the open block",
 }
@@ -64,7 +62,7 @@ def training_facts(
 def write_marks(folder: Path, facts: dict[str, Any]) -> None:
     """Mark the weights in `folder` on the held-out split and write the card: the facts given and the marks."""
     recipe, tokenizer = RECIPES[facts["name"]], load_tokenizer()
-    network = load_network(folder, recipe.kind)
+    network = load_network(folder)
     card = facts | {
         "parameters": sum(p.numel() for p in network.parameters()),
         "decoding": DECODING[recipe.kind],
@@ -113,7 +111,7 @@ def _parallel(network: Network, tokenizer: Any, recipe: Recipe) -> dict[str, Any
 
 def _causal(network: Network, tokenizer: Any, recipe: Recipe, models: Path) -> dict[str, Any]:
     """Loss on held-out tasks and stories, and how often the largest causal model ranks the same token first."""
-    other = load_network(models / LARGEST, "causal") if (models / LARGEST / "model.safetensors").is_file() else None
+    other = load_network(models / LARGEST) if (models / LARGEST / "model.safetensors").is_file() else None
     texts = {"tasks": [e for task in TASKS for e in held_out(task, PROMPTS[recipe.kind] // 2)]}
     if "tell" in recipe.mixture:
         texts["stories"] = [Example("tell", prompt_of(story), story["text"]) for story in read_stories("held-out")]

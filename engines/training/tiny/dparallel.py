@@ -207,7 +207,7 @@ def distil(
             f"'{recipe.name}' is distilled from {recipe.init_from}, whose weights are not there; train it first: "
             f"{PROGRAM} {recipe.init_from}"
         )
-    base, network = (on_device(load_network(parent, "masked"), device) for _ in range(2))
+    base, network = (on_device(load_network(parent), device) for _ in range(2))
     training = Distillation(network, recipe, tokenizer, [], how, command)
     if resume:
         restore(training, checkpoint_file(recipe.name))

@@ -28,7 +28,7 @@ def finish(network: Network, recipe: Recipe, tokenizer: Any, start: Path | None)
     """Do to the network what its recipe asks for; gives what the card says of it."""
     done: dict[str, float] = {}
     if recipe.start_share and start is not None:
-        average(network, load_network(start, recipe.kind), recipe.start_share)
+        average(network, load_network(start), recipe.start_share)
         done["start_share"] = recipe.start_share
     if recipe.calibrated:
         done["temperature"] = round(fitted(*proposed(network, recipe, tokenizer)), 2)

@@ -74,7 +74,7 @@ def mark(
     for start in range(0, n, ROWS):
         chunk = [pairs[i] for i in order[start : start + ROWS]]
         length = canvas_length(task, tokenizer)
-        if recipe.kind in ("causal", "seq2seq"):
+        if recipe.kind == "causal":
             outputs = _generate(network, tokenizer, recipe, chunk, length)
             forwards += sum(len(output) for output in outputs)
         else:
@@ -91,14 +91,13 @@ def mark(
 
 
 def _generate(network: Network, tokenizer: Any, recipe: Recipe, pairs: list[Pair], length: int) -> list[list[int]]:
-    """Greedy decoding by transformers, prompts padded on the left (causal) or right (encoder); ids up to the end mark,
-    which stays."""
+    """Greedy decoding by transformers, prompts padded on the left; ids up to the end mark, which stays."""
     longest = max(len(prompt) for prompt, _ in pairs)
-    pad, left = tokenizer.pad_token_id, recipe.kind == "causal"
-    rows = [[pad] * (longest - len(p)) + p if left else p + [pad] * (longest - len(p)) for p, _ in pairs]
+    pad = tokenizer.pad_token_id
+    rows = [[pad] * (longest - len(p)) + p for p, _ in pairs]
     ids = torch.tensor(rows, device=network.device)
     out = network.generate(ids, attention_mask=(ids != pad).long(), max_new_tokens=length, do_sample=False)
-    answers = out[:, longest if left else 1 :].tolist()  # a decoder's rows begin with its start token
+    answers = out[:, longest:].tolist()
     return [row[: row.index(tokenizer.eos_token_id) + 1] if tokenizer.eos_token_id in row else row for row in answers]
 
 

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, T5Config, T5ForConditionalGeneration
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from engines.models.weights import pretrained
 from engines.training.core.data import IGNORED, Batch
 from engines.training.tiny.recipes import Recipe
 
 POSITIONS = 512
-Network: TypeAlias = LlamaForCausalLM | T5ForConditionalGeneration
+Network: TypeAlias = LlamaForCausalLM
 
 
 def build(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: Path | None = None) -> Network:
@@ -27,24 +27,6 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: Path | None
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
     }
-    if recipe.kind == "seq2seq":
-        return T5ForConditionalGeneration(
-            T5Config(
-                vocab_size=len(tokenizer),
-                d_model=recipe.hidden,
-                d_kv=recipe.hidden // recipe.heads,
-                d_ff=recipe.mlp,
-                num_layers=recipe.layers,
-                num_decoder_layers=recipe.decoder,
-                num_heads=recipe.heads,
-                dropout_rate=0.0,
-                feed_forward_proj="gated-gelu",
-                relative_attention_num_buckets=64,
-                relative_attention_max_distance=128,
-                decoder_start_token_id=tokenizer.pad_token_id,
-                **special,
-            )
-        )
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=recipe.hidden,
@@ -62,15 +44,14 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, start: Path | None
         config.update({"block_size": recipe.block})
     network = LlamaForCausalLM(config)
     if start is not None:
-        network.load_state_dict(load_network(start, recipe.kind).state_dict())
+        network.load_state_dict(load_network(start).state_dict())
     return network
 
 
-def load_network(folder: Path, kind: str) -> Network:
+def load_network(folder: Path) -> Network:
     """The weights of a folder, in float32."""
-    model = T5ForConditionalGeneration if kind == "seq2seq" else LlamaForCausalLM
-    config = model.config_class.from_pretrained(folder)
-    network: Network = pretrained(model.__name__, folder, config, dtype=torch.float32).eval()
+    config = LlamaConfig.from_pretrained(folder)
+    network: Network = pretrained(LlamaForCausalLM.__name__, folder, config, dtype=torch.float32).eval()
     return network
 
 
@@ -78,8 +59,5 @@ def loss_of(network: Network, batch: Batch) -> Tensor:
     """Mean cross-entropy over the targets of a batch; the output layer runs on the rows that have one."""
     inputs, targets = {key: value for key, value in batch.items() if key != "targets"}, batch["targets"]
     wanted = targets != IGNORED
-    if isinstance(network, T5ForConditionalGeneration):
-        logits = network(**inputs, use_cache=False).logits[wanted]
-    else:
-        logits = network.lm_head(network.model(**inputs, use_cache=False).last_hidden_state[wanted])
+    logits = network.lm_head(network.model(**inputs, use_cache=False).last_hidden_state[wanted])
     return F.cross_entropy(logits.float(), targets[wanted])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["causal", "masked", "block", "seq2seq"]
+Kind = Literal["causal", "masked", "block"]
 
 # Share of each task among the training examples; "tell" are the stories that SmolLM2 wrote. The loss is a mean over
 # tokens, so tasks with short answers need more examples than those with long ones: FIRST_MIXTURE brought sums and
@@ -80,8 +80,7 @@ class Recipe:
     learning_rate is that of AdamW; Muon's is scaled to the same update size. batch: tokens per step, padding included.
     order: the name under which examples are drawn, so that a stage which was trained before it was renamed sees its
     examples in the same order again.
-    block: positions per block of a block-diffusion model, or of a distillation's active block. decoder: layers of the
-    decoder of an encoder-decoder.
+    block: positions per block of a block-diffusion model, or of a distillation's active block.
     Of a masked model, causal: share of the batches that are plain next-token rows under a causal mask. Every answer
     token has its whole prefix there, so carries and chains of reasoning, which masked rows rarely show in full, are
     kept or relearnt. near: how many masked positions behind the clean prefix of a semi-autoregressive row take the loss
@@ -106,7 +105,6 @@ class Recipe:
     seed: int = 0
     init_from: str | None = None
     block: int = 16
-    decoder: int = 0
     ships: bool = True
     order: str = ""
     causal: float = 0.0
@@ -247,9 +245,6 @@ RECIPES: dict[str, Recipe] = {
         ),
         Recipe(
             "tiny-blockdlm", "block", **_L, steps=600, batch=8192, learning_rate=1.5e-3, init_from="tiny-ar-l-second"
-        ),
-        Recipe(
-            "tiny-encdec", "seq2seq", hidden=160, layers=4, heads=4, mlp=448, decoder=3, steps=3000, learning_rate=3e-3
         ),
     )
 }

@@ -35,6 +35,7 @@ COVERED = {
             "blockffn.json",
             "context_str.json",
             "cppd.json",
+            "encoder_return.json",
             "lean_attention.json",
             "moe_comm.json",
             "plga.json",

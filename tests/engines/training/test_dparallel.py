@@ -189,7 +189,7 @@ def test_own_answers_are_right_and_the_models(tokenizer):
     """On the weights that ship; a prompt whose answer fails the check is left out, and the others are what the engine
     writes at this threshold."""
     recipe = dataclasses.replace(RECIPES["tiny-dlm-dparallel"], mixture={"copy": 1.0, "shuffle": 2.0})
-    network = load_network(FOLDER.parent / "tiny-dlm", "masked")
+    network = load_network(FOLDER.parent / "tiny-dlm")
     pairs, kept = dparallel.own_answers(network, tokenizer, recipe, 24)
     assert sum(tried for tried, _ in kept.values()) == 24 and set(kept) == {"copy", "shuffle"}
     assert 0 < len(pairs) == sum(right for _, right in kept.values())
@@ -202,7 +202,7 @@ def test_own_answers_are_right_and_the_models(tokenizer):
 
 @pytest.mark.parametrize(("task", "block", "tau"), [("sort", 4, -0.01), ("sort", 4, 0.15), ("add", 16, 0.5)])
 def test_the_batched_rule_is_the_engines(task, block, tau, tokenizer):
-    network, model = load_network(FOLDER.parent / "tiny-dlm", "masked"), engines.load_model("tiny-dlm")
+    network, model = load_network(FOLDER.parent / "tiny-dlm"), engines.load_model("tiny-dlm")
     examples, length = marks.held_out(task, 2), marks.canvas_length(task, tokenizer)
     outputs, counts = certainty.fill(network, tokenizer, data.encode(tokenizer, examples), length, block, tau)
     for example, output, forwards in zip(examples, outputs, counts, strict=True):
@@ -273,8 +273,8 @@ def test_what_ships_is_the_mean_with_the_start(here, answers):
         assert json.loads((here / "tiny-test-dparallel" / "card.json").read_text())["distillation"][
             "start_share"
         ] == float(share)
-        weights[share] = [p.detach() for p in load_network(here / "tiny-test-dparallel", "masked").parameters()]
-    start = [p.detach() for p in load_network(here / "tiny-test", "masked").parameters()]
+        weights[share] = [p.detach() for p in load_network(here / "tiny-test-dparallel").parameters()]
+    start = [p.detach() for p in load_network(here / "tiny-test").parameters()]
     assert all(map(torch.equal, weights["1"], start)) and not all(map(torch.equal, weights["0"], start))
     for trained, mean, before in zip(weights["0"], weights["0.5"], start, strict=True):
         torch.testing.assert_close(
@@ -309,7 +309,7 @@ def test_certainty_is_forced_and_answers_are_learnt(here, tokenizer):
     assert 0 < ends[1] < 0.8 * ends[0]
     pairs, network = (
         data.encode(tokenizer, marks.held_out("copy", 12, "train")),
-        load_network(here / "tiny-test", "masked"),
+        load_network(here / "tiny-test"),
     )
     seen, tokens = dparallel.learn(
         network, dataclasses.replace(CHILD, steps=20, learning_rate=2e-2), tokenizer, pairs, Settings()

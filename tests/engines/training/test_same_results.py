@@ -32,7 +32,6 @@ RECORDED = {
     "causal": [7.6432, 7.6519, 7.6068, 7.6117, 7.573, 7.5655],
     "masked": [7.5204, 7.4561, 7.4841, 7.2692, 7.2274, 7.2516],
     "block": [7.6069, 7.5791, 7.4606, 7.4269, 7.3946, 7.3602],
-    "seq2seq": [8.1106, 8.0788, 8.162, 8.1227, 7.8209, 8.0886],
     "on policy": [7.5182, 7.6092, 7.543, 7.3947, 7.5433, 7.3426, 7.2779, 7.2353, 7.2639, 7.1524, 7.2525, 7.1437],
 }
 
@@ -54,7 +53,7 @@ def recipe_of(case: str) -> Recipe:
     """The recipe of a recorded case."""
     if case == "on policy":
         return dataclasses.replace(TINY, **ON_POLICY)
-    return dataclasses.replace(TINY, kind=case, decoder=int(case == "seq2seq"))
+    return dataclasses.replace(TINY, kind=case)
 
 
 def begun(recipe: Recipe) -> RecipeTraining:

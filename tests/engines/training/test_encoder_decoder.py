@@ -1,0 +1,141 @@
+"""The pair and its teacher: the loss of distillation, rows, tokenizer, and trainings that repeat."""
+
+import dataclasses
+from itertools import islice
+
+import pytest
+import torch
+
+from engines.tasks import ASKING, check, recognise
+from engines.training.architectures import encoder_decoder as pair
+from engines.training.architectures.distillation import (
+    cross_entropy,
+    distillation_loss,
+    drawn,
+    forward_kl,
+    teacher_slice,
+)
+from engines.training.architectures.passages import END, PAD, TURN, rows, shifted, tokenizer
+from engines.training.core.optimizer import StackedMuon, orthogonal
+from engines.training.tiny.tokenizer import answer_text, load_tokenizer, prompt_text
+
+
+def test_kl_is_zero_where_both_agree_and_is_cut_to_the_smaller_vocabulary():
+    z = torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(0))
+    assert float(forward_kl(z, z)) == pytest.approx(0, abs=1e-7)
+    wider = torch.cat([z, torch.full((2, 3, 2), 5.0)], -1)
+    assert float(forward_kl(z, wider)) == pytest.approx(0, abs=1e-7)
+    other = z + torch.arange(7) * 0.3
+    assert float(forward_kl(other, z)) > 0.01 and float(forward_kl(other, z)) != float(forward_kl(z, other))
+    present = torch.tensor([[True, False, False], [True, True, False]])
+    hand = torch.stack([forward_kl(other[i, j], z[i, j]) for i, j in ((0, 0), (1, 0), (1, 1))]).mean()
+    assert float(forward_kl(other, z, present)) == pytest.approx(float(hand), rel=1e-5)
+
+
+def test_alpha_weighs_and_zero_is_plain_training():
+    kl, ce = torch.tensor(float("nan")), torch.tensor(2.0)
+    assert float(distillation_loss(kl, ce, 0.0)) == 2.0
+    assert float(distillation_loss(torch.tensor(1.0), ce, 0.9)) == pytest.approx(1.1)
+
+
+def test_the_teacher_predicts_the_answer_from_the_last_row_of_the_input():
+    rows_ = teacher_slice(1024, 256)
+    assert (rows_.start, rows_.stop - rows_.start) == (1023, 256)
+
+
+def test_samples_stay_among_the_best():
+    z = torch.tensor([[0.0, 5.0, 4.0, -3.0]]).repeat(200, 1)
+    generator = torch.Generator().manual_seed(0)
+    assert set(drawn(z, generator, 0.9, 2).tolist()) == {1, 2} and set(drawn(z, generator, 0.9, 1).tolist()) == {1}
+
+
+def test_answers_follow_from_passages():
+    for size in range(1, 7):
+        for one in islice(ASKING.generate("train", size=size), 40):
+            assert ASKING.read(one.prompt.removeprefix("ask: ")) == one.answer
+            assert check(one, one.answer).correct and not check(one, f"{one.answer}, Zoe").correct
+    passage = "Mia lives in Rome. Mia has a kite. Ada is 14 years old. Ben lives in Bonn. Ben is 9 years old."
+    for question, answer in (("cities", "Bonn, Rome"), ("ages", "9, 14"), ("people", "Ada, Ben, Mia")):
+        example = recognise(f"ask: Which {question}? {passage}")
+        assert example is not None and example.answer == answer
+    assert recognise("ask: Which colours? Mia has a kite.") is None and recognise("ask: Mia has a kite.") is None
+
+
+def test_the_tokenizer_cuts_as_the_familys_and_can_write_anything():
+    own, family = tokenizer(), load_tokenizer()
+    assert len(own) < 700 and own("Wörld 中").input_ids and own.decode(own("Wörld 中").input_ids) == "Wörld 中"
+    for one in islice(ASKING.generate("held-out", seed=4), 60):
+        for text in (prompt_text(one.prompt), answer_text(one.answer)):
+            mine, theirs = (t.convert_ids_to_tokens(t(text).input_ids) for t in (own, family))
+            assert mine == theirs
+
+
+def test_rows_are_padded_apart_and_repeat():
+    one, again, other = rows(3), rows(3), rows(4)
+    assert torch.equal(one.inputs, again.inputs) and one.inputs.tolist() != other.inputs.tolist()
+    assert (one.inputs[:, -1] == TURN).all() and bool(((one.answers == END).sum(1) == 1).all())
+    assert bool((shifted(one.answers)[:, 0] == TURN).all()) and torch.equal(shifted(one.answers), one.fed)
+    assert bool(((one.answers == PAD) == (one.targets < 0)).all())
+
+
+@pytest.mark.parametrize("name", ["tiny-encdec", "tiny-deconly"])
+def test_no_row_sees_what_comes_behind_it_and_the_cache_changes_nothing(name):
+    network, batch = pair.build(pair.SIZES[name]).eval(), rows(3, people=6)
+    changed = batch.answers.clone()
+    changed[:, 3:] = 7
+    with torch.no_grad():
+        z, other = (pair.answer_logits(network, batch, answers) for answers in (batch.answers, changed))
+        assert torch.equal(z[:, :4], other[:, :4]) and not torch.equal(z[:, 4:], other[:, 4:])
+        own = pair.written(network, batch, 6)
+        again = batch.answers[:, :0]
+        for i in range(6):
+            wide = torch.cat([again, torch.zeros_like(batch.answers[:, :1])], 1)
+            again = torch.cat([again, pair.answer_logits(network, batch, wide)[:, i].argmax(-1)[:, None]], 1)
+    assert torch.equal(own, again)
+
+
+def small(name):
+    return dataclasses.replace(
+        pair.SIZES[name], hidden=16, heads=2, encoder=0 if name == "tiny-deconly" else 2, decoder=2
+    )
+
+
+@pytest.mark.parametrize("name", ["tiny-encdec", "tiny-deconly"])
+def test_distillation_learns_from_the_teacher_and_goes_on_exactly(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(pair, "_common", lambda training: tmp_path / f"{training.name}-plain.pt")
+    size = dataclasses.replace(small(name), steps=6, plain=3)
+    teacher = pair.build(dataclasses.replace(pair.TEACHER, hidden=16, heads=2, decoder=1), 1).eval()
+    whole = pair.Answering(size, 0, 6, 0.9, teacher)
+    pair.run(whole, pair.Until(6))
+    half = pair.Answering(size, 0, 6, 0.9, teacher)
+    pair.run(half, pair.Until(4), checkpoint=tmp_path / "half.pt")
+    on = pair.Answering(size, 0, 6, 0.9, teacher)
+    pair.restore(on, tmp_path / "half.pt")
+    pair.run(on, pair.Until(6))
+    plain = pair.Answering(size, 0, 6, 0.0, None)
+    pair.run(plain, pair.Until(6))
+    weights = [next(iter(one.network.parameters())).detach() for one in (whole, on, plain)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_muon_over_stacks_is_muon():
+    """As torch's, up to its bfloat16; and all singular values come near 1."""
+    w = torch.randn(8, 12, generator=torch.Generator().manual_seed(0))
+    a, b = (torch.nn.Parameter(w.clone()) for _ in range(2))
+    theirs = torch.optim.Muon([a], lr=0.01, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    ours = StackedMuon([b], 0.01)
+    for seed in range(3):
+        a.grad = torch.randn(8, 12, generator=torch.Generator().manual_seed(seed))
+        b.grad = a.grad.clone()
+        theirs.step()
+        ours.step()
+    torch.testing.assert_close(a, b, atol=5e-4, rtol=0)
+    s = torch.linalg.svdvals(orthogonal(torch.randn(3, 20, 6)))
+    assert float(s.min()) > 0.5 and float(s.max()) < 1.3
+
+
+def test_a_mean_over_targets_leaves_padding_out():
+    z = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0))
+    targets = torch.tensor([[1, 2, -100], [3, -100, -100]])
+    by_hand = -torch.stack([z[0, 0].log_softmax(-1)[1], z[0, 1].log_softmax(-1)[2], z[1, 0].log_softmax(-1)[3]]).mean()
+    assert float(cross_entropy(z, targets)) == pytest.approx(float(by_hand), rel=1e-6)
