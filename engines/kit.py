@@ -21,8 +21,8 @@ from engines.core.kinds import (
 from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
 from engines.core.kinds.memory import CountedMemory, MemoryTable
 from engines.core.kinds.moe import CountedMoE
-from engines.core.kinds.split import CountedSplit
 from engines.core.kinds.power_law import CountedPowerLaw
+from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part

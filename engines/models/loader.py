@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
+from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_size
 from engines.models.hub import (
     TOKENIZER_FILES,
@@ -83,7 +84,7 @@ def load_folder(
         tokenizer=tokenizer_folder(folder),
     )
     record.options = _told(options)
-    return _adapter(how, network, tokenizer, record, mask_id, eos_ids, options)
+    return model_of(how, network, tokenizer, record, mask_id, eos_ids, options)
 
 
 def _check_types(options: dict[str, Any]) -> None:
@@ -112,42 +113,6 @@ def _draft(
     eos_ids = _eos_ids(network, core)
     record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
     return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
-
-
-def _adapter(
-    how: Plan,
-    network: Any,
-    tokenizer: Any,
-    record: ModelRecord,
-    mask_id: int | None,
-    eos_ids: frozenset[int],
-    options: dict[str, Any],
-) -> Model:
-    from engines.models.adapters.block import HFBlockMaskedLM
-    from engines.models.adapters.causal import HFCausalLM
-    from engines.models.adapters.layered import HFLayeredLM
-    from engines.models.adapters.masked import HFMaskedLM
-    from engines.models.adapters.memory import HFMemoryLM
-    from engines.models.adapters.moe import HFMoELM
-    from engines.models.adapters.power_law import HFPowerLawLM
-    from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
-    from engines.models.adapters.split import HFSplitLM
-    from engines.models.packed import pack
-
-    if how.kind in ("seq2seq", "power-law"):
-        pair = MuSeq2SeqLM if network.config.model_type == "mu" else HFSeq2SeqLM
-        return (pair if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
-    if mask_id is None:
-        routed = HFSplitLM if how.split else HFMoELM
-        causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM
-        return causal(
-            pack(network), tokenizer, record, eos_ids
-        )  # the other kinds feed whole boards, which gain nothing
-    shift = how.shift if options.get("shift") is None else bool(options["shift"])
-    if how.kind == "masked":
-        return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)
-    block_size = how.block_size if options.get("block_size") is None else options["block_size"]
-    return HFBlockMaskedLM(network, tokenizer, record, mask_id, block_size, shift, eos_ids)
 
 
 def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:

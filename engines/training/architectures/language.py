@@ -107,9 +107,7 @@ class Language(Training):
         apart = {id(table) for table in tables}
         groups: list[dict[str, Any]] = [{"params": [p for p in self.network.parameters() if id(p) not in apart]}]
         groups += [{"params": tables, "weight_decay": 0.0}] if tables else []
-        self.optimizer = torch.optim.AdamW(
-            groups, lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True
-        )
+        self.optimizer = torch.optim.AdamW(groups, lr=what.rate, betas=(0.9, 0.95), weight_decay=what.decay, fused=True)
         self.curve: list[dict[str, float]] = []
         self._look()
 
