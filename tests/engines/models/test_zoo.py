@@ -128,7 +128,7 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
         zoo.load_model(folder, block_size=4)
     with pytest.raises(
         UserError,
-        match="kind 'sideways' is unknown; choose one of block, causal, layered, masked, moe, reader, seq2seq",
+        match="kind 'sideways' is unknown; choose one of block, causal, layered, masked, memory, moe, reader, seq2seq",
     ):
         zoo.load_model(folder, kind="sideways")
     with pytest.raises(UserError, match="unknown option 'maskid'"):
