@@ -47,10 +47,12 @@ def beam_search(
 
 @dataclass
 class Heavy:
-    """The texts so far, by region of the picture: the probability of each, added up over the views that were read."""
+    """The texts so far, by region of the picture: the probability of each, added up over the views that were read. The
+    first `boxes` regions are boxes, the others windows."""
 
     pixels: Any
     regions: Sequence[Rectangle]
+    boxes: int
     start: int
     views: int = 0
     found: dict[int, dict[tuple[int, ...], float]] = field(
@@ -68,31 +70,34 @@ class Heavy:
         return len(at)
 
     def best(self) -> tuple[tuple[int, ...], float, int]:
-        """(ids of the text that the views of one region agree on most, its mean probability there, the region)."""
-        some = [(total, ids, i) for i, texts in self.found.items() for ids, total in texts.items() if ids]
-        total, ids, i = max(some, key=lambda one: one[0], default=(0.0, (), 0))
+        """(ids of the text that the views of one region agree on most, its mean probability there, the region): of a
+        box where one holds a text, else of a window."""
+        some = [
+            (i < self.boxes, total, ids, i) for i, texts in self.found.items() for ids, total in texts.items() if ids
+        ]
+        _, total, ids, i = max(some, key=lambda one: one[:2], default=(False, 0.0, (), 0))
         return ids, total / max(1, self.views), i
 
-    def readings(self, model: WordReaderLM, boxes: int) -> list[Reading]:
-        """The best text of every region, for the record; the first `boxes` regions are boxes."""
+    def readings(self, model: WordReaderLM) -> list[Reading]:
+        """The best text of every region, for the record."""
         chosen = self.best()
         told = list[Reading]()
         for i, texts in sorted(self.found.items()):
             ids, total = max(texts.items(), key=lambda one: one[1])
-            name = f"box {i + 1}" if i < boxes else f"window {i - boxes + 1}"
+            name = f"box {i + 1}" if i < self.boxes else f"window {i - self.boxes + 1}"
             told.append(
                 Reading(name, model.tokenizer.decode(ids), min(1.0, total / self.views), chosen=(ids, i) == chosen[::2])
             )
         return told
 
 
-def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heavy: Heavy, boxes: int) -> Steps:
+def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heavy: Heavy) -> Steps:
     """A step for each turn; the last writes the answer."""
     for turn in TURNS:
         n = heavy.turn(reader, turn)
         text, sure, region = heavy.best()
         answer = reader.tokenizer.decode(text) if turn == TURNS[-1] else ""
-        scene = Scene("heavy", readings=heavy.readings(reader, boxes), answer=answer, source="heavy" if answer else "")
+        scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
         groups = {
             "scene": lambda scene=scene: scene,
             "lanes": run.calls(),

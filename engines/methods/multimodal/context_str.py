@@ -128,8 +128,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         yield from written(reader, run, p, ids, Answer(one.tokens, "place", one.seen, one.chances), groups)
     else:
         edit = yield run.step(note="No reading fits what is seen; the heavy reader is asked.", **groups)
-        heavy = Heavy(pixels, [*boxes, *WINDOWS], start)
-        yield from heavily(reader, run, p, run.apply_edit(edit, ids), heavy, len(boxes))
+        heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
+        yield from heavily(reader, run, p, run.apply_edit(edit, ids), heavy)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     edit = yield run.step(
         scene=lambda: shown(pixels, mask, boxes), lanes=run.calls(), note=f"Boxes with words: {len(boxes)}."
     )
-    heavy = Heavy(pixels, [*boxes, *WINDOWS], start)
-    yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy, len(boxes))
+    heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
+    yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy)
 
 
 if __name__ == "__main__":
