@@ -167,8 +167,7 @@ class Recorder:
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. What is a function here is called only
         where it is recorded, and on the recording's clock."""
-        now = time.perf_counter()
-        meter = self._meter
+        now, meter = time.perf_counter(), self._meter
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -185,12 +184,9 @@ class Recorder:
         if self.detail != "none":
             step.tree = tree() if tree else None
             step.commits = self._signed(written, step.tree, choice)
-            step.spans, step.choice, step.facts, step.note = (
-                list(spans),
-                choice,
-                {k: float(v) for k, v in ((facts() if callable(facts) else facts) or {}).items()},
-                note,
-            )
+            step.spans, step.choice, step.note = list(spans), choice, note
+            told = facts() if callable(facts) else facts or {}
+            step.facts = {name: float(value) for name, value in told.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
             step.completions, step.vote = completions() if completions else None, vote() if vote else None

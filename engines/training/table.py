@@ -89,6 +89,14 @@ def write_table(models: Path) -> None:
             ["model", "loss, tasks", "loss, stories", "same first token, tasks", "same first token, stories"], rows
         )
     lines += draft_section(models)
+    lines += _architectures(found)
+    lines += _reasoners([card for card in found.values() if "held_out_right" in card])
+    (models / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _architectures(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Twins of one architecture beside each other, with what is not to be read out of the figures."""
+    lines: list[str] = []
     if mixtures := compared(found):
         told = (
             "Three routers on one corpus, held-out rows; a chunk is so many tokens in a row. What the losses did shows "
@@ -109,10 +117,9 @@ def write_table(models: Path) -> None:
         )
         lines += ["", "## A memory and its twin", "", told, "", *_table(*twins)]
     if pair := encoder_decoder.compared(found):
-        told = "Equal weights, equal examples, one teacher; held-out passages of 4 to 6 people, whole answers."
+        told = "Equal weights, equal examples; held-out passages of 4 to 6 people, whole answers."
         lines += ["", "## An encoder-decoder and its decoder-only twin", "", told, "", *_table(*pair)]
-    lines += _reasoners([card for card in found.values() if "held_out_right" in card])
-    (models / "README.md").write_text("\n".join(lines) + "\n")
+    return lines
 
 
 def _asked(task: str) -> str:

@@ -52,6 +52,7 @@ READS = {  # models that read something of their own
         "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom lives in Oslo.",
     ),
 }
+LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
@@ -84,9 +85,16 @@ def decode(slug, prompt=None, *, on=None, seed=0, detail="full", edits=(), max_s
 
 
 def _decode(slug, name, prompt, seed, detail, max_steps, params, edits):
-    model, text = engines.load_model(name, dtype="float32"), prompt if isinstance(prompt, str) else list(prompt)
+    text = prompt if isinstance(prompt, str) else list(prompt)
     given = {"seed": seed, "detail": detail, "max_steps": max_steps, "edits": edits}
-    return engines.run(slug, model, text, params=dict(params), **given)
+    return engines.run(slug, playing(slug, name), text, params=dict(params), **given)
+
+
+def playing(slug, name):
+    """The models of a run: by role where SmolLM2 would play one that a tiny model plays in less time."""
+    model, info = engines.load_model(name, dtype="float32"), METHODS[slug]
+    light = {role: engines.load_model(LIGHT[role], dtype="float32") for role in info.needs if role in LIGHT}
+    return {info.role: model, **light} if light else model
 
 
 decoded = lru_cache(maxsize=400)(_decode)
@@ -156,7 +164,7 @@ def test_detail_changes_the_record_and_not_the_run(slug):
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_closing_stops_at_once_and_keeps_what_is_there(slug):
-    one = engines.stream(slug, engines.load_model(MODELS[slug], dtype="float32"), prompts(slug)[0])
+    one = engines.stream(slug, playing(slug, MODELS[slug]), prompts(slug)[0])
     first = next(one)
     one.close()
     assert list(one) == []
