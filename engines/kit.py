@@ -57,6 +57,7 @@ from engines.core.trace import (
     Trace,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 from engines.core.trees import children, from_child_counts, row_depths
@@ -125,6 +126,7 @@ __all__ = [
     "Tree",
     "Truncation",
     "UserError",
+    "Vision",
     "Vote",
     "WordReaderLM",
     "accept_probability",

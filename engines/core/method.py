@@ -29,6 +29,7 @@ GROUPS = frozenset(
         "vote",
         "completions",
         "sight",
+        "vision",
         "memory",
         "facts",
         "note",

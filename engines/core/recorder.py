@@ -37,6 +37,7 @@ from engines.core.trace import (
     Step,
     Tree,
     Truncation,
+    Vision,
     Vote,
     step_tokens,
 )
@@ -155,6 +156,7 @@ class Recorder:
         completions: Callable[[], Completions] | None = None,
         vote: Callable[[], Vote] | None = None,
         sight: Callable[[], Sight] | None = None,
+        vision: Callable[[], Vision] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -162,8 +164,8 @@ class Recorder:
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation, completions, vote and sight are functions: nothing is computed where nothing is recorded, and it is
-        on the recording's clock."""
+        truncation, completions, vote, sight and vision are functions: nothing is computed where nothing is recorded,
+        and it is on the recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
@@ -194,6 +196,7 @@ class Recorder:
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
             step.sight = sight() if sight and self.full else None
+            step.vision = vision() if vision and self.full else None
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

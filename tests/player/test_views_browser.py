@@ -37,6 +37,7 @@ GROUPS = {
     "completions": "Completions",
     "vote": "Vote",
     "sight": "Word",
+    "vision": "Scene",
     "facts": "Facts",
     "note": "Text",
 }

@@ -19,6 +19,7 @@ from engines.core.trace.groups import (
     Tally,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 from engines.core.trace.header import (
@@ -78,6 +79,7 @@ __all__ = [
     "TraceError",
     "Tree",
     "Truncation",
+    "Vision",
     "Vote",
     "Unit",
     "IMPORTED",

@@ -117,6 +117,8 @@ def _arrays(step: Step) -> Iterable[Packed]:
         yield step.media.codes
     if step.sight:
         yield from (packed for packed in (step.sight.pixels, step.sight.attention) if packed is not None)
+    if step.vision:
+        yield from (packed for packed in (step.vision.pixels, step.vision.looks) if packed is not None)
     for route in step.routing:
         yield route.chosen
         if route.weights is not None:

@@ -18,6 +18,7 @@ from engines.core.trace.groups import (
     Span,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 
@@ -46,6 +47,7 @@ class Step(Record):
     completions: Completions | None = None
     vote: Vote | None = None
     sight: Sight | None = None
+    vision: Vision | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

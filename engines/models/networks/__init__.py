@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-OURS = {"block_ffn": "BlockFFNForCausalLM"}  # model type, which is the file's name too -> class
+OURS = {  # model type, which is the file's name too -> class
+    "block_ffn": "BlockFFNForCausalLM",
+    "scene_text": "SceneTextForCausalLM",
+}
 
 
 def network_class(model_type: str) -> Any:
