@@ -60,7 +60,7 @@ def test_rounds_refusals_and_what_the_draft_keeps(opened: Open) -> None:
     assert shown(page, ".dx-scene-round") == ["a", "redblue"], "below the model's word what the draft had guessed"
     assert part(page, ".dx-readout").first.text_content() == "2 tokens after 2 forwards of the model."
     assert len(shown(page, ".dx-scene-strip rect")) == 5 and len(shown(page, ".dx-scene-patch")) == 4
-    assert "4 positions of the picture (2 kB), 1 of text" in str(part(page, ".dx-scene-side").text_content())
+    assert "4 of the picture (2 kB), 1 of text" in str(part(page, ".dx-scene-side").text_content())
     assert "size, colour, shape 0 / 1" in str(part(page, ".dx-scene-side").text_content())
     seek(page, 3)
     said = str(part(page, ".dx-scene-side").text_content())

@@ -156,7 +156,7 @@ export class Scene {
     const kept = number((picture * (vision?.entry_bytes ?? 0)) / 1000);
     setText(
       this.bytes,
-      vision ? tr`The draft keeps ${picture} positions of the picture (${kept} kB), ${text} of text.` : "",
+      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept} kB), ${text} of text.` : "",
     );
   }
 

@@ -55,6 +55,7 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
+from engines.methods.multimodal._seen import shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -152,6 +153,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     pins, pinned = structure_prior(p, model, P)
     x = run.apply_edit(Edit(force=pins), run.canvas(G, model.record.device))  # [L]
     forward, M0, i = Forward(model), G - len(pins), 0
+    image = model.pictured(prompt)
     while len(masks := mask_positions(x, model.mask_id)):  # 4: stops as soon as no mask is left
         t, theta = time_grid(p.steps), p.alg_p_threshold
         distributions = forward(x, masks, (P, P + G), p.cache)
@@ -175,7 +177,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         lane = {"topk_margin": "margin", "entropy": "neg_entropy"}.get(p.alg) or (
             "confidence" if p.use_original_confidence else "filtered"
         )
+        fresh, tokens = run.steps == 0, x0[best].tolist()
         edit = yield run.step(
+            vision=(lambda: shown(image, tokens, model.tokenizer, fresh)) if image else None,
             commits=(masks[best], x0[best], causes, conf[best]),
             scores=lambda: {
                 "confidence": (masks, conf),

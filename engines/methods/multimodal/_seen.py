@@ -126,15 +126,21 @@ class Drafter:
 
 
 def vision(drafter: Drafter, turn: Turn, tokenizer: Any, fresh: bool) -> Vision:
-    """What a round says of the picture. fresh: it is the first, which brings the pixels."""
-    image, (readers, looks) = drafter.image, drafter.looks()
-    entries = {} if not drafter.read_rows else {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}
+    """What a round says of the picture."""
+    readers, looks = drafter.looks()
+    found = shown(drafter.image, turn.gained, tokenizer, fresh)
+    found.looks, found.readers = None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())), readers
+    if drafter.read_rows:
+        found.entries = {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}
+        found.entry_bytes = 2 * 4 * len(drafter.draft.bias)  # a key and a value in float32
+    return found
+
+
+def shown(image: Pictured | None, tokens: Sequence[int], tokenizer: Any, fresh: bool) -> Vision:
+    """The picture and the classes of the tokens that a step wrote. fresh: the step is the first, which brings the
+    pixels."""
     return Vision(
         pack(image.pixels.numpy() / 255, 0.0, 1.0) if image is not None and fresh else None,
         [] if image is None else list(image.grid),
-        None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())),
-        readers,
-        entries,
-        2 * 4 * len(drafter.draft.bias),
-        [word_class(tokenizer.piece(token).text.strip()) for token in turn.gained],
+        kinds=[word_class(tokenizer.piece(token).text.strip()) for token in tokens],
     )

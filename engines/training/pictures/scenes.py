@@ -34,7 +34,7 @@ from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-vlm", "Tiny model that sees (says what a scene of 24 x 24 pixels shows)"
 NOTE = "says what a small picture shows; asked with a scene such as scene 12, or small red circle top left, ..."
-BATCH, STEPS, RATE, RISE = 32, 1300, 3e-3, 0.1
+BATCH, STEPS, RATE, RISE = 32, 1900, 3e-3, 0.1
 POSITIONS = 160  # of the board, picture and answer together
 MARKED = 200  # held-out scenes that the card's figures are of
 IDS = {word: i for i, word in enumerate(WORDS)}
