@@ -9,10 +9,11 @@ from the start and are never touched, since they are no masks.
 Prefilling (`cache=prefix`): the first forward computes the whole board, the later ones the answer and the position
 before it, which predicts its first token; the prompt's keys and values have seen an empty answer and stay as they are.
 
-This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: text only (the picture, its tower
-and projector are not here); prefilling is off unless it is asked for (the official default is on), and a model whose
-rows are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest
-is committed (the official loop raises)."""
+This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: pictures are seen by a small
+model of ours without a tower (tiny-vlm-dimple), whose places stand on the board like words, and the published weights
+and M-RoPE are not loaded; prefilling is off unless it is asked for (the official default is on), and a model whose rows
+are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest is
+committed (the official loop raises)."""
 
 from __future__ import annotations
 
@@ -143,8 +144,8 @@ def check(p: Params) -> None:
         "margin": MARGIN,
         "neg_entropy": NEG_ENTROPY,
     },
-    departures="Text only: no picture, no vision tower. The mask token is never proposed; where less than 0.1 % is "
-    "masked the rest is committed.",
+    departures="Pictures with a small model of ours, without a vision tower. The mask token is never proposed; where "
+    "less than 0.1 % is masked the rest is committed.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -5,7 +5,7 @@ picture in another way than words, as they are, and trains the draft on text fir
 tree, its check and what is written are EAGLE-2's: the text is the target's own.
 
 We depart from the released code in: a model of 0.47 M weights that sees 24 x 24 pixels, and drafts of 0.14 M trained
-here for 400 steps with both losses at weight 1 and without noise; the layer's attention reads rows at one scale; a tree
+here for 300 steps with both losses at weight 1 and without noise; the layer's attention reads rows at one scale; a tree
 of 15 guesses; three controls with the same layer, steps and scenes beside it.
 
 Letters: F the draft's estimate of a hidden state h, e the embedding of a token, z what enters the draft's layer, k
@@ -45,7 +45,7 @@ from engines.methods.speculative._verify import Draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A target of 0.47 M weights and drafts of 0.14 M, trained here for 400 steps; a smaller tree; no noise "
+    departures="A target of 0.47 M weights and drafts of 0.14 M, trained here for 300 steps; a smaller tree; no noise "
     "on the states. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

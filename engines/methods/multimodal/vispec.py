@@ -7,7 +7,7 @@ picture, and a global vector, which joins the state before every later word. The
 EAGLE-2's: the text is the target's own.
 
 We depart from the released code in: a model of 0.47 M weights that sees 24 x 24 pixels, a draft of 0.18 M trained here
-for 400 steps with the loss of the first stage (smooth L1 and soft cross-entropy, weight 1 each) on captions; the second
+for 300 steps with the loss of the first stage (smooth L1 and soft cross-entropy, weight 1 each) on captions; the second
 stage on long answers and on the draft's own outputs is left out; no ranking loss, no noise; a tree of 15 guesses.
 
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
@@ -41,7 +41,7 @@ from engines.methods.speculative._verify import Draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A target of 0.47 M weights and a draft of 0.18 M, trained here for 400 steps with the loss of the "
+    departures="A target of 0.47 M weights and a draft of 0.18 M, trained here for 300 steps with the loss of the "
     "first stage only; a smaller tree. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -8,7 +8,7 @@ draft learns from one of them: `text` never from pictures, `mixed` and `fused` f
 alone in the first half of its steps and then from ever more pictures, as MSD does.
 
 We depart in: both losses with weight 1 (released: cross-entropy 0.1 and, in ViSpec's first stage, a ranking loss), no
-noise on the states, 400 steps; ViSpec's second stage on long answers and on the draft's own outputs is left out."""
+noise on the states, 300 steps; ViSpec's second stage on long answers and on the draft's own outputs is left out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from engines.training.core.weights import read_weights
 from engines.training.heads.drafters import scale
 from engines.training.pictures.scenes import Batch, batch_of, one_cycle
 
-STEPS, BATCH, RATE = 400, 24, 2e-3
+STEPS, BATCH, RATE = 300, 24, 2e-3
 FIRST, DECODED = 100, 40  # held-out scenes behind the hundredth, by number
 MSD = {
     "growing": ("decoupled", "growing"),

@@ -3,7 +3,10 @@
 
 Three batches of four show a picture and ask for a caption, a filled form or either; the fourth has no picture, only the
 words of a scene in any order, to be put into sentences, so that the model also knows its language without seeing.
-Scenes are drawn by engines/tasks/scenes.py, a fiftieth of them is held out by a hash."""
+Scenes are drawn by engines/tasks/scenes.py, a fiftieth of them is held out by a hash.
+
+A side task stands in for the tower of vision that larger models bring with them: behind two layers the last patch of
+each cell is asked for size, colour and shape of what stands there, by a linear map that is thrown away."""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 from engines.core.machine import trained_on
 from engines.models.networks.scene_text import EOS, PAD, SCENE, TEXT, SceneTextConfig, SceneTextForCausalLM
 from engines.models.scene_words import ASKED, WORDS
-from engines.tasks.scenes import Scene, caption, drawn, form, right, scenes, shuffled
+from engines.tasks.scenes import COLOURS, SHAPES, SIZES, Scene, caption, drawn, form, right, scenes, shuffled
 from engines.training.core.card import write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
@@ -34,7 +37,9 @@ from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-vlm", "Tiny model that sees (says what a scene of 24 x 24 pixels shows)"
 NOTE = "says what a small picture shows; asked with a scene such as scene 12, or small red circle top left, ..."
-BATCH, STEPS, RATE, RISE = 32, 1900, 3e-3, 0.1
+BATCH, STEPS, RATE, RISE = 32, 2000, 3e-3, 0.1
+SIDE_TASK, BEHIND = 1.0, 2  # weight of the side task, and the layers behind which it is asked
+ASKED_OF_A_CELL = (SIZES, tuple(COLOURS), tuple(SHAPES))
 POSITIONS = 160  # of the board, picture and answer together
 MARKED = 200  # held-out scenes that the card's figures are of
 IDS = {word: i for i, word in enumerate(WORDS)}
@@ -78,12 +83,18 @@ def answer_of(scene: Scene, asked: str, rng: random.Random) -> str:
 
 
 class Batch:
-    """Rows of a step: pictures [B, 24, 24, 3] or None, ids [B, n] behind them, and how many of each row's ids are asked
-    (the rest is the answer and its end)."""
+    """Rows of a step: pictures [B, 24, 24, 3] or None with what stands in their cells, ids [B, n] behind them, and how
+    many of each row's ids are asked (the rest is the answer and its end)."""
 
-    def __init__(self, pixels: Tensor | None, asked: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        pixels: Tensor | None,
+        asked: Sequence[Sequence[int]],
+        answers: Sequence[Sequence[int]],
+        cells: Tensor | None = None,
+    ) -> None:
         rows = [torch.tensor([*a, *b, EOS]) for a, b in zip(asked, answers, strict=True)]
-        self.pixels, self.ids = pixels, pad_sequence(rows, batch_first=True, padding_value=PAD)
+        self.pixels, self.cells, self.ids = pixels, cells, pad_sequence(rows, batch_first=True, padding_value=PAD)
         self.targets = torch.full_like(self.ids, IGNORED)  # what each place is to be, where that is learnt
         for i, (a, row) in enumerate(zip(asked, rows, strict=True)):
             self.targets[i, len(a) : len(row)] = row[len(a) :]
@@ -110,9 +121,26 @@ def batch_of(seed: int, step: int, size: int = BATCH, split: str = "train") -> B
         return Batch(None, asked, [ids_of(caption(scene, rng)) for scene in some])
     how = rng.choices(ASKED, (0.7, 0.15, 0.15), k=size)
     pixels = pixels_of(some, [f"{seed}/{step}/{i}" for i in range(size)])
-    return Batch(
-        pixels, [[IDS[a]] for a in how], [ids_of(answer_of(s, a, rng)) for s, a in zip(some, how, strict=True)]
-    )
+    answers = [ids_of(answer_of(scene, a, rng)) for scene, a in zip(some, how, strict=True)]
+    return Batch(pixels, [[IDS[a]] for a in how], answers, cells_of(some))
+
+
+def cells_of(some: Sequence[Scene]) -> Tensor:
+    """What stands in the nine cells of scenes: [n, 9, 3], from 1 on the number of size, colour and shape, 0 for
+    nothing."""
+    found = torch.zeros(len(some), 9, len(ASKED_OF_A_CELL), dtype=torch.long)
+    for i, scene in enumerate(some):
+        for thing in scene:
+            row, column = thing.cell
+            for j, names in enumerate(ASKED_OF_A_CELL):
+                found[i, 3 * row + column, j] = 1 + names.index(thing[j])
+    return found
+
+
+def last_patches(side: int) -> list[int]:
+    """The last patch of each cell of a grid with so many patches on a side, in reading order."""
+    n = side // 3
+    return [(n * row + n - 1) * side + n * column + n - 1 for row in range(3) for column in range(3)]
 
 
 class Captions(Training):
@@ -123,7 +151,10 @@ class Captions(Training):
         self.name, self.settings = NAME, repr((NAME, BATCH, RATE, seed, steps))
         self.command = f"{PROGRAM} {NAME}{flags([('seed', seed, 0), ('steps', steps, STEPS)])}"
         self.network: SceneTextForCausalLM = build(seed)
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
+        width, sizes = self.network.config.hidden_size, [1 + len(names) for names in ASKED_OF_A_CELL]
+        self.probe, self.sizes = torch.nn.Linear(width, sum(sizes)), sizes
+        learnt = [*self.network.parameters(), *self.probe.parameters()]
+        self.optimizer = torch.optim.AdamW(learnt, lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
         self.steps, self.seed = steps, seed
 
     def batch(self, share: float) -> Batch:
@@ -133,12 +164,30 @@ class Captions(Training):
     def loss(self, batch: Batch) -> Loss:
         """Cross-entropy in nats per token of the answers."""
         x = batch.embedded(self.network)
-        h = self.network.model(inputs_embeds=x, use_cache=False).last_hidden_state[:, -batch.ids.shape[1] : -1]
+        out = self.network.model(inputs_embeds=x, use_cache=False, output_hidden_states=True)
+        h = out.last_hidden_state[:, -batch.ids.shape[1] : -1]
         wanted = batch.targets[:, 1:]
         z = self.network.lm_head(h[wanted != IGNORED])
         value = cross_entropy(z, wanted[wanted != IGNORED])
         name = "words" if batch.pixels is None else "pictures"
-        return Loss(value, x.shape[0] * x.shape[1], len(z), {name: value.item()})
+        facts = {name: value.item()}
+        if batch.cells is not None:
+            at = 1 + torch.tensor(last_patches(round(self.network.config.patches**0.5)))
+            told = self.probe(out.hidden_states[BEHIND][:, at]).flatten(0, 1).split(self.sizes, -1)
+            true = batch.cells.flatten(0, 1)
+            side = torch.stack([cross_entropy(one, true[:, j]) for j, one in enumerate(told)]).sum()
+            value, facts["cells"] = value + SIDE_TASK * side, side.item()
+        return Loss(value, x.shape[0] * x.shape[1], len(z), facts)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The network's, and the side task's map."""
+        return super().weights() | {f"probe.{name}": t for name, t in self.probe.state_dict().items()}
+
+    def load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Both back."""
+        own = {name.removeprefix("probe."): t for name, t in weights.items() if name.startswith("probe.")}
+        self.probe.load_state_dict(own)
+        super().load_weights({name: t for name, t in weights.items() if not name.startswith("probe.")})
 
     def rate(self, share: float) -> float:
         """One cycle: a rise, then half a cosine down to nothing; it goes by the steps."""

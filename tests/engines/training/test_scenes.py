@@ -32,7 +32,16 @@ from engines.tasks.scenes import (
 from engines.training.core.loop import Until, run, update
 from engines.training.heads import vision_drafts
 from engines.training.heads.vision_drafts import DraftsTraining, foreseen, pictured
-from engines.training.pictures.scenes import Captions, answer_of, batch_of, build, pixels_of, said, seen
+from engines.training.pictures.scenes import (
+    Captions,
+    answer_of,
+    batch_of,
+    build,
+    last_patches,
+    pixels_of,
+    said,
+    seen,
+)
 from explorer import ASSETS
 
 SAID = "small red circle top left, large blue square middle right"
@@ -133,6 +142,9 @@ def test_a_training_sees_the_same_batches_again_and_learns():
     assert torch.equal(one.pixels, two.pixels) and torch.equal(one.ids, two.ids)
     assert batch_of(1, 7, 4).pixels is None and not torch.equal(one.pixels, batch_of(1, 6, 4).pixels)
     assert {answer_of(held_out(3), "answer", random.Random(i))[:4] for i in range(20)} == {"ther", "size"}
+    scene = next(islice(scenes("train", seed=random.Random("tiny-vlm/1/5").getrandbits(40)), 1))
+    assert int((one.cells[0].sum(-1) > 0).sum()) == len(scene), "the side task asks what stands there"
+    assert last_patches(6) == [7, 9, 11, 19, 21, 23, 31, 33, 35]
     training = Captions(0, 20)
     before = float(training.loss(one).value.detach())
     run(training, Until(12))
