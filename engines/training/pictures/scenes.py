@@ -37,9 +37,10 @@ from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-vlm", "Tiny model that sees (says what a scene of 24 x 24 pixels shows)"
 NOTE = "says what a small picture shows; asked with a scene such as scene 12, or small red circle top left, ..."
-BATCH, STEPS, RATE, RISE = 32, 2000, 3e-3, 0.1
+BATCH, STEPS, RATE, RISE = 32, 2400, 3e-3, 0.1
 SIDE_TASK, BEHIND = 1.0, 2  # weight of the side task, and the layers behind which it is asked
 ASKED_OF_A_CELL = (SIZES, tuple(COLOURS), tuple(SHAPES))
+SHAPE_WORDS = 4.0  # weight of these words, which are learned last
 POSITIONS = 160  # of the board, picture and answer together
 MARKED = 200  # held-out scenes that the card's figures are of
 IDS = {word: i for i, word in enumerate(WORDS)}
@@ -168,7 +169,8 @@ class Captions(Training):
         h = out.last_hidden_state[:, -batch.ids.shape[1] : -1]
         wanted = batch.targets[:, 1:]
         z = self.network.lm_head(h[wanted != IGNORED])
-        value = cross_entropy(z, wanted[wanted != IGNORED])
+        weights = torch.ones(len(WORDS)).index_fill(0, torch.tensor(ids_of(" ".join(SHAPES))), SHAPE_WORDS)
+        value = cross_entropy(z, wanted[wanted != IGNORED], weights)
         name = "words" if batch.pixels is None else "pictures"
         facts = {name: value.item()}
         if batch.cells is not None:
