@@ -31,7 +31,6 @@ from engines.training.core.weights import replaced, write_network
 from engines.training.pictures.scenes import (
     BATCH,
     IDS,
-    MARKED,
     Captions,
     answer_of,
     ids_of,
@@ -45,7 +44,7 @@ from engines.training.tiny.tokenizer import FOLDER
 NAME, BASE = "tiny-vlm-dimple", "tiny-vlm"
 TITLE = "Tiny model that sees, trained on by masked diffusion (second stage of tiny-vlm)"
 NOTE = "fills in what a small picture shows, on 48 places; asked with a scene such as scene 12 or answer: scene 12"
-STEPS, RATE, CANVAS, LEAST = 400, 1e-3, 48, 0.02
+STEPS, RATE, CANVAS, LEAST = 300, 1e-3, 48, 0.02
 
 
 def canvas_of(answer: str) -> list[int]:
@@ -109,7 +108,7 @@ def filled(network: SceneTextForCausalLM, pixels: Tensor, asked: str) -> list[st
     return [text_of(row) for row in ids[:, 1:].tolist()]
 
 
-def marks(network: SceneTextForCausalLM, count: int = MARKED // 2) -> dict[str, Any]:
+def marks(network: SceneTextForCausalLM, count: int = 32) -> dict[str, Any]:
     """On held-out scenes: the share of objects named with size, colour, shape and place, one place per forward."""
     network.eval()
     some: list[Scene] = list(islice(scenes("held-out", seed=3), count))
