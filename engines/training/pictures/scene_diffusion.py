@@ -44,7 +44,7 @@ from engines.training.tiny.tokenizer import FOLDER
 NAME, BASE = "tiny-vlm-dimple", "tiny-vlm"
 TITLE = "Tiny model that sees, trained on by masked diffusion (second stage of tiny-vlm)"
 NOTE = "fills in what a small picture shows, on 48 places; asked with a scene such as scene 12 or answer: scene 12"
-STEPS, RATE, CANVAS, LEAST = 300, 1e-3, 48, 0.02
+STEPS, RATE, CANVAS, LEAST = 900, 2e-3, 48, 0.02
 
 
 def canvas_of(answer: str) -> list[int]:

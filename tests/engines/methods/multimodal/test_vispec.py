@@ -37,11 +37,11 @@ def test_one_entry_for_36_and_the_text_where_it_was(model, parts):
     large, _, _ = drafter(model, draft_of(parts["vision-drafts"], "growing"), "scene 3")
     for one in (small, large):
         one.read([*ids, 20], H, 2)
-    assert (small.past.length, large.past.length) == (2, 37) and small.kept == 1 and large.kept == 36
+    assert (small.past.length, large.past.length) == (3, 38) and small.kept == 1 and large.kept == 36
     e = model.embed([*ids, 20])[1:]
-    assert small.draft.sequence(e, H, 36)[1].tolist() == [35, 36]
+    assert small.draft.sequence(e, H, 36)[1].tolist() == [35, 36, 37]
     small.forget(len(ids))
-    assert small.past.length == 1 and small.T == 36
+    assert small.past.length == 2 and small.T == 37
     trace = run("vispec")
     kept = [step.vision.entries["picture"] for step in trace.steps[1:]]
     assert set(kept) == {1} and trace.steps[1].vision.entry_bytes == 2 * 96 * 4
@@ -50,7 +50,7 @@ def test_one_entry_for_36_and_the_text_where_it_was(model, parts):
 
 def test_switches_of_vispec_take_something_away(model, parts):
     draft = draft_of(parts["vision-compressor"], "compressed")
-    for given, length, recalled in (({}, 2, True), ({"compact": False}, 1, True), ({"recall": False}, 2, False)):
+    for given, length, recalled in (({}, 3, True), ({"compact": False}, 2, True), ({"recall": False}, 3, False)):
         made, ids, H = drafter(model, draft, "scene 3", **given)
         made.read([*ids, 20], H, 2)
         assert made.past.length == length and (made.g is not None) == recalled
