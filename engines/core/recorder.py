@@ -163,9 +163,8 @@ class Recorder:
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
         Authors that are not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. scores, candidates, tree, memory,
-        truncation, completions, vote, sight and vision are functions: nothing is computed where nothing is recorded,
-        and it is on the recording's clock."""
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. What is a function is computed only
+        where it is recorded, on the recording's clock."""
         now = time.perf_counter()
         meter = self._meter
         if meter.spent:
