@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from engines.core.errors import UserError
 from engines.core.trace import Piece
-from engines.tasks.scenes import COLOURS, COLUMNS, LATER, ROWS, SHAPES, SIZES, described, held_out, scene_of
+from engines.tasks.grid_scenes import COLOURS, COLUMNS, LATER, ROWS, SHAPES, SIZES, described, held_out, scene_of
 
 SPECIAL = ("<pad>", "<eos>", "<mask>", "<scene>", "<patch>", "<words>")
 ASKED = ("describe", "form", "answer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from engines.tasks.scenes import FORM
+from engines.tasks.grid_scenes import FORM
 
 THING = FORM.pattern
 COLOURS, SHAPES = r"(red|green|blue|yellow|purple)", r"(circle|square|triangle)"

@@ -37,7 +37,7 @@ GROUPS = {
     "completions": "Completions",
     "vote": "Vote",
     "sight": "Word",
-    "vision": "Scene",
+    "vision": "Seen",
     "facts": "Facts",
     "note": "Text",
 }

@@ -13,7 +13,7 @@ from engines.core.trace import pack
 from engines.kit import Int, Param, UserError, Vision, max_new_tokens, top_ids, torch
 from engines.methods.speculative._turn import Turn, temperature
 from engines.models.exits import Past
-from engines.tasks.scenes import word_class
+from engines.tasks.grid_scenes import word_class
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -36,7 +36,7 @@ from engines.methods.speculative._verify import Draft
         Bool("compact", True, sees="The compact token stands for the picture in the draft's sequence."),
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
-    signature="scene",
+    signature="seen",
     emits=(EMITS - {"lanes"}) | {"vision"},
     lanes=LANES,
     baseline="greedy",

@@ -21,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engines.core.errors import UserError
 from engines.core.picture import Pictured
 from engines.models.scene_words import SPECIAL, WORDS
-from engines.tasks.scenes import SIDE, Thing, drawn, scene_of
+from engines.tasks.grid_scenes import SIDE, Thing, drawn, scene_of
 
 PAD, EOS, MASK, SCENE, PATCH, TEXT = map(WORDS.index, SPECIAL)
 WORDS_OF_A_THING = len(Thing._fields)

@@ -39,7 +39,7 @@ from engines.training.core.parts import install_part
 from engines.training.core.text_cache import soft_cross_entropy
 from engines.training.core.weights import read_weights
 from engines.training.heads.drafters import scale
-from engines.training.pictures.scenes import Batch, batch_of, one_cycle
+from engines.training.pictures.grid_scenes import Batch, batch_of, one_cycle
 
 STEPS, BATCH, RATE = 300, 24, 2e-3
 FIRST, DECODED = 100, 40  # held-out scenes behind the hundredth, by number
@@ -205,7 +205,7 @@ def train(part: str, plan: dict[str, tuple[str, str]], a: Namespace) -> Path:
         "name": out.name,
         "kind": "drafts of a model that sees",
         "bases": {"target": model.record.sha256},
-        "data": "scenes drawn by engines/tasks/scenes.py, with captions, forms, and words in any order",
+        "data": "scenes drawn by engines/tasks/grid_scenes.py, with captions, forms, and words in any order",
         "drafts": {name: {"way": way, "learnt_from": SHOWN[diet]} for name, (way, diet) in plan.items()},
         "seed": a.seed,
         "parameters": sum(one.numel() for one in training.network.parameters()),

@@ -23,12 +23,12 @@ from engines.core.machine import trained_on
 from engines.models.networks.scene_text import EOS, MASK, SceneTextForCausalLM
 from engines.models.scene_words import ASKED
 from engines.models.zoo import load_model
-from engines.tasks.scenes import Scene, right, scenes
+from engines.tasks.grid_scenes import Scene, right, scenes
 from engines.training.core.card import read_card, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.loop import Loss, Until, checkpoint_file, restore, run
 from engines.training.core.weights import replaced, write_network
-from engines.training.pictures.scenes import (
+from engines.training.pictures.grid_scenes import (
     BATCH,
     IDS,
     Captions,

@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 import engines
-from engines.tasks.scenes import held_out, named, right
+from engines.tasks.grid_scenes import held_out, named, right
 
 MODEL, CANVAS, THING = "tiny-vlm-dimple", 48, 14  # tokens of an object's part of a form
 PARTS = ((0, "size :"), (3, "colour :"), (6, "shape :"), (9, "place :"), (13, ";"))

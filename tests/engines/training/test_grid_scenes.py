@@ -15,7 +15,7 @@ from engines.models.networks.scene_text import PATCH, SCENE
 from engines.models.scene_words import WORDS, SceneTokenizer
 from engines.tasks import example_of, picture_asked
 from engines.tasks.base import split_of
-from engines.tasks.scenes import (
+from engines.tasks.grid_scenes import (
     CELL,
     COLOURS,
     caption,
@@ -32,7 +32,7 @@ from engines.tasks.scenes import (
 from engines.training.core.loop import Until, run, update
 from engines.training.heads import vision_drafts
 from engines.training.heads.vision_drafts import DraftsTraining, foreseen, pictured
-from engines.training.pictures.scenes import (
+from engines.training.pictures.grid_scenes import (
     Captions,
     answer_of,
     batch_of,

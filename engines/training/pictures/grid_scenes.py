@@ -3,7 +3,7 @@
 
 Three batches of four show a picture and ask for a caption, a filled form or either; the fourth has no picture, only the
 words of a scene in any order, to be put into sentences, so that the model also knows its language without seeing.
-Scenes are drawn by engines/tasks/scenes.py, a fiftieth of them is held out by a hash.
+Scenes are drawn by engines/tasks/grid_scenes.py, a fiftieth of them is held out by a hash.
 
 A side task stands in for the tower of vision that larger models bring with them: behind two layers the last patch of
 each cell is asked for size, colour and shape of what stands there, by a linear map that is thrown away."""
@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 from engines.core.machine import trained_on
 from engines.models.networks.scene_text import EOS, PAD, SCENE, TEXT, SceneTextConfig, SceneTextForCausalLM
 from engines.models.scene_words import ASKED, WORDS
-from engines.tasks.scenes import COLOURS, SHAPES, SIZES, Scene, caption, drawn, form, right, scenes, shuffled
+from engines.tasks.grid_scenes import COLOURS, SHAPES, SIZES, Scene, caption, drawn, form, right, scenes, shuffled
 from engines.training.core.card import write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
@@ -260,7 +260,7 @@ def install(training: Captions, out: Path | None) -> Path:
             "title": TITLE,
             "kind": "causal",
             "note": NOTE,
-            "data": "scenes of engines/tasks/scenes.py (98 % of them) with captions, forms, and words in any order",
+            "data": "scenes of engines/tasks/grid_scenes.py (98 % of them) with captions, forms, and words in any order",
             "seed": training.seed,
             "steps": progress.step,
             "tokens": progress.tokens,

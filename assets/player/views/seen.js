@@ -4,7 +4,7 @@ import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Scene", title: "The scene and what is said of it", place: 17, needs: ["vision"] };
+export const view = { name: "Seen", title: "The scene and what is said of it", place: 17, needs: ["vision"] };
 
 const VEIL = 0.82, // over a patch from which nothing was taken
   LOOKERS = { draft: tr`draft`, "compact token": tr`compact token`, "global vector": tr`global vector` },
@@ -27,20 +27,20 @@ export function shares(steps) {
   return found;
 }
 
-export class Scene {
+export class Seen {
   load(run, dom) {
     Object.assign(this, { run, t: 0, reader: 0 });
     [this.say, this.bytes, this.share, this.key] = Array.from({ length: 4 }, () => el("p", "dx-readout"));
-    this.canvas = el("canvas", "dx-scene-over");
+    this.canvas = el("canvas", "dx-seen-over");
     this.veil = svg("g");
     this.lines = svg("path");
-    this.svg = svg("svg", { role: "img", class: "dx-scene-over", preserveAspectRatio: "none" }, this.veil, this.lines);
-    this.frame = el("div", "dx-scene-frame", this.canvas, this.svg);
-    this.buttons = el("p", "dx-scene-buttons");
-    this.strip = svg("svg", { "aria-hidden": "true", class: "dx-scene-strip" });
-    this.text = el("p", "dx-scene-text");
-    const side = el("div", "dx-scene-side", this.text, this.strip, this.bytes, this.share);
-    dom.append(this.say, el("div", "dx-scene", el("div", "dx-scene-left", this.frame, this.buttons), side), this.key);
+    this.svg = svg("svg", { role: "img", class: "dx-seen-over", preserveAspectRatio: "none" }, this.veil, this.lines);
+    this.frame = el("div", "dx-seen-frame", this.canvas, this.svg);
+    this.buttons = el("p", "dx-seen-buttons");
+    this.strip = svg("svg", { "aria-hidden": "true", class: "dx-seen-strip" });
+    this.text = el("p", "dx-seen-text");
+    const side = el("div", "dx-seen-side", this.text, this.strip, this.bytes, this.share);
+    dom.append(this.say, el("div", "dx-seen", el("div", "dx-seen-left", this.frame, this.buttons), side), this.key);
   }
 
   /** The latest group after t steps, the first step's before any, that has a part. */
@@ -127,7 +127,7 @@ export class Scene {
       return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
     });
     const some = rounds.filter(({ words }) => words.length),
-      make = () => el("span", "dx-scene-round", el("span"), el("s"));
+      make = () => el("span", "dx-seen-round", el("span"), el("s"));
     pool(this.text, some.length, make).forEach((node, i) => {
       const { words, refused, index } = some[i],
         [line, guess] = node.childNodes;
@@ -150,7 +150,7 @@ export class Scene {
       set(cell, {
         x: (i % row) * 12 + 1,
         y: Math.floor(i / row) * 12 + 1,
-        class: i < picture ? "dx-scene-patch" : "",
+        class: i < picture ? "dx-seen-patch" : "",
       }),
     );
     const kept = number((picture * (vision?.entry_bytes ?? 0)) / 1000);

@@ -38,7 +38,7 @@ def rounds(readers: list[str]) -> Trace:
 
 
 def part(page: Any, selector: str) -> Any:
-    return page.page.locator(f'[data-view="Scene"] {selector}')
+    return page.page.locator(f'[data-view="Seen"] {selector}')
 
 
 def seek(page: Any, step: int) -> None:
@@ -55,17 +55,17 @@ def test_rounds_refusals_and_what_the_draft_keeps(opened: Open) -> None:
     page = opened([rounds(["draft"])])
     assert part(page, "canvas").is_visible(), "the picture is there before it is looked at"
     assert part(page, ".dx-readout").first.text_content() == "The picture that is looked at."
-    assert shown(page, ".dx-scene-round") == []
+    assert shown(page, ".dx-seen-round") == []
     seek(page, 2)
-    assert shown(page, ".dx-scene-round") == ["a", "redblue"], "below the model's word what the draft had guessed"
+    assert shown(page, ".dx-seen-round") == ["a", "redblue"], "below the model's word what the draft had guessed"
     assert part(page, ".dx-readout").first.text_content() == "2 tokens after 2 forwards of the model."
-    assert len(shown(page, ".dx-scene-strip rect")) == 5 and len(shown(page, ".dx-scene-patch")) == 4
-    assert "4 of the picture (2 kB), 1 of text" in str(part(page, ".dx-scene-side").text_content())
-    assert "size, colour, shape 0 / 1" in str(part(page, ".dx-scene-side").text_content())
+    assert len(shown(page, ".dx-seen-strip rect")) == 5 and len(shown(page, ".dx-seen-patch")) == 4
+    assert "4 of the picture (2 kB), 1 of text" in str(part(page, ".dx-seen-side").text_content())
+    assert "size, colour, shape 0 / 1" in str(part(page, ".dx-seen-side").text_content())
     seek(page, 3)
-    said = str(part(page, ".dx-scene-side").text_content())
+    said = str(part(page, ".dx-seen-side").text_content())
     assert "size, colour, shape 1 / 2, place 1 / 1, other words 0 / 1" in said
-    assert shown(page, ".dx-scene-round")[-1] == "circleleftend"
+    assert shown(page, ".dx-seen-round")[-1] == "circleleftend"
     veils = part(page, "svg g rect").evaluate_all("all => all.map(e => +e.getAttribute('fill-opacity'))")
     assert veils == [0.82, 0.82, 0, 0.82]
     assert shown(page, "button.dx-toggle") == []
@@ -89,5 +89,5 @@ def test_it_fits_its_panel(opened: Open, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     seek(page, 3)
     page.page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
-    box = part(page, ".dx-scene-frame").bounding_box()
+    box = part(page, ".dx-seen-frame").bounding_box()
     assert box and 200 < box["width"] <= 264
