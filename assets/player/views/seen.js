@@ -4,7 +4,7 @@ import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Seen", title: "The scene and what is said of it", place: 17, needs: ["vision"] };
+export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision"] };
 
 const VEIL = 0.82, // over a patch from which nothing was taken
   LOOKERS = { draft: tr`draft`, "compact token": tr`compact token`, "global vector": tr`global vector` },

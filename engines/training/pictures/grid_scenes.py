@@ -260,7 +260,7 @@ def install(training: Captions, out: Path | None) -> Path:
             "title": TITLE,
             "kind": "causal",
             "note": NOTE,
-            "data": "scenes of engines/tasks/grid_scenes.py (98 % of them) with captions, forms, and words in any order",
+            "data": "scenes of engines/tasks/grid_scenes.py (98 %) with captions, forms, and words in any order",
             "seed": training.seed,
             "steps": progress.step,
             "tokens": progress.tokens,
