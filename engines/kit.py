@@ -65,6 +65,7 @@ from engines.core.trace import (
     Trace,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 from engines.core.trees import children, from_child_counts, row_depths
@@ -143,6 +144,7 @@ __all__ = [
     "Tree",
     "Truncation",
     "UserError",
+    "Vision",
     "Vote",
     "WordReaderLM",
     "accept_probability",

@@ -5,6 +5,7 @@ export const VIEWS = [
   { file: "media", name: "Media", title: "Picture tokens", place: 15, needs: ["media"] },
   { file: "word", name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] },
   { file: "scene", name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] },
+  { file: "seen", name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision"] },
   { file: "tokens", name: "Tokens", title: "", place: 20, needs: [] },
   { file: "text", name: "Text", title: "Answer", place: 40, needs: [] },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },

@@ -31,6 +31,7 @@ GROUPS = frozenset(
         "sight",
         "operators",
         "scene",
+        "vision",
         "memory",
         "facts",
         "note",

@@ -13,6 +13,18 @@ COLOUR = re.compile(r"#[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
+class Pictured:
+    """A picture on the board of a model that sees: it stands at the positions first ... last - 1, one for each patch of
+    a grid (rows, columns). pixels: [height, width, 3], uint8. said: what was drawn, in words."""
+
+    first: int
+    last: int
+    grid: tuple[int, int]
+    pixels: Any
+    said: str
+
+
+@dataclass(frozen=True)
 class Picture:
     """A picture of `rows` x `columns` cells in raster order. first: the id of code 0, the codes follow; colours: of the
     codes, "#rrggbb"; blank: the id that stands for any word of a prompt (guidance), -1 for none; prompt: an example."""

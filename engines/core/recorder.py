@@ -39,6 +39,7 @@ from engines.core.trace import (
     Step,
     Tree,
     Truncation,
+    Vision,
     Vote,
     step_tokens,
 )
@@ -159,6 +160,7 @@ class Recorder:
         sight: Callable[[], Sight] | None = None,
         operators: Callable[[], Iterable[Operators]] | None = None,
         scene: Callable[[], Scene] | None = None,
+        vision: Callable[[], Vision] | None = None,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -195,6 +197,7 @@ class Recorder:
             step.sight = sight() if sight and self.full else None
             step.operators = list(operators()) if operators and self.full else []
             step.scene = scene() if scene and self.full else None
+            step.vision = vision() if vision and self.full else None
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

@@ -8,10 +8,10 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from engines.core.errors import UserError
-from engines.core.kinds import KINDS, Model
+from engines.core.kinds import KINDS, Model, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_size
@@ -27,9 +27,6 @@ from engines.models.hub import (
 from engines.models.mapping import Plan, plan
 from engines.models.networks import OURS, network_class
 from engines.models.weights import pretrained
-
-if TYPE_CHECKING:
-    from engines.models.tokens import HFTokenizer, IdTokenizer
 
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
@@ -264,11 +261,12 @@ def _mask_id(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> 
     raise UserError(f"'{name}' does not say which token is its mask; give it as mask_id=...")
 
 
-def _wrap(
-    tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None
-) -> HFTokenizer | IdTokenizer:
+def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None) -> Tokenizer:
+    from engines.models.scene_words import SceneTokenizer
     from engines.models.tokens import HFTokenizer, IdTokenizer
 
+    if (patches := getattr(config, "patches", None)) is not None:
+        return SceneTokenizer(patches)
     if tokenizer is not None:
         return HFTokenizer(tokenizer)
     named = {

@@ -1,10 +1,13 @@
-"""What the models of pictures are asked: a digit or a caption of two shapes to draw, a word to read. There is no task
-behind these; a prompt is recognised so that a page can say which model it is for."""
+"""What the models of pictures are asked: a digit or a caption of two shapes to draw, a word or a scene to read. There
+is no task behind these; a prompt is recognised so that a page can say which model it is for."""
 
 from __future__ import annotations
 
 import re
 
+from engines.tasks.grid_scenes import FORM
+
+THING = FORM.pattern
 COLOURS, SHAPES = r"(red|green|blue|yellow|purple)", r"(circle|square|triangle)"
 PICTURES = {  # slug -> a prompt's form, and an example
     "digit": (re.compile(r"\d"), "7"),
@@ -13,6 +16,7 @@ PICTURES = {  # slug -> a prompt's form, and an example
         "red circle left of blue square",
     ),
     "word": (re.compile(r"[a-z]{2,10}"), "address"),
+    "scene": (re.compile(rf"((form|answer) ?: ?)?(scene [1-9]\d{{0,2}}|{THING}( ?, ?{THING}){{1,2}})"), "scene 12"),
 }
 
 

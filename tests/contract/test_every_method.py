@@ -51,6 +51,7 @@ READS = {  # models that read something of their own
         "ask: Which people? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom likes red.",
         "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom lives in Oslo.",
     ),
+    "tiny-vlm": ("scene 12", "scene 3"),
 }
 LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
@@ -241,7 +242,8 @@ def test_a_neutral_parameter_gives_the_baseline(slug, name):
 
 @pytest.mark.parametrize("slug", [s for s in SLUGS if METHODS[s].lossless and METHODS[s].baseline])
 def test_lossless_means_equal_to_the_baseline(slug):
-    for prompt in (*PROMPTS, "copy: Ada, Ada, Ada, Ada", "reverse: Tom"):
+    usual = (*PROMPTS, "copy: Ada, Ada, Ada, Ada", "reverse: Tom")
+    for prompt in usual if prompts(slug) is PROMPTS else prompts(slug):
         assert (
             decode(slug, prompt).output_ids
             == decode(

@@ -34,6 +34,7 @@ from engines.core.trace import (
     Trace,
     Tree,
     Truncation,
+    Vision,
     Vote,
     pack,
     pack_exact,
@@ -320,6 +321,15 @@ def everything_else(steps: int = 6) -> Trace:
                     readings=[Reading(HOSTILE[0], HOSTILE[1], 0.5, 0.9, 0.5, 0.74, "x", True)],
                     tau=0.8,
                     bypass=False,
+                ),
+                vision=Vision(
+                    None if i else pack(np.linspace(0, 1, 12 * 12 * 3).reshape(12, 12, 3), 0.0, 1.0),
+                    [3, 3],
+                    pack(np.eye(9)[[i % 9, 4]], 0.0, 1.0),
+                    ["draft", HOSTILE[0]],
+                    {"picture": 9, "text": 2 + i},
+                    64,
+                    ["attribute"],
                 ),
                 memory=[
                     Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),

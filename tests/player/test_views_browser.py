@@ -39,6 +39,7 @@ GROUPS = {
     "sight": "Word",
     "operators": "Operators",
     "scene": "Scene",
+    "vision": "Seen",
     "facts": "Facts",
     "note": "Text",
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from engines.core.lazy import torch
 from engines.core.meter import Meter
-from engines.core.picture import Picture
+from engines.core.picture import Picture, Pictured
 from engines.core.trace import ModelRecord, Piece
 
 if TYPE_CHECKING:
@@ -91,8 +91,13 @@ class Counted:
         self.position_bytes = int(getattr(model, "position_bytes", 0))
         self.weights: dict[str, int] = dict(getattr(model, "weights", {}))
         self.picture: Picture | None = getattr(model, "picture", None)
+        self._pictured: Callable[[Sequence[int]], Pictured | None] | None = getattr(model, "pictured", None)
         self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
         self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
+
+    def pictured(self, ids: Sequence[int]) -> Pictured | None:
+        """The picture that stands on a board of these ids; None where there is none, or the model does not see."""
+        return self._pictured(ids) if self._pictured else None
 
     def warm_up(self) -> float:
         """See `Model`."""

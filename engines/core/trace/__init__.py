@@ -22,6 +22,7 @@ from engines.core.trace.groups import (
     Tally,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 from engines.core.trace.header import (
@@ -84,6 +85,7 @@ __all__ = [
     "TraceError",
     "Tree",
     "Truncation",
+    "Vision",
     "Vote",
     "Unit",
     "IMPORTED",

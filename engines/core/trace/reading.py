@@ -121,6 +121,8 @@ def _arrays(step: Step) -> Iterable[Packed]:
         yield from (packed for packed in (one.maps, one.moved) if packed is not None)
     if step.scene:
         yield from (packed for packed in (step.scene.picture, step.scene.mask) if packed is not None)
+    if step.vision:
+        yield from (packed for packed in (step.vision.pixels, step.vision.looks) if packed is not None)
     for route in step.routing:
         yield route.chosen
         if route.weights is not None:

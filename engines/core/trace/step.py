@@ -20,6 +20,7 @@ from engines.core.trace.groups import (
     Span,
     Tree,
     Truncation,
+    Vision,
     Vote,
 )
 
@@ -50,6 +51,7 @@ class Step(Record):
     sight: Sight | None = None
     operators: list[Operators] = []
     scene: Scene | None = None
+    vision: Vision | None = None
     facts: dict[str, float] = {}
     note: str = ""
 

@@ -9,10 +9,11 @@ from the start and are never touched, since they are no masks.
 Prefilling (`cache=prefix`): the first forward computes the whole board, the later ones the answer and the position
 before it, which predicts its first token; the prompt's keys and values have seen an empty answer and stay as they are.
 
-This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: text only (the picture, its tower
-and projector are not here); prefilling is off unless it is asked for (the official default is on), and a model whose
-rows are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest
-is committed (the official loop raises)."""
+This is the `dim` pipeline; `dream` is a method of its own. We depart in these points: pictures are seen by a small
+model of ours without a tower (tiny-vlm-dimple), whose places stand on the board like words, and the published weights
+and M-RoPE are not loaded; prefilling is off unless it is asked for (the official default is on), and a model whose rows
+are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest is
+committed (the official loop raises)."""
 
 from __future__ import annotations
 
@@ -55,6 +56,7 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
+from engines.methods.multimodal._seen import shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -142,8 +144,8 @@ def check(p: Params) -> None:
         "margin": MARGIN,
         "neg_entropy": NEG_ENTROPY,
     },
-    departures="Text only: no picture, no vision tower. The mask token is never proposed; where less than 0.1 % is "
-    "masked the rest is committed.",
+    departures="Pictures with a small model of ours, without a vision tower. The mask token is never proposed; where "
+    "less than 0.1 % is masked the rest is committed.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
@@ -152,6 +154,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     pins, pinned = structure_prior(p, model, P)
     x = run.apply_edit(Edit(force=pins), run.canvas(G, model.record.device))  # [L]
     forward, M0, i = Forward(model), G - len(pins), 0
+    image = model.pictured(prompt)
     while len(masks := mask_positions(x, model.mask_id)):  # 4: stops as soon as no mask is left
         t, theta = time_grid(p.steps), p.alg_p_threshold
         distributions = forward(x, masks, (P, P + G), p.cache)
@@ -175,7 +178,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         lane = {"topk_margin": "margin", "entropy": "neg_entropy"}.get(p.alg) or (
             "confidence" if p.use_original_confidence else "filtered"
         )
+        fresh, tokens = run.steps == 0, x0[best].tolist()
         edit = yield run.step(
+            vision=(lambda: shown(image, tokens, model.tokenizer, fresh)) if image else None,
             commits=(masks[best], x0[best], causes, conf[best]),
             scores=lambda: {
                 "confidence": (masks, conf),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
+from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
 
 
@@ -31,6 +32,12 @@ class HFModel(ABC):
         self.config = model.config.get_text_config()
         self.vocab_size: int = self.config.vocab_size
         self._warm = False
+
+    def pictured(self, ids: Sequence[int]) -> Pictured | None:
+        """The picture among these ids, of a model whose embedding sees one."""
+        find = getattr(self.model.get_input_embeddings(), "pictured", None)
+        found: Pictured | None = None if find is None else find(ids)
+        return found
 
     @property
     def device(self) -> torch.device:

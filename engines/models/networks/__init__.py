@@ -15,6 +15,7 @@ OURS = {  # model type, which is the file's name too -> class
     "ultra_mem": "UltraMemForCausalLM",
     "mu": "MuForSeq2Seq",
     "plain_decoder": "PlainDecoderForCausalLM",
+    "scene_text": "SceneTextForCausalLM",
 }
 
 

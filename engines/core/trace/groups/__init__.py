@@ -16,6 +16,7 @@ from engines.core.trace.groups.sight import Sight
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import Tree
 from engines.core.trace.groups.truncation import Truncation
+from engines.core.trace.groups.vision import Vision
 from engines.core.trace.groups.vote import Mode, Tally, Vote
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "Tally",
     "Tree",
     "Truncation",
+    "Vision",
     "Vote",
 ]

@@ -1,0 +1,88 @@
+"""MSD, multimodal speculative decoding (Lin et al., arXiv:2505.14260; code Lyn-Lucy/MSD, EAGLE/eagle/model).
+
+EAGLE's draft foresees the target's next hidden state from a token and the state before it. MSD lets patches of a
+picture in another way than words, as they are, and trains the draft on text first, then on ever more pictures. The
+tree, its check and what is written are EAGLE-2's: the text is the target's own.
+
+We depart from the released code in: a model of 0.47 M weights that sees 24 x 24 pixels, and drafts of 0.14 M trained
+here for 300 steps with both losses at weight 1 and without noise; the layer's attention reads rows at one scale; a tree
+of 15 guesses; three controls with the same layer, steps and scenes beside it.
+
+Letters: F the draft's estimate of a hidden state h, e the embedding of a token, z what enters the draft's layer, k
+guesses of a node."""
+
+from __future__ import annotations
+
+from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
+from engines.methods.heads.eagle import expanded, reranked
+from engines.methods.multimodal._seen import MOST, Drafter, picture_of, tree_params, vision
+from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._verify import Draft
+
+
+@method(
+    "msd",
+    title="MSD",
+    family="multimodal",
+    paper="arXiv:2505.14260",
+    code="https://github.com/Lyn-Lucy/MSD",
+    summary="A draft for a model that sees: patches enter it as they are, words with the state before them; it learned "
+    "from text first, then from ever more pictures.",
+    needs={"target": "layered", "drafts": part("vision-drafts")},
+    params=[
+        Choice(
+            "draft",
+            "growing",
+            ("growing", "mixed", "fused", "text"),
+            sees="growing: MSD. mixed: its inputs, half pictures from the start. fused: EAGLE's inputs, half pictures. "
+            "text: EAGLE, trained on text only.",
+            source="released: growing",
+        ),
+        *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
+    ],
+    signature="seen",
+    emits=(EMITS - {"lanes"}) | {"vision"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="A target of 0.47 M weights and drafts of 0.14 M, trained here for 300 steps; a smaller tree; no noise "
+    "on the states. The draft's own work is method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a
+    person's change) reads picture and text and drafts nothing."""
+    from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
+
+    model, n = models.target, models.target.num_layers
+    draft = draft_of(models.drafts, p.draft).to(model.record.device)
+    drafter = Drafter(model.playing("draft"), draft, picture_of(model, prompt[: run.prompt_length]))
+    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    while target.unfinished(ids):
+        tree, ranks = Draft(ids[-1], "draft"), [-1]
+        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
+            drafter.read(ids, H, p.top_k)
+            tokens, parents, scores = reranked(expanded(drafter.fan, ids[-1], p.top_k, deepest - 1), p.nodes)
+            tree, ranks = Draft.of(tokens, parents, "draft"), None
+            joint = torch.tensor(scores, dtype=torch.float64).exp().tolist()
+            tree.chances[1:] = [joint[row] / max(joint[parents[row]], 1e-300) for row in range(1, len(tokens))]
+            tree.values, tree.value_name = joint, "joint probability of its path"
+        turn = target.verify(ids, tree, run.rng, hidden=(n,))
+        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        H = torch.cat(rows if H is None else [H, *rows])
+        fresh = run.steps == 0
+        edit = yield run.step(
+            **turn.groups(ranks),
+            vision=lambda: vision(drafter, turn, model.tokenizer, fresh),
+            facts=turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths())),
+            note=turn.note(),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        H = H[: target.cache.length]
+        drafter.forget(target.cache.length)
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("msd", "tiny-vlm", "scene 12")

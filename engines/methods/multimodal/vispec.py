@@ -1,0 +1,88 @@
+"""ViSpec, vision-aware speculative decoding (Kang et al., arXiv:2509.15235; code KangJialiang/ViSpec,
+vispec/model/cnets_ours.py and spec_model_ours.py).
+
+A draft of one layer drowns in the patches that its target filters layer by layer. ViSpec compresses them for the draft:
+learnt queries attend to the patches once and give a compact token, which stands in the draft's sequence for the whole
+picture, and a global vector, which joins the state before every later word. The tree, its check and what is written are
+EAGLE-2's: the text is the target's own.
+
+We depart from the released code in: a model of 0.47 M weights that sees 24 x 24 pixels, a draft of 0.18 M trained here
+for 300 steps with the loss of the first stage (smooth L1 and soft cross-entropy, weight 1 each) on captions; the second
+stage on long answers and on the draft's own outputs is left out; no ranking loss, no noise; a tree of 15 guesses.
+
+Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
+token, z what enters the draft's layer, k guesses of a node."""
+
+from __future__ import annotations
+
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, torch
+from engines.methods.heads.eagle import expanded, reranked
+from engines.methods.multimodal._seen import MOST, Drafter, picture_of, tree_params, vision
+from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._verify import Draft
+
+
+@method(
+    "vispec",
+    title="ViSpec",
+    family="multimodal",
+    paper="arXiv:2509.15235",
+    code="https://github.com/KangJialiang/ViSpec",
+    summary="An adaptor compresses the picture for the draft: one token in the place of all patches, and a vector that "
+    "reminds every later word of it.",
+    needs={"target": "layered", "drafts": part("vision-compressor")},
+    params=[
+        Bool("global_vector", True, sees="The picture is added to the state before every word of the draft."),
+        Bool("compact", True, sees="The compact token stands for the picture in the draft's sequence."),
+        *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
+    ],
+    signature="seen",
+    emits=(EMITS - {"lanes"}) | {"vision"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+    departures="A target of 0.47 M weights and a draft of 0.18 M, trained here for 300 steps with the loss of the "
+    "first stage only; a smaller tree. The draft's own work is method time, not layer rows.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a
+    person's change) reads picture and text and drafts nothing."""
+    from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
+
+    model, n = models.target, models.target.num_layers
+    draft, image = draft_of(models.drafts, "compressed"), picture_of(model, prompt[: run.prompt_length])
+    draft = draft.to(model.record.device)
+    drafter = Drafter(model.playing("draft"), draft, image, compact=p.compact, recall=p.global_vector)
+    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    while target.unfinished(ids):
+        tree, ranks = Draft(ids[-1], "draft"), [-1]
+        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
+            drafter.read(ids, H, p.top_k)  # the first time A and g are made from the picture, here
+            tokens, parents, scores = reranked(expanded(drafter.fan, ids[-1], p.top_k, deepest - 1), p.nodes)
+            tree, ranks = Draft.of(tokens, parents, "draft"), None
+            joint = torch.tensor(scores, dtype=torch.float64).exp().tolist()
+            tree.chances[1:] = [joint[row] / max(joint[parents[row]], 1e-300) for row in range(1, len(tokens))]
+            tree.values, tree.value_name = joint, "joint probability of its path"
+        turn = target.verify(ids, tree, run.rng, hidden=(n,))
+        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        H = torch.cat(rows if H is None else [H, *rows])
+        fresh = run.steps == 0
+        facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
+        if drafter.g is not None:
+            facts |= {"global_norm": float(drafter.g.norm())}
+        edit = yield run.step(
+            **turn.groups(ranks),
+            vision=lambda: vision(drafter, turn, model.tokenizer, fresh),
+            facts=facts,
+            note=turn.note(),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        H = H[: target.cache.length]
+        drafter.forget(target.cache.length)
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("vispec", "tiny-vlm", "scene 12")

@@ -1,0 +1,142 @@
+"""Drafts of a model that sees: one decoder layer that foresees the next hidden state from a token and the state before
+it, as EAGLE's, with two other ways to let a picture in: MSD's (arXiv 2505.14260; Lyn-Lucy/MSD, EAGLE/eagle/model) and
+ViSpec's (arXiv 2509.15235; KangJialiang/ViSpec, vispec/model/cnets_ours.py).
+
+Row t stands for the token t + 1 with the target's state at t. It is visual where that token is a patch.
+
+Shapes: n rows, m rows kept, d width, H heads of size e, f channels of the feed-forward part, V patches, Q queries of
+the adaptor; ... for rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+from engines.models.exits import Past, scaled
+from engines.models.networks.exit_adapter import turned
+
+if TYPE_CHECKING:
+    from engines.models.parts import Part
+
+HEADS, WAYS = 2, ("fused", "decoupled", "compressed")
+
+
+class Adaptor(nn.Module):
+    """ViSpec's vision adaptor: Q learnt queries attend to the patches' embeddings, which carry no positions here. All
+    rows but the last are compact tokens, the last is the global vector g."""
+
+    def __init__(self, d: int, queries: int = 2) -> None:
+        super().__init__()
+        self.q = nn.Parameter(torch.randn(queries, d) * d**-0.5)
+        self.kv, self.o = nn.Parameter(torch.randn(2 * d, d) * d**-0.5), nn.Parameter(torch.randn(d, d) * d**-0.5)
+
+    def forward(self, E: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings E [..., V, d] -> (A [..., Q, d], attention [..., H, Q, V], whose rows sum to 1)."""
+        k, v = (E @ self.kv.T).unflatten(-1, (2, HEADS, -1)).movedim(-3, 0).transpose(-3, -2)  # [..., H, V, e]
+        q = self.q.unflatten(-1, (HEADS, -1)).transpose(-3, -2)  # [H, Q, e]
+        looks = (q @ k.transpose(-1, -2) * k.shape[-1] ** -0.5).softmax(-1)
+        return (looks @ v).transpose(-3, -2).flatten(-2) @ self.o.T, looks
+
+
+class VisionDraft(nn.Module):
+    """way: how a visual row enters the layer. fused: as any row, fc of embedding and state (EAGLE); decoupled: its
+    embedding as it is (MSD); compressed: all of them replaced by the adaptor's compact tokens, whose global vector
+    joins the state of every later row (ViSpec). s brings the words' embeddings to a root mean square of 1; the result
+    is on the scale of the model's last norm."""
+
+    def __init__(self, d: int, way: str, s: float = 1.0, queries: int = 2) -> None:
+        super().__init__()
+        f = 3 * d
+        self.way = way
+        self.fc = nn.Parameter(torch.cat([torch.zeros(d, d), torch.eye(d)], 1))
+        self.bias, self.g = nn.Parameter(torch.zeros(d)), nn.Parameter(torch.ones(d))
+        self.qkv, self.O = nn.Parameter(torch.randn(3 * d, d) * d**-0.5), nn.Parameter(torch.zeros(d, d))
+        self.gate_up, self.down = nn.Parameter(torch.randn(2 * f, d) * d**-0.5), nn.Parameter(torch.zeros(d, f))
+        self.register_buffer("s", torch.tensor([float(s)]))
+        self.adaptor = Adaptor(d, queries) if way == "compressed" else None
+        if self.adaptor is not None:  # identity on the state, nothing of the picture: an untrained one is EAGLE's
+            self.img_fc = nn.Parameter(torch.cat([torch.eye(d), torch.zeros(d, d)], 1))
+
+    def compact(self, E: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Patches [..., V, d] -> (compact tokens [..., Q - 1, d], global vector [..., d], attention [..., H, Q, V])."""
+        assert self.adaptor is not None
+        A, looks = self.adaptor(E * self.get_buffer("s"))
+        return A[..., :-1, :], A[..., -1, :], looks
+
+    def text(self, e: Tensor, h: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Rows of words: embeddings and states [..., n, d] -> what enters the layer. seen [..., d]: the global vector
+        of the picture before them."""
+        if self.adaptor is not None:
+            h = torch.cat([h, torch.zeros_like(h) if seen is None else seen[..., None, :].expand_as(h)], -1)
+            h = h @ self.img_fc.T
+        z: Tensor = torch.cat([e.float() * self.get_buffer("s"), h.float()], -1) @ self.fc.T + self.bias
+        return z
+
+    def visual(self, e: Tensor, h: Tensor) -> Tensor:
+        """Visual rows, where they are not compressed."""
+        return e.float() if self.way == "decoupled" else self.text(e, h)
+
+    def sequence(self, e: Tensor, h: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """A sequence whose first V rows are visual (0: none): (rows [..., m, d] that enter the layer, their positions
+        [m], the global vector). Compact tokens stand at the last positions of the picture."""
+        at, seen = torch.arange(e.shape[-2], device=e.device), None
+        if not V:
+            return self.text(e, h), at, None
+        if self.way != "compressed":
+            return (
+                torch.cat([self.visual(e[..., :V, :], h[..., :V, :]), self.text(e[..., V:, :], h[..., V:, :])], -2),
+                at,
+                None,
+            )
+        A, seen, _ = self.compact(e[..., :V, :])
+        rows = torch.cat([A, self.text(e[..., V:, :], h[..., V:, :], seen)], -2)
+        return rows, at[V - A.shape[-2] :], seen
+
+    def through(self, x: Tensor, at: Tensor, past: Past | None = None, sees: Tensor | None = None) -> Tensor:
+        """The decoder layer on rows x [..., n, d] at positions `at` [n], behind the m rows of `past`; sees [n, m + n],
+        by default a chain. A batch has no past."""
+        m = 0 if past is None else past.length
+        q, k, v = self._qkv(x)
+        k = turned(k, at)
+        k, v = (k, v) if past is None else past.add(k, v)
+        if sees is None:
+            sees = (
+                torch.arange(k.shape[-2], device=x.device)[None]
+                <= m + torch.arange(x.shape[-2], device=x.device)[:, None]
+            )
+        read = scaled_dot_product_attention(turned(q, at), k, v, attn_mask=sees)
+        x = x + read.transpose(-3, -2).flatten(-2) @ self.O.T
+        gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
+        out: Tensor = x + (silu(gate) * up) @ self.down.T
+        return out
+
+    def _qkv(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values, each [..., H, n, e]."""
+        return tuple((scaled(x) @ self.qkv.T).unflatten(-1, (3, HEADS, -1)).movedim(-3, 0).transpose(-3, -2))
+
+    def looks(self, x: Tensor, at: Tensor, k: Tensor) -> Tensor:
+        """How much a row x [d] at a position [1] takes from each of the rows with keys k [H, m, e], its own among them:
+        [m], the mean over the heads; for the record."""
+        q = turned(self._qkv(x[None])[0], at)
+        found: Tensor = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)[:, 0].mean(0)
+        return found
+
+
+def drafts_of(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The drafts that a part holds, by name."""
+    return sorted({name.partition(".")[0] for name in tensors if "." in name})
+
+
+def draft_of(part: Part, name: str) -> VisionDraft:
+    """One draft of a part, in float32."""
+    prefix = f"{name}."
+    state = {key.removeprefix(prefix): t.float() for key, t in part.tensors.items() if key.startswith(prefix)}
+    draft = VisionDraft(
+        len(state["bias"]), str(part.card["drafts"][name]["way"]), queries=len(state.get("adaptor.q", ".."))
+    )
+    draft.load_state_dict(state)
+    return draft.requires_grad_(False)

@@ -1,0 +1,89 @@
+"""The words of the models that see scenes, and how a prompt becomes ids: a description is drawn, so that the places of
+its picture stand first, then what is asked.
+
+Prompts: `small red circle top left, large blue square middle right` or `scene 12` (a held-out one) asks for a caption;
+behind `form:` for a filled form, behind `answer:` for either; behind `words:` there is no picture, only the words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from engines.core.errors import UserError
+from engines.core.trace import Piece
+from engines.tasks.grid_scenes import COLOURS, COLUMNS, LATER, ROWS, SHAPES, SIZES, described, held_out, scene_of
+
+SPECIAL = ("<pad>", "<eos>", "<mask>", "<scene>", "<patch>", "<words>")
+ASKED = ("describe", "form", "answer")
+SIGNS = (".", ",", ":", ";")
+WORDS: tuple[str, ...] = (
+    *SPECIAL,
+    *ASKED,
+    *SIGNS,
+    *("there", "is", "a", "at", "the"),
+    *" ".join(LATER).split(),
+    *("size", "colour", "shape", "place"),
+    *SIZES,
+    *COLOURS,
+    *SHAPES,
+    *ROWS,
+    *COLUMNS,
+)
+NUMBERED = 999  # held-out scenes that can be asked for by number
+EXAMPLE = "small red circle top left, large blue square middle right"
+
+
+class SceneTokenizer:
+    """A word or a sign is a token. patches: places of a picture."""
+
+    def __init__(self, patches: int) -> None:
+        self.patches = patches
+        self.ids = {word: i for i, word in enumerate(WORDS)}
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """The places of the picture and what is asked. Raises UserError for what is no scene."""
+        verb, colon, rest = text.strip().lower().partition(":")
+        asked, said = (verb.strip(), rest) if colon else (ASKED[0], verb)
+        if asked == "words":
+            return [self.ids["<words>"], *self.encode(said.replace(",", " , ")), self.ids[ASKED[0]]]
+        if asked not in ASKED:
+            raise UserError(
+                f"'{asked[:20]}:' is not known to this model; begin with form:, answer: or words:, or with the scene."
+            )
+        if re.fullmatch(r"\s*scene\s+[0-9]+\s*", said):
+            number = said.split()[1]
+            if len(number) > len(str(NUMBERED)) or not 1 <= int(number) <= NUMBERED:
+                raise UserError(f"there is no scene {number[:9]}; choose one from 1 to {NUMBERED}.")
+            said = described(held_out(int(number)))
+        if (scene := scene_of(said)) is None:
+            raise UserError(
+                f"'{said.strip()[:60]}' describes no scene; write two or three objects in different places, such as "
+                f"{EXAMPLE}, or scene 12."
+            )
+        words = [word for thing in scene for word in thing]
+        words += ["<patch>"] * (self.patches - len(words))
+        return [self.ids[word] for word in ["<scene>", *words, asked]]
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of words and signs with blanks between them. Raises UserError for any other word."""
+        words = text.replace(".", " .").replace(";", " ;").replace(":", " :").split()
+        if bad := next((word for word in words if word not in self.ids), None):
+            raise UserError(f"this model does not know '{bad[:20]}'; its words are {', '.join(WORDS[len(SPECIAL) :])}.")
+        return [self.ids[word] for word in words]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text; special tokens and ids that stand for nothing are left out."""
+        return "".join(self.piece(i).text for i in ids if len(SPECIAL) <= i < len(WORDS)).strip()
+
+    def piece(self, token: int) -> Piece:
+        """A word with the blank before it, a full stop or comma without, or a special token."""
+        if not 0 <= token < len(WORDS):
+            return Piece(token, f"<unused {token}>", "special")
+        word = WORDS[token]
+        if token < len(SPECIAL):
+            return Piece(token, word, "special")
+        return Piece(token, word if word in ".,;" else f" {word}")
+
+    def vocabulary(self) -> dict[int, str]:
+        """What each id stands for."""
+        return dict(enumerate(WORDS))

@@ -1,0 +1,162 @@
+"""Drafts that see, MSD's and ViSpec's: the text stays the target's own, and what enters the draft is what the papers
+say."""
+
+from collections import Counter
+from functools import lru_cache
+
+import pytest
+import torch
+
+import engines
+from engines.core.kinds import counted
+from engines.core.meter import Meter
+from engines.methods.multimodal._seen import Drafter, picture_of
+from engines.models.networks.vision_draft import VisionDraft, draft_of
+from engines.models.parts import load_part
+
+LONG = {"max_new_tokens": 48}
+DRAFTS = ("growing", "mixed", "fused", "text")
+WAYS = [("msd", {"draft": name}) for name in DRAFTS] + [
+    ("vispec", {}),
+    ("vispec", {"global_vector": False}),
+    ("vispec", {"compact": False}),
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-vlm", dtype="float32")
+
+
+@lru_cache
+def decoded(slug, prompt, params=(), seed=0):
+    return engines.run(slug, engines.load_model("tiny-vlm", dtype="float32"), prompt, params=dict(params), seed=seed)
+
+
+def run(slug, prompt="scene 12", **params):
+    return decoded(slug, prompt, tuple(sorted({**LONG, **params}.items())))
+
+
+def chance_drafts(monkeypatch, seed):
+    """All drafts with weights by chance."""
+    from engines.models.networks import vision_draft
+
+    def made(part, name):
+        torch.manual_seed(seed)
+        draft = VisionDraft(96, str(part.card["drafts"][name]["way"]))
+        for tensor in (draft.O, draft.down):
+            tensor.data.normal_(0, 0.2)
+        return draft.requires_grad_(False)
+
+    monkeypatch.setattr(vision_draft, "draft_of", made)
+
+
+@pytest.mark.parametrize(("slug", "params"), WAYS)
+@pytest.mark.parametrize("prompt", ["scene 12", "form: scene 5", "words: red small circle top left"])
+def test_the_text_is_the_targets_own(slug, params, prompt):
+    plain, trace = run("greedy", prompt), run(slug, prompt, **params)
+    assert trace.output_ids == plain.output_ids
+    calls = trace.totals.forwards_by_role["target"]
+    assert len(plain.output_ids) / (params.get("depth", 3) + 2) <= calls < len(plain.output_ids)
+    assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
+
+
+@pytest.mark.parametrize(("slug", "params"), [WAYS[0], WAYS[2], WAYS[4]])
+def test_even_an_untrained_draft_changes_no_word(slug, params, monkeypatch):
+    chance_drafts(monkeypatch, 3)
+    model = engines.load_model("tiny-vlm", dtype="float32")
+    trace = engines.run(slug, model, "scene 12", params={**LONG, **params})
+    assert trace.output_ids == run("greedy").output_ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["msd", "vispec"])
+def test_sampling_keeps_the_distribution(slug, model):
+    """The first token at which the model hesitates, 400 runs against its own distribution: chi-square below the 0.999
+    quantile."""
+    prompt = "scene 12"
+    plain = engines.run("greedy", model, prompt, params=LONG)
+    ids = list(plain.header.prompt_ids)
+    text = plain.output_ids
+    until = next(i for i, token in enumerate(text) if model.tokenizer.piece(token).text == ".") + 1
+    cache = model.new_cache(128)
+    p = model.extend([*ids, *text[:until]], cache, last_only=True).logits[0].double().div(1.5).softmax(-1)
+    assert float(p.max()) < 0.95
+    seen = Counter()
+    for seed in range(400):
+        trace = engines.run(
+            slug,
+            model,
+            [*ids, *text[: until - 1]],
+            params={"max_new_tokens": 3, "temperature": 1.5, "nodes": 6, "depth": 1},
+            seed=seed,
+            detail="light",
+        )
+        if trace.output_ids[0] == text[until - 1]:
+            seen[trace.output_ids[1]] += 1
+    n = sum(seen.values())
+    likely = [i for i in range(model.vocab_size) if float(p[i]) * n >= 5]
+    rest = n - sum(seen[i] for i in likely)
+    expected = [float(p[i]) * n for i in likely]
+    chi = sum((seen[i] - e) ** 2 / e for i, e in zip(likely, expected, strict=True))
+    left = n - sum(expected)
+    chi += (rest - left) ** 2 / max(left, 1e-9) if left > 1 else 0.0
+    assert chi < {1: 10.8, 2: 13.8, 3: 16.3, 4: 18.5}.get(len(likely), 20 + 2 * len(likely)), (chi, seen)
+
+
+def drafter(model, draft, prompt, **given):
+    ids = model.tokenizer.encode_prompt(prompt)
+    made = Drafter(counted(model, "draft", Meter(), "layered"), draft, picture_of(model, ids), **given)
+    out = model.extend(ids, model.new_cache(64), hidden=(model.num_layers,))
+    return made, ids, out.hidden[model.num_layers]
+
+
+@pytest.fixture(scope="module")
+def parts(model):
+    return {name: load_part(name, [model.record]) for name in ("vision-drafts", "vision-compressor")}
+
+
+def test_visual_rows_of_msd_are_the_projectors_output(model, parts):
+    draft = draft_of(parts["vision-drafts"], "growing")
+    ids = model.tokenizer.encode_prompt("scene 3")
+    e, image = model.embed(ids)[1:], model.pictured(ids)
+    h = torch.randn(len(e), 96, generator=torch.Generator().manual_seed(0))
+    z, at, _ = draft.sequence(e, h, 36)
+    patches = model.model.model.embed_tokens.patches(image.pixels[None])[0]
+    assert torch.equal(z[:36], patches) and at.tolist() == list(range(37))
+    assert not torch.equal(draft_of(parts["vision-drafts"], "fused").sequence(e, h, 36)[0][:36], patches)
+
+
+def test_without_a_picture_both_ways_are_one(parts):
+    draft = draft_of(parts["vision-drafts"], "growing")
+    e, h = torch.randn(2, 5, 96, generator=torch.Generator().manual_seed(1))
+    decoupled = draft.sequence(e, h, 0)[0]
+    draft.way = "fused"
+    assert torch.equal(draft.sequence(e, h, 0)[0], decoupled)
+
+
+def test_reading_in_parts_is_reading_at_once(model, parts):
+    for name, part in (("growing", "vision-drafts"), ("compressed", "vision-compressor")):
+        one, ids, H = drafter(model, draft_of(parts[part], name), "scene 3")
+        text = [*ids, 20, 21, 22]
+        H = model.extend(text, model.new_cache(64), hidden=(model.num_layers,)).hidden[model.num_layers]
+        one.read(text[:-2], H[: len(ids)], 2)
+        one.forget(len(ids) + 1)
+        one.read([*text, 23], H, 2)
+        whole = Drafter(one.model, one.draft, one.image)
+        whole.read([*text, 23], H, 2)
+        assert torch.allclose(one.F, whole.F, atol=1e-4) and one.past.length == whole.past.length
+
+
+def test_what_is_recorded(model):
+    trace = run("msd")
+    first, second = trace.steps[0].vision, trace.steps[1].vision
+    image = model.pictured(trace.header.prompt_ids)
+    assert abs(first.pixels.array() * 255 - image.pixels.numpy()).max() <= 1 and second.pixels is None
+    assert second.readers == ["draft"] and second.looks.shape == [1, 36] and 0 < second.looks.array().sum() <= 1.01
+    assert run("vispec").steps[1].vision.looks.shape == [2, 36]
+    kinds = [kind for step in trace.steps for kind in step.vision.kinds]
+    said = [model.tokenizer.piece(token).text.strip() for token in trace.output_ids]
+    assert [word for word, kind in zip(said, kinds, strict=True) if kind == "place"] == [
+        word for word in said if word in ("top", "middle", "bottom", "left", "center", "right")
+    ]
