@@ -62,7 +62,7 @@ class Studies:
                 raise Stopped("stopped; nothing is shown of what was computed.")
 
         try:
-            asked = read_as(Asked, value, "study and inputs")
+            asked = read_as(Asked, value, "`study` and `inputs`")
             info = next((info for info in self.offered() if info.slug == asked.study), None)
             if info is None:
                 raise UserError(f"study '{asked.study[:60]}' does not run on this page.")
