@@ -6,7 +6,7 @@ Shapes: n pictures at once, w beams, C tokens."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,12 +78,19 @@ class Heavy:
         _, total, ids, i = max(some, key=lambda one: one[:2], default=(False, 0.0, (), 0))
         return ids, total / max(1, self.views), i
 
+    def forget(self, forbidden: Mapping[int, Collection[int]], end: int) -> None:
+        """Drop the texts that have a token where a person forbids it; what is read from now on has none."""
+        for texts in self.found.values():
+            for ids in list(texts):
+                if any(token in forbidden.get(self.start + i, ()) for i, token in enumerate((*ids, end))):
+                    del texts[ids]
+
     def readings(self, model: WordReaderLM) -> list[Reading]:
         """The best text of every region, for the record."""
         chosen = self.best()
         told = list[Reading]()
         for i, texts in sorted(self.found.items()):
-            ids, total = max(texts.items(), key=lambda one: one[1])
+            ids, total = max(texts.items(), key=lambda one: one[1], default=((), 0.0))
             name = f"box {i + 1}" if i < self.boxes else f"window {i - self.boxes + 1}"
             told.append(
                 Reading(name, model.tokenizer.decode(ids), min(1.0, total / self.views), chosen=(ids, i) == chosen[::2])
@@ -105,6 +112,8 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
             "note": f"{n} pictures, turned by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
         }
         if turn != TURNS[-1]:
-            ids = run.apply_edit((yield run.step(**groups)), ids)
+            edit = yield run.step(**groups)
+            ids = run.apply_edit(edit, ids)
+            heavy.forget(edit.forbid if edit else {}, min(reader.eos_ids))
     tokens = [*text, min(reader.eos_ids)]
     yield from written(reader, run, p, ids, Answer(tokens, "beam", crop(heavy.pixels, heavy.regions[region])), groups)
