@@ -80,7 +80,7 @@ QWEN_FIELDS = (
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
     *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
-    *("block_ffn", "plain_decoder", "scene_text", "ultra_mem"),
+    *("block_ffn", "four_attentions", "plain_decoder", "scene_text", "ultra_mem"),
 )
 ROUTED = (  # those whose layers have routers
     *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),

@@ -75,7 +75,7 @@ def test_it_is_listed_offered_and_refused_like_any_method_of_its_kind(slug, tmp_
     info = engines.get_method(slug).info
     assert (info.needs, info.kind) == ({"target": "layered"}, "causal") and info in engines.list_methods()
     fitting = [m.name for m in engines.list_models() if "layered" in m.kinds]
-    assert fitting == [m.name for m in engines.list_models() if m.kind == "causal" and "split" not in m.kinds]
+    assert fitting == [m.name for m in engines.list_models() if m.kind == "causal"]
     assert isinstance(engines.assign_roles(info, "tiny-ar-s")["target"], KINDS["layered"].protocol)
     with pytest.raises(engines.UserError, match="layers 0 to 20 of tiny-ar-m were asked for and it has 6; choose"):
         decode(slug, exit_layer=20)
