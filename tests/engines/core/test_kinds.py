@@ -18,8 +18,8 @@ def declared(needs):
 
 
 def test_a_kind_is_a_file_and_every_file_is_a_kind():
-    files = {path.stem.replace("_", "-") for path in Path(kinds.__file__).parent.glob("*.py")} - {"__init__", "base"}
-    assert files == set(KINDS)
+    files = {path.stem for path in Path(kinds.__file__).parent.glob("*.py")} - {"__init__", "base"}
+    assert {name.replace("_", "-") for name in files} == set(KINDS)
     assert all(kind.name == name and (not kind.of or KINDS[kind.of].board == kind.of) for name, kind in KINDS.items())
 
 

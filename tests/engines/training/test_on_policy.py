@@ -219,4 +219,4 @@ def test_the_loop_takes_its_share_of_the_steps(tokenizer, tmp_path, monkeypatch)
     facts = json.loads((train.train("tiny-test") / "card.json").read_text())
     assert len(taken) == TINY.on_policy * TINY.steps == 6 and facts["steps"] == 8
     assert 0 < facts["tokens"] <= 8 * TINY.batch
-    assert load_network(tmp_path / "models" / "tiny-test", "masked").config.shift_logits
+    assert load_network(tmp_path / "models" / "tiny-test").config.shift_logits
