@@ -67,7 +67,7 @@ STUDENTS = (
         4,
         450,
         270,
-        note="lists what a short passage names, with as many weights as tiny-encdec, from the same teacher",
+        note="lists what a short passage names, with as many weights as tiny-encdec, trained on the same examples",
     ),
 )
 SIZES = {size.name: size for size in (TEACHER, *STUDENTS)}

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROMPT = "sort: Mia, Leo, Ada"
 BASES = [i.slug for i in engines.list_methods() if i.kind == "masked" and i.baseline is None]
 PARALLEL, MASKED = next((i.slug, i.baseline) for i in engines.list_methods() if i.baseline in BASES)
-TWO_MODELS = next(i for i in engines.list_methods() if len(i.needs) > 1)
+TWO_MODELS = next(i for i in engines.list_methods() if [*i.needs.values()] == ["causal", "causal"])
 MODEL = "tiny-dlm"
 
 
