@@ -135,7 +135,7 @@ def test_runs_name_only_models_that_are_known():
 
 def test_choosing_by_state_family_and_text():
     assert [p.id for p in papers.chosen([], [], "pool draft nowhere")] == []
-    assert {p.state for p in papers.chosen(["planned"], [])} == {"planned"}
+    assert {p.state for p in papers.chosen(["partly"], [])} <= {"partly"} and len(papers.chosen(["works"], [])) > 50
     some = papers.chosen([], ["diffusion"], "entropy")
     assert some and all(p.family == "diffusion" and "entropy" in (p.title + p.idea).lower() for p in some)
     assert papers.chosen([], [], "2411.11055")[0].name == "FastDraft"
