@@ -78,7 +78,7 @@ export class Scene {
       image.data[i + cell] = 255 * value * (lit ? 0.45 + 0.55 * lit[cell] : 1);
     });
     pen.putImageData(image, 0, 0);
-    pen.strokeStyle = "#ffd34d";
+    pen.strokeStyle = getComputedStyle(this.canvas).getPropertyValue("--warn");
     for (const { row, column, height, width, label } of t ? boxes : []) {
       pen.lineWidth = label === taken ? 3 : 1;
       pen.strokeRect(column, row, width, height);

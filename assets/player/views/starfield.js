@@ -7,7 +7,7 @@ import { levelOf, ramp, spanColour } from "../theme.js";
 import { tr } from "../words.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
-export const view = { name: "Starfield", title: "Slots of a memory that light up", place: 121, needs: ["routing"] };
+export const view = { name: "Starfield", title: "Slots of a memory that light up", place: 122, needs: ["routing"] };
 
 const EDGE = 9, // for the ticks
   W = 340,
