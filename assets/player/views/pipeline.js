@@ -6,7 +6,7 @@ import { number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Pipeline", title: "Attention and experts apart", place: 128, needs: ["lanes"] };
+export const view = { name: "Pipeline", title: "Attention and experts apart", place: 123, needs: ["lanes"] };
 
 const WIDE = 760,
   LEFT = 96,
