@@ -11,7 +11,6 @@ what passes between two steps is recording and sending, which no second of a run
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 from engines import Trace
 
@@ -19,10 +18,11 @@ Spell = tuple[float, float]
 
 
 class Work:
-    """Spells [from, to) in seconds by lane; `seconds`: where the run ends on the same clock."""
+    """Spells [from, to) in seconds by lane; `seconds`: where the run ends on the same clock; at_once: when two lanes or
+    more computed."""
 
-    def __init__(self, rows: dict[str, list[Spell]], seconds: float) -> None:
-        self.rows, self.seconds = rows, seconds
+    def __init__(self, rows: dict[str, list[Spell]], seconds: float, at_once: list[Spell]) -> None:
+        self.rows, self.seconds, self.at_once = rows, seconds, at_once
 
     def busy(self, lane: str) -> float:
         """Seconds in which this lane computed."""
@@ -38,11 +38,6 @@ class Work:
         """Seconds in which two lanes or more computed."""
         return _sum(self.at_once)
 
-    @cached_property
-    def at_once(self) -> list[Spell]:
-        """When two lanes or more computed."""
-        return lasting(self._all(), 2)
-
     def _all(self) -> list[Spell]:
         return [spell for row in self.rows.values() for spell in row]
 
@@ -50,14 +45,19 @@ class Work:
 def work(trace: Trace) -> Work:
     """The measured calls of a run; no rows where it has none or where its seconds were not recorded."""
     rows: dict[str, list[Spell]] = {}
+    once: list[Spell] = []  # within a step: what a recording does beside a run may reach into the time of the next
     at, timed = 0.0, not {"model_seconds", "method_seconds"} & set(trace.header.missing)
     for step in trace.steps:
         calls = [call for call in step.lanes if call.measured and call.unit == "seconds"] if timed else []
+        mine: dict[str, list[Spell]] = {}
         for call in calls:
             shift = at - min(one.start for one in calls)
-            rows.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
+            mine.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
+        for lane, spells in mine.items():
+            rows.setdefault(lane, []).extend(spells)
+        once += lasting((spell for spells in mine.values() for spell in lasting(spells, 1)), 2)
         at += step.model_seconds + step.method_seconds
-    return Work({lane: lasting(row, 1) for lane, row in rows.items()}, at)
+    return Work({lane: lasting(row, 1) for lane, row in rows.items()}, at, lasting(once, 1))
 
 
 def lasting(spells: Iterable[Spell], least: int) -> list[Spell]:
