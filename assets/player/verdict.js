@@ -1,7 +1,7 @@
 // What finished runs of one prompt say when they are held against each other: same text or not, tokens per second as a
 // multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
 
-import { many as counted } from "./counted.js";
+import { besides, many as counted } from "./counted.js";
 import { difference } from "./race.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
 import { tr } from "./words.js";
@@ -21,7 +21,7 @@ export const WORDS = {
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
     `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
-  beside: (n) => tr`${many(n, "draft")} beside`,
+  beside: (n, what) => tr`${many(n, what)} beside`,
 };
 const TEXT = {
   label: tr`Text`,
@@ -162,7 +162,7 @@ function accepted(run, sheet) {
   };
 }
 
-/** Target calls first, draft calls beside them. */
+/** The target's calls first. */
 function calls(run, here, there, name, sheet) {
   if (lost("target_calls", run).length) return [];
   const alone = !here.draft_calls,
@@ -184,7 +184,7 @@ function calls(run, here, there, name, sheet) {
       }),
     },
     !alone && {
-      text: WORDS.beside(here.draft_calls),
+      text: WORDS.beside(here.draft_calls, besides(run)),
       name: "draft",
       value: here.draft_calls,
       receipt: sheet({ ...draft, kind: "measured", value: String(here.draft_calls), terms: fill("{roles}", here) }),

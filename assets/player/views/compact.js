@@ -2,6 +2,7 @@
 // of all runs lies in one column. On by itself from three runs; a switch in the controls decides otherwise.
 
 import { number, seconds } from "../codec.js";
+import { besides, many } from "../counted.js";
 import { el, icon, set, setText } from "../dom.js";
 import { relay } from "../grid.js";
 import { cornerOf } from "../layout.js";
@@ -20,7 +21,6 @@ const WORDS = {
   tokens: "tokens",
   calls: tr`target calls`,
   alone: tr`model calls`,
-  beside: tr`draft calls`,
 };
 
 /** A run's numbers in one line; calls of the target first, those of other models beside them. */
@@ -31,7 +31,7 @@ function lineOf(run, t) {
   return [
     held("tokens", `${number(tokens)} ${WORDS.tokens}`),
     held("forwards", `${number(forwards)} ${run.sums.at(-1).others ? WORDS.calls : WORDS.alone}`),
-    others ? held("forwards", `${number(others)} ${WORDS.beside}`) : "",
+    others ? held("forwards", many(others, besides(run))) : "",
     held("model_seconds", seconds(model + method)),
   ]
     .filter(Boolean)

@@ -1,7 +1,7 @@
 // What a run has come to, in one line: its tokens, its model calls, its time. Each number opens its receipt.
 
 import { number, seconds } from "../codec.js";
-import { COUNTED, many } from "../counted.js";
+import { besides, COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
 import { growth } from "../race.js";
 import { lost, numbers, receipt } from "../receipt.js";
@@ -40,7 +40,7 @@ export class Headline {
     const calls = alone ? "alone" : "target";
     setText(this.target, held("target_calls", COUNTED[calls][1], many(forwards, calls)));
     this.draft.hidden = alone;
-    setText(this.draft, many(others, "draft"));
+    setText(this.draft, many(others, besides(run)));
     setText(this.time, held("busy_seconds", tr`time`, seconds(this.#seconds())));
   }
 

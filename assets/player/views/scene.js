@@ -1,5 +1,5 @@
-// A word in a scene: picture, mask and boxes, the caption as it is written, how well every reading fits it, a gauge
-// with the line, and the switch to the short track or to the heavy reader.
+// A word in a scene: picture, mask and boxes, the caption as it is written, how every reading fits it, a gauge with
+// the line, the switch to the heavy reader.
 
 import { cut, glyphs, number, unpack } from "../codec.js";
 import { el, set, setText, svg } from "../dom.js";

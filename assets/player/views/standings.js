@@ -1,6 +1,7 @@
 // The table of a race that is frozen at a budget: what each run has by then.
 
 import { number, seconds } from "../codec.js";
+import { besides, many } from "../counted.js";
 import { el } from "../dom.js";
 import { SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
@@ -83,7 +84,7 @@ export function below(run, unit) {
   return [
     {
       spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
-      said: tr`+ ${number(run.sums.at(-1).others)} draft calls`,
+      said: `+ ${many(run.sums.at(-1).others, besides(run))}`,
     },
   ];
 }

@@ -59,7 +59,10 @@ class CountedSplit(CountedMoE):
 
     def attend(self, x: Tensor, cache: KVCache, layer: int) -> tuple[Tensor, Tensor]:
         """See `SplitLM`."""
-        return self._book(lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x))  # type: ignore[no-any-return]
+        found: tuple[Tensor, Tensor] = self._book(
+            lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x)
+        )
+        return found
 
     def feed(self, u: Tensor, layer: int) -> Tensor:
         """See `SplitLM`."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     params=[
         max_new_tokens(32),
         Bool("beside", True, sees="The decoder-only twin answers too, step for step; its forwards are its own."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, sees="Above 0 tokens are drawn, of either model.", source="0.9"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, sees="Above 0 tokens are drawn, of either model."),
         Int(
             "top_k", 128, 1, 1000, sees="Above temperature 0: of how many best tokens one is drawn.", source="official"
         ),
