@@ -1,4 +1,4 @@
-// A word in a scene: picture, mask, boxes, the caption as written, how every reading fits it, a gauge with
+// A word in a scene: picture, mask, boxes, the caption, how every reading fits it, a gauge with
 // the line, the switch to the heavy reader.
 
 import { cut, glyphs, number, unpack } from "../codec.js";
