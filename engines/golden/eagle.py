@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.trees import ancestor_mask, leaf_paths, row_depths
 from engines.golden.verify import Case, checks, differ
-from engines.methods.heads.eagle import Fan, expanded, reranked
+from engines.methods.heads._confident_tree import Fan, expanded, reranked
 
 TOLERANCE = 1e-6
 

@@ -15,10 +15,11 @@ text that the layer has read, d hidden size, v draft vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
+from engines.methods.heads._confident_tree import Fan, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.exits import Past
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from engines.models.networks.eagle_layer import EagleLayer
 
 MOST = 63
-Fan = tuple[list[list[int]], list[list[float]]]  # guesses of each row, best first, and their log-probabilities
-Pool = tuple[list[int], list[int], list[float]]  # tokens, parents, scores of rows, row 0 the root
 
 
 @method(
@@ -94,12 +93,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
         if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
             drafter.read(ids, H, p.top_k)
-            tokens, parents, scores = reranked(expanded(drafter.fan, ids[-1], p.top_k, deepest - 1), p.nodes)
-            draft = Draft.of(tokens, parents, "draft")
-            joint = torch.tensor(scores, dtype=torch.float64).exp().tolist()
-            draft.chances[1:] = [joint[row] / max(joint[parents[row]], 1e-300) for row in range(1, len(tokens))]
-            draft.values, draft.value_name = joint, "joint probability of its path"
-            ranks = None
+            draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
@@ -152,33 +146,6 @@ class Drafter:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""
         self.past.crop(max(0, min(length - 1, self.T)))
         self.rows = 0
-
-
-def expanded(fan: Callable[[Sequence[int], Sequence[int], Sequence[int]], Fan], root: int, k: int, depth: int) -> Pool:
-    """EAGLE-2's expansion: the root's guesses, then `depth` times those of the k rows with the largest scores among the
-    newest. A score is the sum of log-probabilities on the path. All rows, in the order in which they came up."""
-    tokens, parents, scores, frontier = [root], [-1], [0.0], [0]
-    for _ in range(depth + 1):
-        born: list[int] = []
-        guesses, chances = fan(frontier, tokens, parents)
-        for row, fanned, logp in zip(frontier, guesses, chances, strict=True):
-            for token, one in zip(fanned, logp, strict=True):
-                born.append(len(tokens))
-                tokens.append(token)
-                parents.append(row)
-                scores.append(scores[row] + one)
-        frontier = sorted(born, key=lambda row: -scores[row])[:k]
-    return tokens, parents, scores
-
-
-def reranked(pool: Pool, n: int) -> Pool:
-    """EAGLE-2's choice: the n rows of a pool with the largest scores, in its order. No row has a larger score than its
-    parent, so they are a tree."""
-    tokens, parents, scores = pool
-    best = sorted(range(1, len(tokens)), key=lambda row: -scores[row])[:n]
-    kept = [0, *sorted(best)]
-    number = {row: i for i, row in enumerate(kept)} | {-1: -1}
-    return [tokens[row] for row in kept], [number[parents[row]] for row in kept], [scores[row] for row in kept]
 
 
 if __name__ == "__main__":

@@ -15,11 +15,9 @@ token, z what enters the draft's layer, k guesses of a node."""
 
 from __future__ import annotations
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, torch
-from engines.methods.heads.eagle import expanded, reranked
-from engines.methods.multimodal._seen import MOST, Drafter, picture_of, tree_params, vision
-from engines.methods.speculative._turn import EMITS, LANES, Target
-from engines.methods.speculative._verify import Draft
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
+from engines.methods.multimodal._seen import Drafter, picture_of, rounds, tree_params
+from engines.methods.speculative._turn import EMITS, LANES
 
 
 @method(
@@ -45,41 +43,14 @@ from engines.methods.speculative._verify import Draft
     "first stage only; a smaller tree. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a
-    person's change) reads picture and text and drafts nothing."""
+    """The compressed draft: A and g are made from the picture when it first reads."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
-    model, n = models.target, models.target.num_layers
-    draft, image = draft_of(models.drafts, "compressed"), picture_of(model, prompt[: run.prompt_length])
-    draft = draft.to(model.record.device)
-    drafter = Drafter(model.playing("draft"), draft, image, compact=p.compact, recall=p.global_vector)
-    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
-    while target.unfinished(ids):
-        tree, ranks = Draft(ids[-1], "draft"), [-1]
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
-        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
-            drafter.read(ids, H, p.top_k)  # the first time A and g are made from the picture, here
-            tokens, parents, scores = reranked(expanded(drafter.fan, ids[-1], p.top_k, deepest - 1), p.nodes)
-            tree, ranks = Draft.of(tokens, parents, "draft"), None
-            joint = torch.tensor(scores, dtype=torch.float64).exp().tolist()
-            tree.chances[1:] = [joint[row] / max(joint[parents[row]], 1e-300) for row in range(1, len(tokens))]
-            tree.values, tree.value_name = joint, "joint probability of its path"
-        turn = target.verify(ids, tree, run.rng, hidden=(n,))
-        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
-        H = torch.cat(rows if H is None else [H, *rows])
-        fresh = run.steps == 0
-        facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
-        if drafter.g is not None:
-            facts |= {"global_norm": float(drafter.g.norm())}
-        edit = yield run.step(
-            **turn.groups(ranks),
-            vision=lambda: vision(drafter, turn, model.tokenizer, fresh),
-            facts=facts,
-            note=turn.note(),
-        )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        H = H[: target.cache.length]
-        drafter.forget(target.cache.length)
+    draft = draft_of(models.drafts, "compressed").to(models.target.record.device)
+    image = picture_of(models.target, prompt[: run.prompt_length])
+    model = models.target.playing("draft")
+    drafter = Drafter(model, draft, image, compact=p.compact, recall=p.global_vector)
+    yield from rounds(models, prompt, p, run, drafter)
 
 
 if __name__ == "__main__":

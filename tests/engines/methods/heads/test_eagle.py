@@ -11,7 +11,8 @@ import torch
 import engines
 import engines.golden.eagle  # the checker
 from engines.golden.verify import verify_file
-from engines.methods.heads.eagle import Drafter, expanded, reranked
+from engines.methods.heads._confident_tree import expanded, reranked
+from engines.methods.heads.eagle import Drafter
 from engines.models import parts
 from engines.models.networks.eagle_layer import EagleLayer, layer_of
 from engines.models.parts import load_part
