@@ -23,7 +23,6 @@ from typing import Any
 import torch
 
 from engines.core.errors import UserError
-from engines.core.machine import trained_on
 from engines.training.architectures.answers import (
     SIZES,
     STUDENTS,
@@ -37,7 +36,7 @@ from engines.training.architectures.answers import (
 )
 from engines.training.architectures.distillation import ALPHA, cross_entropy, distillation_loss, forward_kl
 from engines.training.architectures.passages import PAD, Asked, rows, tokenizer
-from engines.training.core.card import read_card, write_card
+from engines.training.core.card import read_card, spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run, save
 from engines.training.core.optimizer import Optimizer, straight
@@ -192,13 +191,9 @@ def _facts(training: Answering, progress: Any) -> dict[str, Any]:
         **({"note": size.note} if size.note else {}),
         "data": "train split of engines/tasks/asking.py",
         "seed": training.seed,
-        "steps": progress.step,
+        **spent(progress),
         "plain_steps": training.plain,
         "alpha": training.alpha if taught else 0.0,
-        "tokens": progress.tokens,
-        "minutes": round(progress.seconds / 60, 1),
-        "cpu_seconds": round(progress.cpu_seconds),
-        "machine": trained_on("cpu"),
         "licence": "Apache-2.0 (trained here, on synthetic data)",
         "command": training.command,
         "parameters": sum(p.numel() for p in training.network.parameters()),

@@ -16,10 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engines.core.machine import trained_on
 from engines.tasks import TASKS, check
 from engines.training.architectures.corpus import LENGTH, ROWS, SHARES, Packed, held_out, rows
-from engines.training.core.card import write_card
+from engines.training.core.card import spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Loss, Progress, Training, Until, attention, checkpoint_file, restore, run
@@ -181,11 +180,7 @@ def _facts(what: Architecture, seed: int, training: Language, progress: Progress
         "note": what.note,
         "data": what.data,
         "seed": seed,
-        "steps": progress.step,
-        "tokens": progress.tokens,
-        "minutes": round(progress.seconds / 60, 1),
-        "cpu_seconds": round(progress.cpu_seconds),
-        "machine": trained_on("cpu"),
+        **spent(progress),
         "licence": "Apache-2.0 (trained here, on synthetic data)",
         "command": training.command,
         "parameters": sum(p.numel() for p in network.parameters()),

@@ -6,11 +6,15 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
+from engines.core.machine import trained_on
 from engines.training.core.coding import said_of
 from engines.training.core.weights import KEPT, WEIGHTS
+
+if TYPE_CHECKING:
+    from engines.training.core.loop import Progress
 
 REQUIRED = ("name", "data", "licence", "command")
 
@@ -32,6 +36,17 @@ def write_card(folder: Path, facts: Mapping[str, Any]) -> Path:
     partial.write_text(json.dumps(card, indent=1) + "\n")
     os.replace(partial, folder / "card.json")
     return folder / "card.json"
+
+
+def spent(progress: Progress) -> dict[str, Any]:
+    """What a training on the CPU took, for its card."""
+    return {
+        "steps": progress.step,
+        "tokens": progress.tokens,
+        "minutes": round(progress.seconds / 60, 1),
+        "cpu_seconds": round(progress.cpu_seconds),
+        "machine": trained_on("cpu"),
+    }
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ each cell is asked for size, colour and shape of what stands there, by a linear 
 from __future__ import annotations
 
 import random
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -24,15 +23,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-from engines.core.machine import trained_on
 from engines.models.networks.scene_text import EOS, PAD, SCENE, TEXT, SceneTextConfig, SceneTextForCausalLM
 from engines.models.scene_words import ASKED, WORDS
 from engines.tasks.grid_scenes import COLOURS, SHAPES, SIZES, Scene, caption, drawn, form, right, scenes, shuffled
-from engines.training.core.card import write_card
-from engines.training.core.commands import PROGRAM, Command, flags, usual
+from engines.training.core.card import spent, write_card
+from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.data import IGNORED
-from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
+from engines.training.core.loop import Loss, Training, attention
 from engines.training.core.weights import replaced, write_network
+from engines.training.pictures.command import trains
 from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-vlm", "Tiny model that sees (says what a scene of 24 x 24 pixels shows)"
@@ -262,11 +261,7 @@ def install(training: Captions, out: Path | None) -> Path:
             "note": NOTE,
             "data": "scenes of engines/tasks/grid_scenes.py (98 %) with captions, forms, and words in any order",
             "seed": training.seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here, on pictures drawn here)",
             "command": training.command,
             "parameters": sum(p.numel() for p in network.parameters()),
@@ -274,22 +269,9 @@ def install(training: Captions, out: Path | None) -> Path:
             "held_out": marks(network),
         }
         write_card(partial_folder, facts)
-    checkpoint_file(NAME).unlink(missing_ok=True)
     return folder
-
-
-def _options(parser: ArgumentParser) -> None:
-    usual(parser, "seed", "steps", "resume", "out")
-
-
-def _run(a: Namespace) -> None:
-    training = Captions(a.seed, a.steps or STEPS)
-    if a.resume:
-        restore(training, checkpoint_file(NAME))
-    run(training, Until(training.steps), checkpoint=checkpoint_file(NAME))
-    print(install(training, a.out))
 
 
 def commands() -> dict[str, Command]:
     """See `engines.training.core.commands`."""
-    return {NAME: Command(TITLE, str(__doc__), _options, _run)}
+    return trains(NAME, TITLE, str(__doc__), STEPS, Captions, install)

@@ -18,8 +18,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from engines.core.machine import trained_on
-from engines.training.core.card import write_card
+from engines.training.core.card import spent, write_card
 from engines.training.core.commands import PROGRAM, flags
 from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
 from engines.training.core.weights import replaced, write_network
@@ -202,11 +201,7 @@ def train(training: PixelTraining, *, resume: bool, out: Path | None, marks: Any
             "note": note,
             "data": data,
             "seed": training.seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here)",
             "command": training.command,
             "parameters": sum(p.numel() for p in network.parameters()),

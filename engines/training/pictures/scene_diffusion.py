@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from engines.core.machine import trained_on
 from engines.models.networks.scene_text import EOS, MASK, SceneTextForCausalLM
 from engines.models.scene_words import ASKED
 from engines.models.zoo import load_model
 from engines.tasks.grid_scenes import Scene, right, scenes
-from engines.training.core.card import read_card, write_card
-from engines.training.core.commands import PROGRAM, Command, flags, usual
-from engines.training.core.loop import Loss, Until, checkpoint_file, restore, run
+from engines.training.core.card import read_card, spent, write_card
+from engines.training.core.commands import PROGRAM, Command, flags
+from engines.training.core.loop import Loss
 from engines.training.core.weights import replaced, write_network
+from engines.training.pictures.command import trains
 from engines.training.pictures.grid_scenes import (
     BATCH,
     IDS,
@@ -136,11 +135,7 @@ def install(training: Diffusion, out: Path | None) -> Path:
             "data": "as tiny-vlm, with captions and forms on 48 places",
             "stages": [{key: base[key] for key in ("name", "steps", "command", "sha256") if key in base}],
             "seed": training.seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here, on pictures drawn here)",
             "command": training.command,
             "parameters": sum(p.numel() for p in network.parameters()),
@@ -149,23 +144,14 @@ def install(training: Diffusion, out: Path | None) -> Path:
         }
         write_card(partial_folder, facts)
     print(json.dumps(facts["held_out"]), flush=True)
-    checkpoint_file(NAME).unlink(missing_ok=True)
     return folder
 
 
-def _options(parser: ArgumentParser) -> None:
-    usual(parser, "seed", "steps", "resume", "out")
-
-
-def _run(a: Namespace) -> None:
+def _begun(seed: int, steps: int) -> Diffusion:
     base: Any = load_model(BASE, dtype="float32")
-    training = Diffusion(base.model, a.seed, a.steps or STEPS)
-    if a.resume:
-        restore(training, checkpoint_file(NAME))
-    run(training, Until(training.steps), checkpoint=checkpoint_file(NAME))
-    print(install(training, a.out))
+    return Diffusion(base.model, seed, steps)
 
 
 def commands() -> dict[str, Command]:
     """See `engines.training.core.commands`."""
-    return {NAME: Command(TITLE, str(__doc__), _options, _run)}
+    return trains(NAME, TITLE, str(__doc__), STEPS, _begun, install)

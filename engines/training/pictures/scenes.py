@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from math import cos, pi
 from pathlib import Path
@@ -19,15 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engines.core.machine import trained_on
 from engines.models.networks.cppd import IGNORED
 from engines.models.networks.scene_eye import SCALE, SPECIAL, SceneEye, build
 from engines.tasks.scene_painters import HEIGHT, WIDTH
 from engines.tasks.scenes import KINDS, SIDES, Scene, SceneLook, caption, drawn, word_for
-from engines.training.core.card import write_card
-from engines.training.core.commands import PROGRAM, Command, flags, usual
-from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
+from engines.training.core.card import spent, write_card
+from engines.training.core.commands import PROGRAM, Command, flags
+from engines.training.core.loop import Loss, Training, attention
 from engines.training.core.weights import replaced, write_weights
+from engines.training.pictures.command import trains
 from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-scenes", "Tiny scenes (tells where words are and what is seen)"
@@ -196,11 +195,7 @@ def install(training: Looking, out: Path | None) -> Path:
             "note": NOTE,
             "data": f"scenes of {len(KINDS)} kinds, drawn by engines/tasks/scenes.py with the fonts that ship",
             "seed": training.seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here)",
             "command": training.command,
             "parameters": sum(t.numel() for t in state.values() if t.dim()),
@@ -209,22 +204,9 @@ def install(training: Looking, out: Path | None) -> Path:
             **marks(network),
         }
         write_card(partial_folder, facts)
-    checkpoint_file(NAME).unlink(missing_ok=True)
     return folder
-
-
-def _options(parser: ArgumentParser) -> None:
-    usual(parser, "seed", "steps", "resume", "out")
-
-
-def _run(a: Namespace) -> None:
-    training = Looking(a.seed, a.steps or STEPS)
-    if a.resume:
-        restore(training, checkpoint_file(NAME))
-    run(training, Until(training.steps), checkpoint=checkpoint_file(NAME))
-    print(install(training, a.out))
 
 
 def commands() -> dict[str, Command]:
     """See `engines.training.core.commands`."""
-    return {NAME: Command(TITLE, str(__doc__), _options, _run)}
+    return trains(NAME, TITLE, str(__doc__), STEPS, Looking, install)

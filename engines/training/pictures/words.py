@@ -8,7 +8,6 @@ the images show letters drawn by chance, so that a reader reads what stands ther
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from math import cos, pi
 from pathlib import Path
@@ -17,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.core.machine import trained_on
 from engines.models.networks.cppd import IGNORED, character_loss, count_loss, place_loss, targets, text_of
 from engines.models.networks.word_reader import WordReader, build
 from engines.tasks.word_images import FONTS, HEIGHT, LETTERS, LONGEST, SIZES, WIDTH, Look, drawn, words
-from engines.training.core.card import write_card
-from engines.training.core.commands import PROGRAM, Command, flags, usual
-from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
+from engines.training.core.card import spent, write_card
+from engines.training.core.commands import PROGRAM, Command, flags
+from engines.training.core.loop import Loss, Training, attention
 from engines.training.core.weights import replaced, write_weights
+from engines.training.pictures.command import trains
 from engines.training.tiny.tokenizer import FOLDER
 
 NAME, TITLE = "tiny-reader", "Tiny reader (reads the picture of a word)"
@@ -174,11 +173,7 @@ def install(training: Reading, out: Path | None) -> Path:
             "data": f"{len(words()[0]):,} words of Python's documentation (pydoc_data.topics) and letters by chance, "
             "drawn by engines/tasks/word_images.py in DejaVu Sans, Bold and Mono",
             "seed": training.seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here)",
             "command": training.command,
             "parameters": sum(t.numel() for t in network.state_dict().values() if t.is_floating_point()),
@@ -187,22 +182,9 @@ def install(training: Reading, out: Path | None) -> Path:
             **marks(network),
         }
         write_card(partial_folder, facts)
-    checkpoint_file(NAME).unlink(missing_ok=True)
     return folder
-
-
-def _options(parser: ArgumentParser) -> None:
-    usual(parser, "seed", "steps", "resume", "out")
-
-
-def _run(a: Namespace) -> None:
-    training = Reading(a.seed, a.steps or STEPS)
-    if a.resume:
-        restore(training, checkpoint_file(NAME))
-    run(training, Until(training.steps), checkpoint=checkpoint_file(NAME))
-    print(install(training, a.out))
 
 
 def commands() -> dict[str, Command]:
     """See `engines.training.core.commands`."""
-    return {NAME: Command(TITLE, str(__doc__), _options, _run)}
+    return trains(NAME, TITLE, str(__doc__), STEPS, Reading, install)

@@ -18,9 +18,8 @@ from typing import Any
 
 import torch
 
-from engines.core.machine import trained_on
 from engines.tasks.chains import CHAINS, answer_of
-from engines.training.core.card import write_card
+from engines.training.core.card import spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Until, checkpoint_file, restore, run
@@ -119,11 +118,7 @@ def train(*, seed: int = 0, steps: int | None = None, resume: bool = False, out:
             "data": f"{len(kept)} right traces of {QUESTIONS}, made by the method concise on {BASE}, train split",
             "base": BASE,
             "seed": seed,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "cpu_seconds": round(progress.cpu_seconds),
-            "machine": trained_on("cpu"),
+            **spent(progress),
             "licence": "Apache-2.0 (trained here, on synthetic data)",
             "command": training.command,
             "parameters": sum(p.numel() for p in network.parameters()),

@@ -21,10 +21,9 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from engines.core.machine import trained_on
 from engines.tasks.base import split_of
 from engines.tasks.chains import CHAINS, answer_of
-from engines.training.core.card import write_card
+from engines.training.core.card import spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED
 from engines.training.core.loop import Loss, Training, Until, attention, checkpoint_file, restore, run
@@ -211,11 +210,7 @@ def _facts(size: Size, seed: int, training: Reasoning, progress: Any) -> dict[st
         "note": f"synthetic overthinker: {WORST}; asked with chains such as 4+8-9*7",
         "data": "traces of engines/training/tiny/overthinker.py about the train split of engines/tasks/chains.py",
         "seed": seed,
-        "steps": progress.step,
-        "tokens": progress.tokens,
-        "minutes": round(progress.seconds / 60, 1),
-        "cpu_seconds": round(progress.cpu_seconds),
-        "machine": trained_on("cpu"),
+        **spent(progress),
         "licence": "Apache-2.0 (trained here, on synthetic data)",
         "command": training.command,
         "parameters": sum(p.numel() for p in network.parameters()),

@@ -60,7 +60,6 @@ def test_a_batch_is_that_of_its_step(monkeypatch):
 
 def test_both_learn_and_a_folder_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(scenes, "BATCH", 4)
-    monkeypatch.setattr(scenes, "checkpoint_file", lambda name: tmp_path / f"{name}.pt")
     training = scenes.Looking(1, 14)
     first = update(training, 0.0).facts
     training.progress.step = 1

@@ -38,7 +38,6 @@ def test_a_looked_up_look_stays_in_its_ranges():
 
 def test_both_decoders_learn_and_a_folder_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(words, "BATCH", 4)
-    monkeypatch.setattr(words, "checkpoint_file", lambda name: tmp_path / f"{name}.pt")
     training = words.Reading(1, 12)
     first = update(training, 0.0).facts
     training.progress.step = 1
