@@ -63,10 +63,15 @@ export function work(run) {
   run.steps.forEach(({ lanes = [] }, t) => {
     const calls = lanes.filter((call) => call.measured !== false && (call.unit ?? "seconds") === "seconds"),
       shift = run.axes.seconds[t] - Math.min(...calls.map((call) => call.start));
-    calls.forEach(({ lane, start, end }, i) => {
+    // what begins behind the step was for the record alone; "a: b" is a part of a
+    const own = calls.filter(
+      ({ lane, start }) =>
+        start + shift < run.axes.seconds[t + 1] && !calls.some((one) => lane.startsWith(`${one.lane}: `)),
+    );
+    own.forEach(({ lane, start, end }, i) => {
       if (!rows.has(lane)) rows.set(lane, []);
       rows.get(lane).push([start + shift, end + shift]);
-      for (const b of calls.slice(i))
+      for (const b of own.slice(i))
         if (b.lane !== lane && b.start < end && start < b.end)
           once.push([Math.max(start, b.start) + shift, Math.min(end, b.end) + shift]);
     });

@@ -5,7 +5,8 @@ went on at the same time.
     print(done.busy("draft"), done.busy("target"), done.shared)
 
 The calls of a step stand where the step lies on the clock of model and method seconds, the first one at its beginning:
-what passes between two steps is recording and sending, which no second of a run counts. Only measured calls are taken.
+what passes between two steps is recording and sending, which no second of a run counts. Only measured calls of a step
+are taken: none that was made behind it, for the record alone, and no part of a call ("target: G") as one of its own.
 `assets/player/race.js` does the same, and a test compares."""
 
 from __future__ import annotations
@@ -45,13 +46,16 @@ class Work:
 def work(trace: Trace) -> Work:
     """The measured calls of a run; no rows where it has none or where its seconds were not recorded."""
     rows: dict[str, list[Spell]] = {}
-    once: list[Spell] = []  # within a step: what a recording does beside a run may reach into the time of the next
+    once: list[Spell] = []
     at, timed = 0.0, not {"model_seconds", "method_seconds"} & set(trace.header.missing)
     for step in trace.steps:
         calls = [call for call in step.lanes if call.measured and call.unit == "seconds"] if timed else []
         mine: dict[str, list[Spell]] = {}
+        lasts, lanes = step.model_seconds + step.method_seconds, {call.lane for call in calls}
         for call in calls:
             shift = at - min(one.start for one in calls)
+            if call.start + shift >= at + lasts or call.lane.partition(": ")[0] in lanes - {call.lane}:
+                continue  # made behind the step, for the record alone; or a part of another lane's call
             mine.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
         for lane, spells in mine.items():
             rows.setdefault(lane, []).extend(spells)

@@ -253,3 +253,16 @@ def test_one_model_or_no_clock_has_no_work_to_compare():
     assert lasting([(0, 2), (1, 3), (1, 1.5), (4, 5)], 1) == [(0, 3), (4, 5)] and lasting(
         [(0, 2), (1, 3), (2, 4)], 2
     ) == [(1, 3)]
+
+
+def test_what_is_made_behind_a_step_or_within_a_call_is_no_work_beside_it():
+    """A reference that the recording computes, and the part of a forward in which an operator was made."""
+    lanes = [
+        call("target", 0, 0.5),
+        call("target: G", 0, 0.3),
+        call("reference", 0.6, 0.9),
+        call("reference: G", 0.6, 0.7),
+    ]
+    one = trace([{"lanes": lanes, "model_seconds": 0.5, "method_seconds": 0.1}], [3])
+    assert work(one).rows == {"target": [(0, 0.5)]} and work(one).at_once == []
+    assert "shared_seconds" not in values(one)
