@@ -34,14 +34,19 @@ class Text:
 
     def __init__(self, memories: Sequence[MemoryTable]) -> None:
         self.memories, self.slots = memories, list[np.ndarray]()
+        self.ever = self.used(0)
 
     def add(self, read: Sequence[SlotsRead], base: int) -> int:
         """Rows from position `base` on, behind which nothing counts any more. Returns how many slots, counted by layer,
         none of the positions before had read."""
-        del self.slots[base:]
-        before = self.used(0)
+        if self.slots[base:]:
+            del self.slots[base:]
+            self.ever = self.used(0)
+        before = sum(map(len, self.ever))
         self.slots += list(np.stack([one.slots.cpu().numpy() for one in read], 1))
-        return sum(map(len, self.used(0))) - sum(map(len, before))
+        for ever, new in zip(self.ever, self.used(base), strict=True):
+            ever |= new
+        return sum(map(len, self.ever)) - before
 
     def used(self, start: int) -> list[set[int]]:
         """By layer the slots of the positions from `start` on."""
