@@ -9,8 +9,8 @@ Beside it, if wanted, its decoder-only twin answers the same prompt: as many wei
 step too. Both have a cache; the released `generate` has none and runs the whole decoder again for every token.
 
 We depart from the paper in: 1.4 M weights trained here (`engines/training/architectures/encoder_decoder.py`), 8 + 3
-layers against 12; the times are those of this machine, where the arithmetic allows a third off the first token and
-three times the later ones, and no more."""
+layers against 12; the times are those of this machine, where the arithmetic allows a third off the first token and 3.4
+times the speed of later ones (42 d^2 of 144 d^2 weights are read), and no more."""
 
 from __future__ import annotations
 
