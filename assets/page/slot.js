@@ -1,7 +1,8 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
-// offers: {open, models: [{name, kind, label, tasks, kinds?}], methods: [{slug, title, family, kind, needs?, summary,
-// baseline?, params}]}, and a parameter is {name, kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?,
-// source?, presets?}. The server checks every value again.
+// offers: {open, models: [{name, kind, label, tasks, kinds?, has?}], methods: [{slug, title, family, kind, needs?,
+// wants?, summary, baseline?, params}]}; wants and has are companions by role and trained parts. A parameter is {name,
+// kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?, presets?}. The server checks every
+// value again.
 
 import { tr } from "../player/words.js";
 
@@ -20,8 +21,13 @@ export function families({ methods }) {
 }
 
 /** The models that a method can run on. */
-export const modelsFor = ({ models }, { kind, needs }) =>
-  models.filter((model) => model.kind === kind && (!needs || model.kinds?.includes(needs)));
+export const modelsFor = ({ models }, { kind, needs, wants = [] }) =>
+  models.filter(
+    (model) =>
+      model.kind === kind &&
+      (!needs || model.kinds?.includes(needs)) &&
+      wants.every((beside) => model.has?.includes(beside)),
+  );
 
 /** The model of a slot that has this method: it stays if it fits, or if it is one that only the person knows. */
 export function modelFor(catalogue, method, model) {

@@ -51,6 +51,13 @@ class Part:
         )
 
 
+def parts_for(base: str) -> tuple[str, ...]:
+    """The names of the parts that lie in `assets/parts` or beside the models for a base, in alphabetical order."""
+    cards = (path for place in ("parts", "models") for path in (assets() / place).glob(f"{base}-*/{CARD}"))
+    found = {path.parent.name for path in cards if not (path.parent / "config.json").is_file()}  # else it is a model
+    return tuple(sorted(name.removeprefix(f"{base}-") for name in found))
+
+
 def folder_of(part: str, base: str) -> Path:
     """Where a part of a base is, or will be made: the folder that exists, else the one in `assets/parts`."""
     name = f"{base.replace(chr(92), '/').rpartition('/')[2]}-{part}"

@@ -24,6 +24,7 @@ from engines.core.trace import ModelRecord
 from engines.models import oracle, smollm2
 from engines.models.hub import HUB_ID, assets, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
+from engines.models.parts import parts_for
 
 OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
@@ -35,7 +36,8 @@ _lock = threading.Lock()
 class ModelInfo:
     """A model that can be loaded by name. where: embedded (in the repository), cache (on this machine) or download.
     roles: role -> companion's name. kinds: all that it satisfies; methods name one of them in `needs`. tasks:
-    slugs of the tasks (`engines.tasks`) that it knows and nothing else, as its card says; none: it reads any text."""
+    slugs of the tasks (`engines.tasks`) that it knows and nothing else, as its card says; none: it reads any text.
+    parts: names of the trained parts that lie here for it (`engines.models.parts`)."""
 
     name: str
     kind: str
@@ -46,6 +48,7 @@ class ModelInfo:
     roles: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 def list_models() -> list[ModelInfo]:
@@ -79,7 +82,8 @@ def list_models() -> list[ModelInfo]:
         },
     )
     chat = next(info for info in models if info.name == smollm2.NAME)
-    return [*models, replace(chat, name=smollm2.TEXT, title=smollm2.TEXT_TITLE, note=smollm2.TEXT_NOTE)]
+    text = replace(chat, name=smollm2.TEXT, title=smollm2.TEXT_TITLE, note=smollm2.TEXT_NOTE)
+    return [replace(info, parts=parts_for(info.name)) for info in (*models, text)]
 
 
 def _where_smollm2() -> str:

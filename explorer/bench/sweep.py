@@ -15,6 +15,7 @@ from engines import MethodInfo, Param, UserError
 from engines.tasks import TASKS
 from explorer.bench.cells import Cell, Kept, Outcome, cells, keys
 from explorer.bench.quality import Point, Setting
+from explorer.fitting import fits, wants
 
 MAX_VALUES = 24
 RANGE = re.compile(r"\s*([^:,]+):([^:,]+):(\d{1,4})\s*")
@@ -164,14 +165,13 @@ def parameter(slugs: Sequence[str], name: str) -> Param:
 
 
 def runnable(kind: str, model: str, models: Sequence[Any] | None = None) -> list[MethodInfo]:
-    """Methods that this model can run: of its kind, or of another one that a listed model satisfies as well, with a
-    companion for every further role. models: the listed ones where they were listed already, since that reads files."""
+    """Methods that this model can run: a listed one as `fits` says, another one those of its kind that need nothing
+    beside it. models: the listed ones where they were listed already, since that reads files."""
     about = next((m for m in (engines.list_models() if models is None else models) if m.name == model), None)
-    kinds, roles = ({kind, *about.kinds}, about.roles) if about else ({kind}, {})
     return [
         info
         for info in engines.list_methods()
-        if info.kind == kind and info.needs[info.role] in kinds and all(roles.get(r) for r in list(info.needs)[1:])
+        if (fits(info, about) if about else info.needs[info.role] == kind and not wants(info))
     ]
 
 

@@ -13,6 +13,7 @@ import engines
 from engines import UserError
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
 from explorer.figures import compare
+from explorer.fitting import runs_on
 
 
 def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
@@ -68,7 +69,7 @@ def bench_command(args: argparse.Namespace) -> int:
         return _by_class(args, model)
     if args.names:
         return _names(args, model)
-    slugs = args.method or [info.slug for info in engines.list_methods() if _fits(info, model)]
+    slugs = args.method or [info.slug for info in engines.list_methods() if runs_on(info, model)]
     figures = measure.bench(
         slugs, model, prompts=args.prompts, repeats=args.repeats, max_new_tokens=args.max_new_tokens
     )
@@ -112,7 +113,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     """Those that record what an analyser lists, or the methods that are named, behind their controls."""
     from explorer.bench import names
 
-    known = [info for info in engines.list_methods() if "completions" in info.emits and _fits(info, model)]
+    known = [info for info in engines.list_methods() if "completions" in info.emits and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
     with _bar() as progress:
         plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
@@ -158,9 +159,7 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
     """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
     UserError."""
     asked = args.method or [
-        info.slug
-        for info in engines.list_methods()
-        if info.lossless and info.baseline and _fits(info, model) and _companions(info, model)
+        info.slug for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
     params: dict[str, dict[str, Any]] = {slug: {} for slug in asked}
     for key, value in key_values(args.param, "--param").items():
@@ -177,14 +176,6 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
                 f"'{slug}' does not claim its control's text, so there is nothing to certify; choose a lossless method."
             )
     return list(params.items())
-
-
-def _fits(info: engines.MethodInfo, model: Any) -> bool:
-    return info.needs[info.role] in engines.kinds_of(model)
-
-
-def _companions(info: engines.MethodInfo, model: Any) -> bool:
-    return all(engines.companion(model.record.name, role) for role in list(info.needs)[1:])
 
 
 def certify_command(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import engines
 from engines import MethodInfo, Param, Trace, UserError, tasks
+from explorer.fitting import fits, has, wants
 from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS
 
@@ -61,6 +62,7 @@ class Catalogue:
         models = [
             {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
             | ({"kinds": list(m.kinds)} if len(m.kinds) > 1 else {})
+            | ({"has": sorted(has(m))} if has(m) else {})
             | ({"example": tasks.example_of(m.tasks[0])} if m.tasks else {})
             for m in self.models
         ]
@@ -192,10 +194,6 @@ def _told(info: MethodInfo) -> dict[str, Any]:
     params = [told(p) for p in info.params]
     names = ("slug", "title", "family", "kind", "summary", "baseline")
     needs = info.needs[info.role]
-    special = {"needs": needs} if needs != info.kind else {}
+    special: dict[str, Any] = {"needs": needs} if needs != info.kind else {}
+    special |= {"wants": wants(info)} if wants(info) else {}
     return {name: getattr(info, name) for name in names if getattr(info, name)} | special | {"params": params}
-
-
-def fits(info: MethodInfo, model: Any) -> bool:
-    """Whether a model can be picked for a method: of the kind of its board, and of the kind that it needs."""
-    return model.kind == info.kind and info.needs[info.role] in model.kinds

@@ -264,6 +264,16 @@ def test_a_parameter_and_all_of_them_go_back_to_their_defaults(visit):
     expect(shown.locator("summary")).to_be_focused()
 
 
+def test_a_method_with_a_trained_part_offers_the_models_that_have_it(visit, handlers):
+    infos = handlers.catalogue.methods.values()
+    info = min((one for one in infos if one.parts), key=lambda one: len(handlers.catalogue.fitting(one)))
+    screen = visit()
+    screen.method(0, info.slug)
+    options = screen.page.locator("#model-0 option").evaluate_all("(all) => all.map(({ value }) => value)")
+    assert options[:-1] == handlers.catalogue.fitting(info)  # the last one opens a field for another
+    assert screen.page.locator("#model-0").input_value() == handlers.catalogue.first_model(info)
+
+
 def test_the_keyboard_fills_in_a_form(visit):
     screen = visit()
     page = screen.page

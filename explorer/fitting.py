@@ -1,0 +1,33 @@
+"""Which methods run on which models: one rule for the page's forms, sweeps and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import engines
+from engines import MethodInfo
+
+
+def wants(info: MethodInfo) -> list[str]:
+    """What must be at hand beside the picked model: companions by their roles, trained parts by their names."""
+    return [*list(info.needs)[1:], *info.parts.values()]
+
+
+def has(model: Any) -> set[str]:
+    """The same, as a listed model has it."""
+    return {*model.roles, *model.parts}
+
+
+def fits(info: MethodInfo, model: Any) -> bool:
+    """Whether a listed model can be picked for a method: of the kind of its board and of the kind that it needs, with
+    a companion for every further role and the trained parts."""
+    return model.kind == info.kind and info.needs[info.role] in model.kinds and {*wants(info)} <= has(model)
+
+
+def runs_on(info: MethodInfo, model: Any, models: Sequence[Any] | None = None) -> bool:
+    """The same for a loaded model, which may be listed nowhere. models: the listed ones, where they were listed
+    already, since that reads files."""
+    listed = engines.list_models() if models is None else models
+    beside = next((has(one) for one in listed if one.name == model.record.name), set[str]())
+    return info.needs[info.role] in engines.kinds_of(model) and {*wants(info)} <= beside
