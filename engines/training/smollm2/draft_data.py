@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from engines.core.errors import UserError
+from engines.core.machine import computes_bfloat16
 from engines.models.slots import SlotCache
 from engines.models.smollm2 import cache_folder
 from engines.training.smollm2.draft_prompts import draw
@@ -224,13 +225,14 @@ def unpack(text: str, key: str) -> np.ndarray:
 
 
 def load_target() -> tuple[Any, Any]:
-    """SmolLM2 in bf16 and its tokenizer."""
+    """SmolLM2, in bfloat16 where the processor computes in it, and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from engines.models.smollm2 import ensure
 
     folder, _ = ensure()
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval().requires_grad_(False)
+    dtype = torch.bfloat16 if computes_bfloat16() else torch.float32
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()  # out of the mapped file, whose pages a busy machine drops
     model.set_attn_implementation("grouped")

@@ -87,7 +87,7 @@ def _run(a: Namespace) -> None:
     if a.minutes <= 0 or a.gigabytes <= 0:
         raise UserError(f"--minutes {a.minutes:g} --gigabytes {a.gigabytes:g} leaves no room; give numbers above 0.")
     began, cpu, room = time.monotonic(), time.process_time(), a.gigabytes * 1e9
-    model: Any = load_model(MODEL, kind="causal", device=a.device, dtype="bfloat16")
+    model: Any = load_model(MODEL, kind="causal", device=a.device)
     folder = a.out or folder_of(MODEL)
 
     def more() -> bool:
