@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, Tokenizer
-from engines.core.machine import computes_bfloat16
 from engines.core.trace import ModelRecord
 from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_size
@@ -31,7 +30,7 @@ from engines.models.weights import pretrained
 
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
-SMALL, LARGE = 100e6, 1e9  # bytes of weights up to which float32 is the default; where bfloat16 is slow
+SMALL = 100e6  # bytes of weights up to which float32 is the default
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 
 
@@ -60,14 +59,13 @@ def load_folder(
                 f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out."
             )
     _check_types(options)
-    dtype = _dtype(dtype, folder, device, options)
     if raw.get("draft_of"):
-        return _draft(folder, name, str(raw["draft_of"]), how, device, dtype, digest, options)
+        return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind in OF_PICTURES:
         load, adapter = importlib.import_module(f"engines.models.adapters.{how.kind}").LOADED
-        seeing = load(folder, name, dtype, _device(device), options)
+        seeing = load(folder, name, _dtype(dtype, folder), _device(device), options)
         return cast(Model, adapter(seeing, _record(folder, name, how.kind, seeing, digest, licence, revision)))
-    network = _network(folder, name, how, device, dtype, options)
+    network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)
     mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
@@ -125,15 +123,11 @@ def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:
         )
 
 
-def _dtype(wanted: Any, folder: Path, device: str, options: Mapping[str, Any]) -> Any:
-    """The type of the weights: the wanted one; else float32 for small ones, and on a processor that is slow in
-    bfloat16 for all that leave room for it."""
+def _dtype(wanted: Any, folder: Path) -> Any:
     import torch
 
     if wanted is None:
-        placed = device != "cpu" or any(options.get(key) is not None for key in ("device_map", "quantization"))
-        largest = SMALL if placed or computes_bfloat16() else LARGE
-        return torch.float32 if _bytes(folder) <= largest else "auto"
+        return torch.float32 if _bytes(folder) <= SMALL else "auto"
     value = (
         getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
     )

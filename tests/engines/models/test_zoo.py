@@ -16,8 +16,7 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausa
 
 import engines
 from engines.core.errors import UserError
-from engines.core.machine import computes_bfloat16
-from engines.models import hub, loader, smollm2, zoo
+from engines.models import hub, smollm2, zoo
 from engines.models.hub import sha256
 
 SMALL: dict[str, Any] = {
@@ -105,26 +104,6 @@ def test_a_zoo_model_and_its_record(assets: Path) -> None:
         zoo.load_model("tiny-ar-m") is model
         and zoo.load_model("tiny-ar-m", dtype=torch.bfloat16).record.dtype == "bfloat16"
     )
-
-
-@pytest.mark.parametrize(
-    "fast, largest, wish, expected",
-    [
-        (True, 1e9, {}, "bfloat16"),
-        (False, 1e9, {}, "float32"),
-        (False, 10, {}, "bfloat16"),
-        (False, 1e9, {"dtype": "auto"}, "bfloat16"),
-        (False, 1e9, {"device_map": "cpu"}, "bfloat16"),
-    ],
-)
-def test_large_weights_are_float32_where_the_processor_is_slow_in_bfloat16(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, largest: float, wish: dict[str, str], expected: str
-) -> None:
-    LlamaForCausalLM.from_pretrained(causal(tmp_path / "l")).bfloat16().save_pretrained(tmp_path / "l")
-    monkeypatch.setattr(loader, "computes_bfloat16", lambda: fast)
-    monkeypatch.setattr(loader, "SMALL", 1)
-    monkeypatch.setattr(loader, "LARGE", largest)
-    assert zoo.load_model(tmp_path / "l", **wish).record.dtype == expected
 
 
 def test_only_four_stay_loaded(assets: Path) -> None:
@@ -385,8 +364,7 @@ def test_smollm2_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.smollm2
 def test_smollm2_answers() -> None:
     model = zoo.load_model("SmolLM2-135M-Instruct")
-    assert model.record.dtype == ("bfloat16" if computes_bfloat16() else "float32")
-    assert model.tokenizer.piece(2).text == "<|im_end|>" and 2 in model.eos_ids
+    assert model.record.dtype == "bfloat16" and model.tokenizer.piece(2).text == "<|im_end|>" and 2 in model.eos_ids
     cache, ids = model.new_cache(64), model.tokenizer.encode_prompt("What is the capital of France?")
     out: list[int] = []
     while len(out) < 12 and not model.eos_ids & set(out):
