@@ -31,6 +31,7 @@ from engines.core.trace import (
     Media,
     Memory,
     Operators,
+    Opinions,
     Piece,
     Routing,
     Scene,
@@ -159,6 +160,7 @@ class Recorder:
         vote: Callable[[], Vote] | None = None,
         sight: Callable[[], Sight] | None = None,
         operators: Callable[[], Iterable[Operators]] | None = None,
+        opinions: Callable[[], Opinions | None] | None = None,
         scene: Callable[[], Scene] | None = None,
         vision: Callable[[], Vision] | None = None,
     ) -> Step:
@@ -196,6 +198,7 @@ class Recorder:
             step.truncation = truncation() if truncation and self.full else None
             step.sight = sight() if sight and self.full else None
             step.operators = list(operators()) if operators and self.full else []
+            step.opinions = opinions() if opinions and self.full else None
             step.scene = scene() if scene and self.full else None
             step.vision = vision() if vision and self.full else None
             self.know(step_tokens(step))
