@@ -1,6 +1,6 @@
-// Part of the view of passages: what the drafter's reading moves. Both readers' probabilities of the tokens at a drafted
-// place, and the mixed ones that decide. The strength can be moved, and the recorded step decides again; what came
-// behind it would have been another text.
+// Part of the view of passages: what the drafter's reading moves. Both readers' probabilities of the tokens at a
+// drafted place, and the mixed ones that decide. The strength can be moved, and the recorded step decides again; what
+// came behind it would have been another text.
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";

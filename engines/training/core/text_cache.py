@@ -25,6 +25,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM
+from engines.models.packed import no_bfloat16
 from engines.models.smollm2 import cache_folder
 from engines.training.core.commands import PROGRAM
 
@@ -224,8 +225,7 @@ class Teacher:
 
     def __init__(self, weight: Tensor, ids: Tensor | None = None) -> None:
         self.ids = torch.arange(len(weight)) if ids is None else ids
-        slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
-        self.type = torch.float32 if slow else torch.bfloat16
+        self.type = torch.float32 if no_bfloat16() else torch.bfloat16
         self.weight = weight.detach()[self.ids].bfloat16().to(self.type).contiguous()
 
     def logits(self, states: Tensor) -> Tensor:
