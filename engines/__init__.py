@@ -7,6 +7,7 @@
 Importing this package, listing methods and listing models load neither torch nor transformers.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
@@ -21,7 +22,7 @@ from engines.core.roles import assign_roles
 from engines.core.run import Run, run, stream
 from engines.core.statistics import wilson
 from engines.core.study import (
-    Progress,
+    Partial,
     Study,
     StudyInfo,
     broken_studies,
@@ -68,6 +69,7 @@ __all__ = [
     "forking_method",
     "get_method",
     "get_study",
+    "is_known",
     "joint",
     "kinds_of",
     "list_methods",
@@ -91,16 +93,23 @@ __all__ = [
 ]
 
 
-def study(name: str, /, *, progress: Progress | None = None, **inputs: Any) -> Study:
-    """Compute a study with these inputs, its defaults for the others. progress(parts done, of all). Raises UserError
-    for an unknown study or bad inputs."""
-    return run_study(name, inputs, progress)
+def study(
+    name: str,
+    /,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    partial: Partial | None = None,
+    **inputs: Any,
+) -> Study:
+    """Compute a study with these inputs, its defaults for the others. progress(parts done, of all); partial(make):
+    make() is what is there by now. Raises UserError for an unknown study or bad inputs."""
+    return run_study(name, inputs, progress, partial)
 
 
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion"):
+    if name in ("load_model", "list_models", "companion", "is_known"):
         from engines.models import zoo
 
         return getattr(zoo, name)

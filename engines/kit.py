@@ -29,7 +29,7 @@ from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.recording import pack_placement, pack_routing, pack_slots
+from engines.core.recording import pack_opinions, pack_placement, pack_routing, pack_slots
 from engines.core.roles import Roles
 from engines.core.sampling import (
     accept_probability,
@@ -56,6 +56,7 @@ from engines.core.trace import (
     Memory,
     Mode,
     Operators,
+    Opinions,
     Reading,
     Scene,
     Sight,
@@ -115,6 +116,7 @@ __all__ = [
     "CountedPowerLaw",
     "Mode",
     "Operators",
+    "Opinions",
     "Param",
     "Params",
     "Path",
@@ -164,6 +166,7 @@ __all__ = [
     "max_new_tokens",
     "method",
     "on_board",
+    "pack_opinions",
     "pack_placement",
     "pack_routing",
     "pack_slots",

@@ -114,13 +114,14 @@ def models_of(header: Header, method: str = "") -> dict[str, Any]:
     from engines.models import zoo
 
     watched = header.method == WATCHED
-    info, known = get_method(method if watched else header.method).info, {m.name for m in zoo.list_models()}
+    info = get_method(method if watched else header.method).info
     found: dict[str, Any] = {}
     for number, record in enumerate(header.models):
         role = info.role if watched and not number else record.role
         if role not in info.needs or role in found:
             continue  # of a method that took over later
-        if record.name not in known:
+        if not zoo.is_known(record.name):
+            known = {m.name for m in zoo.list_models()}
             raise UserError(
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here "
                 f"are {', '.join(sorted(known))}."

@@ -30,6 +30,7 @@ GROUPS = frozenset(
         "completions",
         "sight",
         "operators",
+        "opinions",
         "scene",
         "vision",
         "memory",

@@ -31,6 +31,7 @@ from engines.core.trace import (
     Media,
     Memory,
     Operators,
+    Opinions,
     Piece,
     Routing,
     Scene,
@@ -159,6 +160,7 @@ class Recorder:
         vote: Callable[[], Vote] | None = None,
         sight: Callable[[], Sight] | None = None,
         operators: Callable[[], Iterable[Operators]] | None = None,
+        opinions: Callable[[], Opinions | None] | None = None,
         scene: Callable[[], Scene] | None = None,
         vision: Callable[[], Vision] | None = None,
     ) -> Step:
@@ -187,16 +189,15 @@ class Recorder:
             step.tree = tree() if tree else None
             step.commits = self._signed(written, step.tree, choice)
             step.spans, step.choice, step.note = list(spans), choice, note
-            told = facts() if callable(facts) else facts or {}
-            step.facts = {name: float(value) for name, value in told.items()}
+            step.facts = {k: float(value) for k, value in (facts() if callable(facts) else facts or {}).items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
             step.completions, step.vote = completions() if completions else None, vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
             step.truncation = truncation() if truncation and self.full else None
-            step.sight = sight() if sight and self.full else None
+            step.sight, step.scene = sight() if sight and self.full else None, scene() if scene and self.full else None
             step.operators = list(operators()) if operators and self.full else []
-            step.scene = scene() if scene and self.full else None
+            step.opinions = opinions() if opinions and self.full else None
             step.vision = vision() if vision and self.full else None
             self.know(step_tokens(step))
             if self.full:

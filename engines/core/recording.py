@@ -10,7 +10,7 @@ import numpy as np
 from engines.core.kinds.layered import Routing as Routed
 from engines.core.kinds.layered import SlotsRead
 from engines.core.method import LaneInfo
-from engines.core.trace import Candidates, Lane, Routing, pack
+from engines.core.trace import Candidates, Lane, Opinions, Routing, pack, pack_exact
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +52,28 @@ def pack_candidates(positions: Any, logits: Tensor) -> Candidates | None:
     z = logits[: len(at)].float()
     p, ids = z.softmax(-1).topk(min(TOP_K, z.shape[-1]))
     return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
+
+
+def pack_opinions(
+    listed: Sequence[Sequence[int]],
+    first: Sequence[Tensor],
+    second: Sequence[Tensor],
+    names: Sequence[str],
+    unlisted: Sequence[int],
+    rule: Mapping[str, float],
+) -> Opinions | None:
+    """What two readers, distributions [V] of each drafted row, give its listed tokens, the drafted one first; None
+    where nothing was drafted. The rows are those of a chain behind the root."""
+    if not listed:
+        return None
+    k = max(map(len, listed))
+    tokens = np.array([[*row, *[-1] * (k - len(row))] for row in listed])
+    shares = [
+        np.stack([np.pad(floats(p[list(row)]), (0, k - len(row))) for p, row in zip(reader, listed, strict=True)])
+        for reader in (first, second)
+    ]
+    rows = list(range(1, len(listed) + 1))
+    return Opinions(rows, pack_exact(tokens), *map(pack_exact, shares), list(names), list(unlisted), dict(rule))
 
 
 def ints(values: Any) -> list[int]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, kinds_of
 from engines.core.method import MethodInfo
@@ -86,8 +88,10 @@ def parts_of(info: MethodInfo, main: Model) -> dict[str, Part]:
     """The trained parts of the picked model that a method needs, by role. Raises UserError, with the command that makes
     it, where one is missing or was trained for other weights."""
     from engines.models.parts import load_part
+    from engines.models.zoo import plain_name
 
-    return {role: load_part(name, [main.record]) for role, name in info.parts.items()}
+    record = replace(main.record, name=plain_name(main.record.name))
+    return {role: load_part(name, [record]) for role, name in info.parts.items()}
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:

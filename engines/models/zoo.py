@@ -21,7 +21,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
-from engines.models import oracle, smollm2
+from engines.models import grid_drafts, oracle, smollm2
 from engines.models.hub import HUB_ID, assets, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 from engines.models.parts import parts_for
@@ -123,7 +123,23 @@ def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[Mode
 
 def companion(name: str, role: str) -> str | None:
     """The model that plays `role` beside `name`, or None where none is known or its weights are not there."""
-    return next((info.roles.get(role) for info in list_models() if info.name == name), None)
+    if role == grid_drafts.ROLE and (draft := grid_drafts.draft_beside(name)):
+        return draft
+    return next((info.roles.get(role) for info in list_models() if info.name == plain_name(name)), None)
+
+
+def plain_name(name: str) -> str:
+    """The name without the draft that it asks for: whose weights these are."""
+    found = grid_drafts.split(name)
+    return found[0] if found and not found[2] else name
+
+
+def is_known(name: str) -> bool:
+    """Whether a model of that name is here: listed, or a checkpoint of a grid of drafts."""
+    found = grid_drafts.split(name)
+    if found:
+        return found[1] in grid_drafts.checkpoints(found[0])
+    return any(info.name == name for info in list_models())
 
 
 def load_model(
@@ -146,6 +162,9 @@ def load_model(
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
     name = _canonical(os.fspath(name_or_path))
+    if (found := grid_drafts.load(name, load_model, device=device, dtype=dtype, **options)) is not None:
+        require_kind(found.record.name, kinds_of(found), kind)
+        return found
     if name == smollm2.TEXT:
         return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = repr((name, device, str(dtype).removeprefix("torch."), sorted(options.items())))

@@ -9,30 +9,46 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from msgspec.structs import replace
+
 from engines.core.errors import UserError
 from engines.core.params import Bool, Choice, Int, Params
-from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
+from engines.core.trace import ModelRecord
+from engines.methods.speculative.speculative_sampling import decode
+from engines.models.grid_drafts import PART, beside
 from engines.studies._draft_grid import answers, checkpoints, compared, held_out, steps_timed, timed
 from engines.studies._draft_plan import offers_of, plan_figure, plan_table
 from engines.studies._scaling import FORMS, MEASURES, Found, Line, best, interval, loglinear, miss, rounds, throughput
 
-TARGET, PART = "tiny-ar-l", "draft-grid"
+TARGET = "tiny-ar-l"
 BATCHES, WIDTHS = (1, 2, 4, 8, 16), (1, 2, 3, 4, 6, 8)
 RESAMPLES = 300  # of slopes
+LEAST = 3  # points of a line with a test of its extrapolation
 
 
 @dataclass(frozen=True)
 class Point:
-    """A checkpoint: its size's name, N, D, and what was found prompt by prompt."""
+    """A checkpoint: its size's name, its steps, N, D, and what was found prompt by prompt. spans: intervals by
+    measure, once they were made."""
 
     size: str
+    steps: int
     N: int
     D: int
     found: list[Found]
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+
+    def interval(self, measure: str, seed: int) -> tuple[float, float]:
+        """See `_scaling.interval`; made once, for every figure is drawn again behind each new point."""
+        if measure not in self.spans:
+            self.spans[measure] = interval(self.found, measure, seed)
+        return self.spans[measure]
 
 
 @study(
@@ -75,15 +91,14 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
     progress(1, 30)
     E, lengths = model.model.get_input_embeddings().weight, sorted(part.card["checkpoints"].values())[: p.points]
     points, largest, flags, longest = list[Point](), None, list[list[bool]](), dict[str, Any]()
-    for size, D, draft in checkpoints(part, E, model.max_positions):
+    for size, steps, D, draft in checkpoints(part, E, model.max_positions):
         if D in lengths:
             largest, (found, flags) = draft, compared(draft, told, p.gamma)
             longest[size.name] = draft
-            points.append(Point(size.name, size.body, D, found))
-            progress(1 + len(points), 30)
-    tables = [table_of_points(points, p), table_of_laws(points, p)]
-    figures = [curve(points, "D", p), curve(points, "N", p)]
-    receipts = [receipt(points, p)]
+            points.append(Point(size.name, steps, size.body, D, found))
+            progress(1 + len(points), 30, partial(so_far, tuple(points), sum(told.counts), p, model.record))
+    known = so_far(points, sum(told.counts), p, model.record)
+    tables, figures = known.tables, known.figures
     if p.batch:
         times = timed(model, largest, BATCHES, WIDTHS)
         tables, figures = [*tables, *batch_tables(times, flags)], [*figures, batch_figure(times, flags)]
@@ -91,12 +106,23 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
         target_ms, steps_ms = steps_timed(model, longest)
         offers = offers_of(longest, lines_of(points), steps_ms, target_ms, max(lengths))
         tables, figures = [*tables, plan_table(offers, p.budget)], [*figures, plan_figure(offers, p.budget)]
+    return replace(known, tables=tables, figures=figures)
+
+
+def so_far(points: Sequence[Point], tokens: int, p: Params, record: ModelRecord) -> Study:
+    """What these points say: of the laws those that have three, of the lines those that have two."""
     notes = [
-        f"{sum(told.counts)} tokens of {p.prompts} answers; intervals are 95 % over prompts drawn with replacement.",
-        resolved(points, p),
+        f"{tokens} tokens of {p.prompts} answers; intervals are 95 % over prompts drawn with replacement.",
         "Tokens per target call are those of greedy speculation: first choices on the target's own answer settle it.",
     ]
-    return Study(tables=tables, figures=figures, receipts=receipts, notes=notes, models=[model.record])
+    tables, figures = [table_of_points(points, p)], [curve(points, "D", p), curve(points, "N", p)]
+    receipts = list[Receipt]()
+    if any(len(line) >= LEAST for _, _, line in axes(points)):
+        tables.append(table_of_laws(points, p))
+    if len(axes(points)[-2][2]) >= LEAST:
+        notes.insert(1, resolved(points, p))
+        receipts.append(receipt(points, p))
+    return Study(tables=tables, figures=figures, receipts=receipts, notes=notes, models=[record])
 
 
 def axes(points: Sequence[Point]) -> list[tuple[str, str, list[Point]]]:
@@ -143,7 +169,7 @@ def table_of_points(points: Sequence[Point], p: Params) -> Table:
     for point in points:
         cells: list[Any] = [point.size, point.N, point.D]
         for name, of in MEASURES.items():
-            cells += [of(point.found), *interval(point.found, name, p.seed)]
+            cells += [of(point.found), *point.interval(name, p.seed)]
         rows.append(cells)
     note = "N without embedding and projections; D with prompts. 1 - TVD is at temperature 1, the others at 0."
     return Table("points", "What every checkpoint agrees with", columns, rows, note=note)
@@ -165,6 +191,8 @@ def table_of_laws(points: Sequence[Point], p: Params) -> Table:
     ]
     rows: list[list[Any]] = []
     for axis, at, line in axes(points):
+        if len(line) < LEAST:
+            continue
         x, y = along(axis, line), [MEASURES[p.measure](point.found) for point in line]
         law, misses = loglinear(x, y), [miss(form, x, y) for form in FORMS]
         nearest = FORMS[min(range(len(FORMS)), key=lambda i: abs(misses[i]))]
@@ -178,13 +206,20 @@ def curve(points: Sequence[Point], axis: str, p: Params) -> Figure:
     series, of = list[Series](), MEASURES[p.measure]
     for _, at, line in (found for found in axes(points) if found[0] == axis):
         x, y = along(axis, line), [of(point.found) for point in line]
-        low, high = zip(*(interval(point.found, p.measure, p.seed) for point in line), strict=True)
-        law = loglinear(x, y)
-        series.append(Series(at, x, list(y), "measured", "points", low=list(low), high=list(high)))
-        series.append(Series(f"{at}: line", x, [law.at(one) for one in x], "derived"))
+        low, high = zip(*(point.interval(p.measure, p.seed) for point in line), strict=True)
+        runs: list[Played | None] = [played(point, p) for point in line]
+        series.append(Series(at, x, list(y), "measured", "points", low=list(low), high=list(high), runs=runs))
+        if len(line) > 1:
+            law = loglinear(x, y)
+            series.append(Series(f"{at}: line", x, [law.at(one) for one in x], "derived"))
     title = {"D": "training", "N": "size"}[axis]
     unit = {"D": "tokens", "N": "parameters"}[axis]
     return Figure(title, f"{p.measure} by {title}", Axis(axis, unit, log=True), Axis(p.measure), series)
+
+
+def played(point: Point, p: Params) -> Played:
+    """The decoding whose drafts are those of a checkpoint."""
+    return Played(decode.info.slug, beside(TARGET, point.size, point.steps), {"gamma": p.gamma})
 
 
 def receipt(points: Sequence[Point], p: Params) -> Receipt:
@@ -201,7 +236,7 @@ def resolved(points: Sequence[Point], p: Params) -> str:
     _, at, line = axes(points)[-2]
     y = [MEASURES[p.measure](point.found) for point in line]
     step = min(abs(b - a) for a, b in pairwise(y))
-    half = max((high - low) / 2 for low, high in (interval(point.found, p.measure, p.seed) for point in line))
+    half = max((high - low) / 2 for low, high in (point.interval(p.measure, p.seed) for point in line))
     word = "are resolved" if step > half else "are not all resolved; ask for more prompts"
     return f"{at}: the smallest step between neighbours is {step:.3f}, half an interval up to {half:.3f}: they {word}."
 

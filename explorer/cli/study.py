@@ -4,7 +4,7 @@ from; as JSON, as CSV, or a figure as SVG."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import engines
 from engines import Study, StudyInfo, UserError
@@ -53,16 +53,25 @@ def study_command(args: argparse.Namespace) -> int:
 
 
 def computed(slug: str, inputs: dict[str, str]) -> Study:
-    """The study, with a bar on standard error where it takes long."""
+    """The study, with a bar on standard error where it takes long. Interrupted it is what was there by then."""
     from tqdm import tqdm
 
+    latest: list[Callable[[], Study]] = []
     with tqdm(disable=None, desc=slug, leave=False, delay=1) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
-        return engines.study(slug, progress=progress, **inputs)
+        def partial(make: Callable[[], Study]) -> None:
+            latest[:] = [make]
+
+        try:
+            return engines.study(slug, progress=progress, partial=partial, **inputs)
+        except KeyboardInterrupt:
+            if not latest:
+                raise
+    return latest[0]()
 
 
 def list_command(args: argparse.Namespace) -> int:

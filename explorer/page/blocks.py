@@ -80,7 +80,7 @@ def build(handlers: Handlers) -> gr.Blocks:
         inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore"):
-                outputs = _explore(handlers, inbox, save_file)
+                outputs, slot = _explore(handlers, inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
                 gallery.section(handlers, tabs, outputs)
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
@@ -94,7 +94,7 @@ def build(handlers: Handlers) -> gr.Blocks:
                 table(tables.models(handlers.catalogue.models))
                 table(tables.broken(broken_methods(), handlers.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
-                _sweeps(sweeps, handlers, tabs, outputs)
+                _sweeps(sweeps, handlers, tabs, outputs, slot)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
                 docs.section(texts, tabs, asked, **LIGHT)
             with gr.Tab("About the numbers", id="about"):
@@ -106,7 +106,7 @@ def build(handlers: Handlers) -> gr.Blocks:
     return demo
 
 
-def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], slot: gr.HTML) -> None:
     """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them
     never loads plotly."""
     with gr.Tabs(selected="methods-swept"):
@@ -126,7 +126,7 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) 
         with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
             parallelbench.section(bench, handlers, tabs, outputs)
         with gr.Tab("Studies", id="studies", elem_id="studies"):
-            studies.section(handlers.limits.public)
+            studies.section(handlers.limits.public, slot, outputs[1], tabs)
         with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:
             speed.section(speculation)
 
@@ -139,8 +139,8 @@ def _opening(handlers: Handlers) -> str:
     return message(*my_runs.batches(handlers.opened))
 
 
-def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any]:
-    """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results."""
+def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[list[Any], gr.HTML]:
+    """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results; and the first slot."""
     opening = next(iter(handlers.opening.values()), None)
     learn.tour()
     with gr.Row(elem_id="explore-main"):
@@ -189,7 +189,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
     _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs, asking)
-    return outputs
+    return outputs, slots[0]
 
 
 def _connect_run(

@@ -142,7 +142,8 @@ class Forks:
         listed = {model.name for model in self.handlers.catalogue.models} | (
             {*session.named} if self.handlers.catalogue.open else set()
         )
-        if missing := [m.name for m in header.models if m.name not in listed]:
+        known = engines.is_known if self.handlers.catalogue.open else listed.__contains__
+        if missing := [m.name for m in header.models if m.name not in listed and not known(m.name)]:
             raise UserError(
                 f"this run was made with the model '{missing[0][:80]}', which is not available on this server, so it "
                 "cannot go on here."

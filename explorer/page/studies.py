@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -12,8 +15,8 @@ import msgspec
 import engines
 from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import told
-from explorer.page.form import read_as
-from explorer.page.parts import LIGHT, fresh, module, say, status, table
+from explorer.page.form import Form, read_as
+from explorer.page.parts import LIGHT, dots, fresh, module, say, status, table
 from explorer.page.study_figures import study_figure
 
 HELP = """## Studies: laws, bounds and cost models
@@ -22,6 +25,8 @@ and every series says whether its numbers are *given*, *measured* here, *derived
 receipts show each formula with the numbers put in. The same in a terminal: `decoding-explorer study`.
 """
 SHOWN = 200  # rows of a table on the page
+EVERY = 1.0  # seconds between two drawings of a study that is under way
+UNDER_WAY = "under way; this is what there is by now."
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,52 +45,65 @@ class Stopped(UserError):
 
 
 class Studies:
-    """Runs studies for the page, one at a time for each session, which can stop its own."""
+    """Runs studies for the page, one at a time for each session, which can stop its own and keeps what it was looking
+    at."""
 
     def __init__(self, public: bool) -> None:
         self.public = public
         self._stops: dict[str, threading.Event] = {}
+        self._looks: dict[str, dict[str, str]] = {}  # session whose study runs -> table and figure that it looks at
 
     def offered(self) -> list[StudyInfo]:
         """The studies that may run here: for strangers only those that are arithmetic."""
         return [info for info in engines.list_studies() if not (self.public and info.runs_models)]
 
-    def run(self, value: object, request: gr.Request) -> list[Any]:
-        """Compute a study; the record, the status line, and what the results show. value: of the form. Bad inputs are
-        a sentence."""
-        info: StudyInfo | None = None
-        stop = self._stops.setdefault(str(request.session_hash), threading.Event())
+    def run(self, value: object, request: gr.Request) -> Iterator[list[Any]]:
+        """Compute a study; the record, the status line, and what the results show, at first of what is there by then.
+        value: of the form. Bad inputs are a sentence; what was measured before a stop stays."""
+        session, info = str(request.session_hash), None
+        stop = self._stops.setdefault(session, threading.Event())
         stop.clear()
-
-        def progress(done: int, total: int) -> None:
-            if stop.is_set():
-                raise Stopped("stopped; nothing is shown of what was computed.")
-
         try:
-            asked = read_as(Asked, value, "`study` and `inputs`")
-            info = next((info for info in self.offered() if info.slug == asked.study), None)
-            if info is None:
-                raise UserError(f"study '{asked.study[:60]}' does not run on this page.")
+            asked, info = self._asked(value)
             if unknown := sorted(set(asked.inputs) - {p.name for p in info.inputs}):
                 raise UserError(
                     f"there is no input '{unknown[0][:60]}'; it has {', '.join(p.name for p in info.inputs) or 'none'}."
                 )
-            found = engines.study(info.slug, progress=progress, **asked.inputs)
+            for found, done in computed(info.slug, asked.inputs, stop):
+                yield self._shown(found, session, done)
         except UserError as error:
             said = f"{info.title}: {error}" if info else str(error)
-            return [gr.skip(), say(said, "error"), *[gr.skip()] * 5]
+            yield [gr.skip(), say(said, "error"), *[gr.skip()] * 6]
         finally:
-            self._stops.pop(str(request.session_hash), None)
+            stop.set()  # a visitor who left wants nothing more
+            self._stops.pop(session, None)
+            self._looks.pop(session, None)
+
+    def _asked(self, value: object) -> tuple[Asked, StudyInfo]:
+        """What the form asks for, with the study's declaration. Raises UserError."""
+        asked = read_as(Asked, value, "`study` and `inputs`")
+        info = next((info for info in self.offered() if info.slug == asked.study), None)
+        if info is None:
+            raise UserError(f"study '{asked.study[:60]}' does not run on this page.")
+        return asked, info
+
+    def _shown(self, found: Study, session: str, done: str) -> list[Any]:
+        """All results; the table and the figure are those that the session looked at, where there are such."""
         tables = [(one.title, one.name) for one in found.tables]
         figures = [(one.title, one.name) for one in found.figures]
+        runs = [(name, place) for place, name, _ in played(found)]
+        looks = self._looks.get(session, {})
+        table, figure = (_kept(looks.get(kind), names) for kind, names in (("table", tables), ("figure", figures)))
+        ends = done or f"done in {found.seconds:.1f} s on {found.machine}."
         return [
             found.to_json(),
-            say(f"{found.title}: done in {found.seconds:.1f} s on {found.machine}."),
-            gr.update(choices=tables, value=tables[0][1], visible=True),
-            rows(found, tables[0][1]),
-            gr.update(choices=figures, value=figures[0][1] if figures else None, visible=bool(figures)),
-            study_figure(found.figure()) if figures else None,
+            say(f"{found.title}: {ends}"),
+            gr.update(choices=tables, value=table, visible=True),
+            rows(found, table or ""),
+            gr.update(choices=figures, value=figure, visible=bool(figures)),
+            study_figure(found.figure(figure or "")) if figures else None,
             receipts(found),
+            gr.update(choices=runs, value=None, visible=bool(runs)),
         ]
 
     def stop(self, request: gr.Request) -> str:
@@ -95,9 +113,87 @@ class Studies:
             return say("stopping at the next part.")
         return say("no study runs.")
 
+    def table(self, record: Any, name: Any, request: gr.Request) -> str:
+        """Another table of the record that the page holds. Raises gr.Error: anyone can send one."""
+        return self._look("table", record, name, request, rows)
 
-def section(public: bool) -> None:
-    """The whole section."""
+    def figure(self, record: Any, name: Any, request: gr.Request) -> Any:
+        """Another figure of it. Raises gr.Error."""
+        return self._look("figure", record, name, request, lambda found, name: study_figure(found.figure(name)))
+
+    def _look(self, kind: str, record: Any, name: Any, request: gr.Request, draw: Callable[[Study, str], Any]) -> Any:
+        found = _read(record, name)
+        try:
+            drawn = draw(found, name)
+        except UserError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        if (session := str(request.session_hash)) in self._stops:  # what is drawn next keeps to it
+            self._looks.setdefault(session, {})[kind] = name
+        return drawn
+
+
+def computed(slug: str, inputs: dict[str, Any], stop: threading.Event) -> Iterator[tuple[Study, str]]:
+    """(record, what to say beside it) of what a study has found by now, at most every second, and at the end the whole
+    with "". Stopped it ends with what there is. Raises UserError as the study, and Stopped where nothing is there."""
+    news: queue.SimpleQueue[tuple[Study, str] | BaseException] = queue.SimpleQueue()
+    latest: list[Callable[[], Study]] = []
+    parts, drawn = [0, 0], [-EVERY]
+
+    def progress(done: int, total: int) -> None:
+        parts[:] = done, total
+        if stop.is_set():
+            raise Stopped("stopped; nothing is shown of what was computed.")
+
+    def partial(make: Callable[[], Study]) -> None:
+        latest[:] = [make]
+        if time.monotonic() - drawn[0] >= EVERY and not stop.is_set():
+            news.put((make(), UNDER_WAY))
+            drawn[0] = time.monotonic()
+
+    def work() -> None:
+        try:
+            news.put((engines.study(slug, progress=progress, partial=partial, **inputs), ""))
+        except Stopped as error:
+            news.put((latest[0](), f"stopped after {parts[0]} of {parts[1]} parts.") if latest else error)
+        except BaseException as error:  # the page's own thread says it
+            news.put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    while True:
+        one = news.get()
+        if isinstance(one, BaseException):
+            raise one
+        yield one
+        if one[1] != UNDER_WAY:
+            return
+
+
+def played(study: Study) -> list[tuple[str, str, Any]]:
+    """(place, name, run) of points that say what plays them, each run once."""
+    found: dict[str, tuple[str, str, Any]] = {}
+    for one in every_run(study):
+        found.setdefault(str(one[2]), one)
+    return list(found.values())
+
+
+def every_run(study: Study) -> Iterator[tuple[str, str, Any]]:
+    """(place, name, run) of every such point. A place is the name of a figure with the numbers of a series and of a
+    point, as its dot has it."""
+    for figure in study.figures:
+        for j, series in enumerate(figure.series):
+            for k, run in enumerate(series.runs):
+                if run is not None:
+                    name = f"{series.name}, {figure.x.title} = {series.x[k]:,g}"
+                    yield f"{figure.name}.{j}.{k}", name, run
+
+
+def _kept(name: str | None, names: list[tuple[str, str]]) -> str | None:
+    """The name where it is one of these (title, name), else the first one's."""
+    return name if name in [one for _, one in names] else names[0][1] if names else None
+
+
+def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
+    """The whole section. slot: the form that a point fills which can be played; said: the status line beside it."""
     studies = Studies(public)
     gr.Markdown(HELP)
     infos = studies.offered()
@@ -124,10 +220,17 @@ def section(public: bool) -> None:
     which_figure = gr.Dropdown([], label="Figure", visible=False, elem_id="study-figure")
     plot = gr.Plot(show_label=False, min_width=320, elem_id="study-plot")
     which_table = gr.Dropdown([], label="Table", visible=False, elem_id="study-table")
+    which_run = gr.Dropdown(
+        [],
+        label="Play a point",
+        info="Puts a run with what the point measured into the first slot; a click on the point does it too.",
+        visible=False,
+        elem_id="study-play",
+    )
     cells = table("", elem_id="study-rows")
     told = table("", elem_id="study-receipts")
 
-    outputs = [record, line, which_table, cells, which_figure, plot, told]
+    outputs = [record, line, which_table, cells, which_figure, plot, told, which_run]
     start.click(
         studies.run,
         form,
@@ -140,8 +243,11 @@ def section(public: bool) -> None:
         api_visibility="private",
     )
     stop.click(studies.stop, None, line, **LIGHT)
-    which_table.input(_table_of, [record, which_table], cells, **LIGHT)
-    which_figure.input(_figure_of, [record, which_figure], plot, **LIGHT)
+    which_table.input(studies.table, [record, which_table], cells, **LIGHT)
+    which_figure.input(studies.figure, [record, which_figure], plot, **LIGHT)
+    clicked = dots("study-plot")
+    for event, asks in ((which_run.input, which_run), (clicked.submit, clicked)):
+        event(play, [record, asks], [slot, said, line, tabs], **LIGHT)
 
 
 def _told(info: StudyInfo) -> dict[str, Any]:
@@ -160,20 +266,27 @@ def _read(record: Any, name: Any) -> Study:
         raise gr.Error(str(error), print_exception=False) from None
 
 
-def _table_of(record: Any, name: Any) -> str:
-    found = _read(record, name)
-    try:
-        return rows(found, name)
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+def play(record: Any, asked: Any) -> tuple[Any, Any, Any, Any]:
+    """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. asked: a
+    place, or the click of a dot."""
+    place = asked_for(asked)
+    found = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
+    if found is None:
+        refused = say("this point is no run; choose one of those under Play a point.", "error")
+        return gr.skip(), gr.skip(), refused, gr.skip()
+    form = Form(found.method, found.model, found.params).text()
+    words = f"Slot 1 holds {found.method} on {found.model}; press Run."
+    return form, say(words, go="controls"), gr.skip(), gr.Tabs(selected="explore")
 
 
-def _figure_of(record: Any, name: Any) -> Any:
-    found = _read(record, name)
-    try:
-        return study_figure(found.figure(name))
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+def asked_for(value: Any) -> str:
+    """The place that a choice or a clicked dot names; "" for none."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            value = json.loads(value).get("dot")
+        except (ValueError, RecursionError):
+            value = None
+    return value if isinstance(value, str) else ""
 
 
 def rows(study: Study, name: str) -> str:

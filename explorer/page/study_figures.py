@@ -12,11 +12,16 @@ def study_figure(figure: Any) -> Any:
     """Draw the data of a figure of a study; nothing in it is read as markup."""
     import plotly.graph_objects as go
 
-    made = go.Figure()
-    for i, one in enumerate(figure.series):
+    made, looks = go.Figure(), dict[str, int]()  # name without what stands behind a colon -> number of its look
+    dotted = {one.name for one in figure.series if one.style == "points"}
+    for number, one in enumerate(figure.series):
+        base = one.name.partition(": ")[0]
+        i = looks.setdefault(base, len(looks))
         look = {"name": f"{inert(one.name)} ({one.provenance})", "x": one.x, **_interval(one)}
         if one.text:
             look |= {"text": [inert(text) for text in one.text], "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}"}
+        if one.runs:
+            look |= {"customdata": [f"{figure.name}.{number}.{k}" if run else None for k, run in enumerate(one.runs)]}
         if one.style == "bars":
             bases = one.base or [0.0] * len(one.x)
             tall = [None if y is None else y - base for y, base in zip(one.y, bases, strict=True)]
@@ -24,7 +29,7 @@ def study_figure(figure: Any) -> Any:
             continue
         made.add_scatter(
             y=one.y,
-            mode="markers" if one.style == "points" else "lines+markers" if len(one.x) <= 24 else "lines",
+            mode=_mode(one, base in dotted),
             line={"color": LINES[i % 4], "dash": DASHES[i % 4], "shape": "hv" if one.style == "steps" else "linear"},
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i % 4], "size": 8},
             **look,
@@ -36,6 +41,13 @@ def study_figure(figure: Any) -> Any:
         if axis.labels:
             update(tickvals=list(range(len(axis.labels))), ticktext=[inert(name) for name in axis.labels])
     return finished.update_layout(height=420, barmode="overlay")
+
+
+def _mode(one: Any, dotted: bool) -> str:
+    """Points, and lines with places marked that have no points of their own."""
+    if one.style == "points":
+        return "markers"
+    return "lines" if dotted or len(one.x) > 24 else "lines+markers"
 
 
 def inert(text: str) -> str:

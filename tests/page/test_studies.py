@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import gradio as gr
@@ -10,7 +11,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.params import Int
-from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
+from engines.core.study import Axis, Column, Figure, Played, Receipt, Series, Study, Table, declaration, study
 from explorer.page import studies as page
 from explorer.page.study_figures import study_figure
 
@@ -21,6 +22,12 @@ HOSTILE = "<img src=x onerror=window.hit=1>"
 def asked(study, **inputs):
     """What the form sends."""
     return page.Asked(study, inputs).text()
+
+
+def ended(studies, value, request=VISITOR):
+    """The last of what a run shows."""
+    *_, last = studies.run(value, request)
+    return last
 
 
 @study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 3, 1, 9, sees="Points.")])
@@ -55,12 +62,13 @@ def STOP():
 
 @pytest.fixture
 def registered(monkeypatch):
-    known = {"own": own, "slow": slow}
+    known = {"own": own, "slow": slow, "steps": steps}
     monkeypatch.setattr(declaration, "_registry", lambda: (known, ()))
 
 
 def test_a_run_fills_table_figure_and_receipts(registered):
-    record, line, tables, rows, figures, plot, receipts = page.Studies(False).run(asked("own", n=5), VISITOR)
+    record, line, tables, rows, figures, plot, receipts, runs = ended(page.Studies(False), asked("own", n=5))
+    assert not runs["visible"]
     assert engines.read_study(record).inputs == {"n": 5} and "done in" in json.loads(line)["text"]
     assert tables["choices"] == [("First", "t"), (HOSTILE, "u")] and tables["value"] == "t"
     shown = json.loads(rows)
@@ -72,15 +80,16 @@ def test_a_run_fills_table_figure_and_receipts(registered):
 
 
 def test_another_table_and_another_figure_of_the_same_record(registered):
-    record, *_ = page.Studies(False).run(asked("own", n=2), VISITOR)
-    rows = json.loads(page._table_of(record, "u"))
+    studies = page.Studies(False)
+    record, *_ = ended(studies, asked("own", n=2))
+    rows = json.loads(studies.table(record, "u", VISITOR))
     assert len(rows["rows"]) == page.SHOWN and "first 200 of 300 rows" in rows["caption"]
-    bars = page._figure_of(record, "g")
+    bars = studies.figure(record, "g", VISITOR)
     assert bars.data[0].type == "bar" and list(bars.data[0].base) == [1, 2] and list(bars.data[0].y) == [1, 1]
     for bad in (("", "t"), (record, "nope"), (record, 3), ("{}", "t")):
-        for ask in (page._table_of, page._figure_of):
+        for ask in (studies.table, studies.figure):
             with pytest.raises(gr.Error):
-                ask(*bad)
+                ask(*bad, VISITOR)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +106,13 @@ def test_another_table_and_another_figure_of_the_same_record(registered):
     ],
 )
 def test_bad_input_is_a_sentence_on_the_status_line(registered, value, said):
-    _, line, *_ = page.Studies(False).run(value, VISITOR)
+    _, line, *_ = ended(page.Studies(False), value)
     assert said in json.loads(line)["text"] and json.loads(line)["kind"] == "error"
 
 
 def test_strangers_run_arithmetic_only(registered):
-    assert [info.slug for info in page.Studies(True).offered()] == ["own"]
-    _, line, *_ = page.Studies(True).run(asked("slow", n=3), VISITOR)
+    assert [info.slug for info in page.Studies(True).offered()] == ["own", "steps"]
+    _, line, *_ = ended(page.Studies(True), asked("slow", n=3))
     assert "does not run on this page" in json.loads(line)["text"]
 
 
@@ -111,14 +120,66 @@ def test_a_session_stops_its_own_study(registered, monkeypatch):
     studies = page.Studies(False)
     assert "no study runs" in json.loads(studies.stop(VISITOR))["text"].lower()
     monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(SimpleNamespace(session_hash="two")))
-    assert (
-        engines.read_study(studies.run(asked("slow", n=3), VISITOR)[0]).study == "slow"
-    )  # a stranger's stop stops nothing
+    assert engines.read_study(ended(studies, asked("slow", n=3))[0]).study == "slow"  # a stranger's stop stops nothing
     monkeypatch.setattr(f"{__name__}.STOP", lambda: studies.stop(VISITOR))
-    _, line, *_ = studies.run(asked("slow", n=3), VISITOR)
+    _, line, *_ = ended(studies, asked("slow", n=3))
     assert "stopped" in json.loads(line)["text"].lower()
     monkeypatch.setattr(f"{__name__}.STOP", lambda: None)
-    assert studies.run(asked("slow", n=3), VISITOR)[0]  # the next one runs
+    assert ended(studies, asked("slow", n=3))[0]  # the next one runs
+
+
+@study("steps", "Steps", "", summary="Points, one by one.", inputs=[Int("n", 3, 1, 9, sees="")])
+def steps(p, progress):
+    for n in range(1, p.n + 1):
+        STOP()
+        progress(n, p.n, lambda n=n: points(n))
+    return points(p.n)
+
+
+def points(n):
+    xs = [float(x) for x in range(1, n + 1)]
+    runs = [Played("greedy", f"model-{x:g}", {"max_new_tokens": 8}) for x in xs]
+    figures = [Figure("steps", "Steps", Axis("x"), Axis("y"), [Series("s", xs, xs, "measured", "points", runs=runs)])]
+    tables = [Table(name, name, [Column("n", "", "given")], [[n]]) for name in ("t", "u")]
+    return Study(tables, [*figures, Figure("other", "Other", Axis("x"), Axis("y"), [])])
+
+
+def test_what_is_measured_is_shown_as_it_comes_and_a_stop_keeps_it(registered, monkeypatch):
+    monkeypatch.setattr(page, "EVERY", 0.0)
+    studies, seen = page.Studies(False), []
+
+    def look():
+        if len(seen) == 1:  # the visitor turns to another table while the study runs
+            studies.table(points(1).to_json(), "u", VISITOR)
+        if len(seen) == 3:
+            studies.stop(VISITOR)
+        seen.append(1)
+
+    monkeypatch.setattr(f"{__name__}.STOP", look)
+    shown = list(studies.run(asked("steps", n=9), VISITOR))
+    said = [json.loads(line)["text"] for _, line, *_ in shown]
+    assert all("under way" in one for one in said[:-1]) and "stopped after 4 of 9 parts" in said[-1]
+    assert shown[-1][2]["value"] == "u" and len(shown[-1][5].data[0].x) == 4
+    kept = engines.read_study(shown[-1][0])
+    assert kept.table().rows == [[4]] and kept.notes == ["Stopped or under way: 4 of 9 parts."]
+    monkeypatch.setattr(f"{__name__}.STOP", lambda: None)
+    assert "done in" in json.loads(ended(studies, asked("steps", n=2))[1])["text"]
+
+
+def test_a_point_fills_the_first_slot_with_its_run(registered, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.STOP", lambda: None)
+    record, *_, plot, _, runs = ended(page.Studies(False), asked("steps", n=2))
+    assert runs["visible"] and runs["choices"] == [("s, x = 1", "steps.0.0"), ("s, x = 2", "steps.0.1")]
+    assert list(plot.data[0].customdata) == ["steps.0.0", "steps.0.1"]
+    for place in ("steps.0.1", '{"dot": "steps.0.1", "n": 3}'):
+        form, line, _, tabs = page.play(record, place)
+        assert json.loads(form) == {"method": "greedy", "model": "model-2", "params": {"max_new_tokens": 8}}
+        assert tabs.selected == "explore" and "greedy on model-2" in json.loads(line)["text"]
+    for bad in ("steps.0.7", "", None, 3, '{"dot": 1}', "{", "[" * 9999, '{"dot": null, "n": 0}'):
+        *_, line, _ = page.play(record, bad)
+        assert json.loads(line)["kind"] == "error"
+    with pytest.raises(gr.Error):
+        page.play("", "steps.0.0")
 
 
 def test_a_figure_holds_no_markup(registered):
@@ -154,3 +215,23 @@ def test_the_section_in_a_browser(visit):
     expect(view.locator("#study-plot")).to_contain_text("closed form (derived)")
     if folder := os.environ.get("EXPLORER_PICTURES"):
         view.locator("#studies").screenshot(path=f"{folder}/studies.png")
+
+
+def test_points_appear_one_by_one_a_stop_keeps_them_and_one_is_played(visit):
+    screen = visit()
+    screen.tab("Sweeps")
+    screen.tab("Studies")
+    view = screen.page
+    form = view.locator("#study-form")
+    form.get_by_label("Study").select_option("scaling-laws")
+    view.locator("#study-run").click()
+    line = view.locator("#study-status")
+    expect(line).to_contain_text("under way", timeout=120_000)
+    dots = view.locator("#study-plot .point")
+    expect(dots.first).to_be_visible()
+    view.locator("#study-stop").click()
+    expect(line).to_contain_text("stopped after", timeout=60_000)
+    expect(view.locator("#study-receipts")).to_contain_text("Stopped or under way")
+    dots.first.click(force=True)
+    expect(view.locator("#status")).to_contain_text("Slot 1 holds")
+    expect(view.locator("#model-0-other")).to_have_value(re.compile(r"tiny-ar-l@d\d+x\d\.16"))  # the shortest training

@@ -22,6 +22,7 @@ from engines.core.trace import (
     Mode,
     ModelRecord,
     Operators,
+    Opinions,
     Packed,
     Piece,
     Reading,
@@ -312,6 +313,15 @@ def everything_else(steps: int = 6) -> Trace:
                         difference=0.25,
                     ),
                 ],
+                opinions=Opinions(
+                    [1, 2],
+                    pack_exact(np.array([[20, 15 + i], [21, -1]])),
+                    pack_exact(np.array([[0.2, 0.5], [0.6, np.nan]])),
+                    pack_exact(np.array([[0.8, 0.1], [0.3, np.nan]])),
+                    ["everything", HOSTILE[0]],
+                    [0, 3],
+                    {"eta": 10.0, "alpha": 0.1, "temperature": 0.0},
+                ),
                 scene=Scene(
                     ("segment", "score", "heavy")[min(i, 2)],
                     picture=None if i else pack(np.linspace(0, 1, 16 * 96).reshape(16, 96), 0.0, 1.0),

@@ -38,6 +38,7 @@ GROUPS = {
     "vote": "Vote",
     "sight": "Word",
     "operators": "Operators",
+    "opinions": "Passages",
     "scene": "Scene",
     "vision": "Seen",
     "facts": "Facts",

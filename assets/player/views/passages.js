@@ -4,8 +4,14 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
+import { Leaning } from "./leaning.js";
 
-export const view = { name: "Passages", title: "Passages that were retrieved", place: 114, needs: ["spans+tree"] };
+export const view = {
+  name: "Passages",
+  title: "Passages that were retrieved",
+  place: 114,
+  needs: ["spans+tree", "opinions"],
+};
 
 const WIDE = 640,
   TALL = 56,
@@ -35,6 +41,7 @@ export class Passages {
     this.list = el("ul", { class: "dx-readout", style: "margin:4px 0 8px;padding-left:18px" });
     this.cells = svg("g");
     this.tokens = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Tokens of this step` }, this.cells);
+    this.lean = new Leaning(run, context, SAID);
     const scroll = (label, inside) => el("div", { class: "dx-scroll", tabindex: 0, "aria-label": label }, inside),
       { theme } = context;
     frame(this.picture, WIDE, TALL + 4);
@@ -44,6 +51,7 @@ export class Passages {
       this.list,
       scroll(tr`Tokens of this step`, this.tokens),
       el("div", "dx-legend", ...LOOKS.map((look, i) => legend(theme, look, SAID[i]))),
+      this.lean.dom,
     );
     this.grow();
   }
@@ -51,6 +59,7 @@ export class Passages {
   /** A run that retrieved nothing has nothing to show here. */
   grow() {
     this.found = passages(this.run);
+    this.lean.grow();
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !this.found.length;
     const all = this.found,
       first = all[0]?.start ?? 0,
@@ -83,6 +92,7 @@ export class Passages {
   }
 
   show(t, hurry) {
+    this.lean.show(t, hurry);
     if (hurry) return;
     setText(this.say, this.describe(t));
     const { positions = [], tokens = [], authors = [] } = this.run.steps[t - 1]?.commits ?? {},

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -27,7 +27,17 @@ from engines.core.study.record import Study, check_study
 from engines.core.version import versions
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
-Progress = Callable[[int, int], None]  # (parts done, of all)
+Partial = Callable[[Callable[[], Study]], None]
+
+
+class Progress(Protocol):
+    """How a study tells how far it is: parts done, of all. found: makes a study of what is there by now, where that can
+    be shown; it is called later, or not at all, so it holds on to nothing that changes."""
+
+    def __call__(self, done: int, total: int, found: Callable[[], Study] | None = None) -> None:
+        """See the class."""
+
+
 Compute = Callable[[Params, Progress], Study]
 
 
@@ -66,8 +76,8 @@ def study(
 ) -> Callable[[Compute], DeclaredStudy]:
     """Declare the decorated function as a study. Raises ValueError where the declaration contradicts itself."""
     names = [p.name for p in inputs]
-    if len(set(names)) != len(names) or "progress" in names:
-        raise ValueError(f"study '{slug}' declares an input twice, or one called 'progress'")
+    if len(set(names)) != len(names) or {"progress", "partial"} & {*names}:
+        raise ValueError(f"study '{slug}' declares an input twice, or one called 'progress' or 'partial'")
     for p in inputs:
         p.check(p.default)
     info = StudyInfo(
@@ -130,17 +140,36 @@ def get_study(slug: str) -> DeclaredStudy:
     return found[slug]
 
 
-def run_study(name: str | DeclaredStudy, inputs: Mapping[str, Any], progress: Progress | None = None) -> Study:
-    """Compute a study. progress(parts done, of all) is called where it takes long. Raises UserError for bad inputs."""
+def run_study(
+    name: str | DeclaredStudy,
+    inputs: Mapping[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+    partial: Partial | None = None,
+) -> Study:
+    """Compute a study. progress(parts done, of all) is called where it takes long; before it partial(make), where what
+    is there by now can be shown: make() is that as a whole record, with a note that says so. Raises UserError for bad
+    inputs."""
     one = get_study(name) if isinstance(name, str) else name
     p = resolve(one.info.inputs, inputs, what=f"study '{one.info.slug}'")
     if one.check:
         one.check(p)
     began = time.perf_counter()
-    found = one.compute(p, progress or (lambda done, total: None))
+
+    def told(done: int, total: int, found: Callable[[], Study] | None = None) -> None:
+        if found is not None and partial is not None:
+            partial(lambda: _complete(one, p, found(), began, [f"Stopped or under way: {done} of {total} parts."]))
+        if progress is not None:
+            progress(done, total)
+
+    return _complete(one, p, one.compute(p, told), began)
+
+
+def _complete(one: DeclaredStudy, p: Params, found: Study, began: float, notes: Sequence[str] = ()) -> Study:
+    """What a study gave, checked, with all that does not depend on it."""
     check_study(found)
     return msgspec.structs.replace(
         found,
+        notes=[*notes, *found.notes],
         study=one.info.slug,
         title=one.info.title,
         paper=one.info.paper,

@@ -62,9 +62,18 @@ class Axis(Record):
         return f"{self.title}{unit}{' (logarithmic)' if self.log else ''}"
 
 
+class Played(Record):
+    """A run that shows what a point measured: slug of a method, name of a model, parameters that are not as usual."""
+
+    method: str
+    model: str
+    params: dict[str, str | int | float | bool] = {}
+
+
 class Series(Record):
     """Points with a name. y None: a gap. low, high: ends of an interval of each. base: where each bar begins, y being
-    where it ends (stacks, and spans of a schedule); text: what a point says when it is looked at."""
+    where it ends (stacks, and spans of a schedule); text: what a point says when it is looked at; runs: what plays
+    it."""
 
     name: str
     x: list[float]
@@ -75,6 +84,7 @@ class Series(Record):
     high: list[float] = []
     base: list[float] = []
     text: list[str] = []
+    runs: list[Played | None] = []
 
 
 class Figure(Record):
@@ -197,7 +207,7 @@ def _check_table(table: Table) -> None:
 
 def _check_series(figure: Figure, series: Series) -> None:
     where = f"series '{series.name}' of figure '{figure.name}'"
-    for name in ("y", "low", "high", "base", "text"):
+    for name in ("y", "low", "high", "base", "text", "runs"):
         values: Sequence[Any] = getattr(series, name)
         if len(values) != len(series.x) and (values or name == "y"):
             raise ValueError(f"{where} has {len(series.x)} x and {len(values)} {name}")

@@ -117,6 +117,8 @@ def _arrays(step: Step) -> Iterable[Packed]:
         yield step.media.codes
     if step.sight:
         yield from (packed for packed in (step.sight.pixels, step.sight.attention) if packed is not None)
+    if step.opinions:
+        yield from (step.opinions.first, step.opinions.second)
     for one in step.operators:
         yield from (packed for packed in (one.maps, one.moved) if packed is not None)
     if step.scene:

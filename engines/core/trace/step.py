@@ -14,6 +14,7 @@ from engines.core.trace.groups import (
     Media,
     Memory,
     Operators,
+    Opinions,
     Routing,
     Scene,
     Sight,
@@ -50,6 +51,7 @@ class Step(Record):
     vote: Vote | None = None
     sight: Sight | None = None
     operators: list[Operators] = []
+    opinions: Opinions | None = None
     scene: Scene | None = None
     vision: Vision | None = None
     facts: dict[str, float] = {}
@@ -76,4 +78,6 @@ def step_tokens(step: Step) -> list[int]:
         found += branch.tokens
     for one in step.operators:
         found += one.tokens
+    if step.opinions:
+        found += [int(t) for t in step.opinions.tokens.array().ravel() if t >= 0]
     return found

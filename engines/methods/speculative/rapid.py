@@ -24,6 +24,7 @@ from engines.kit import (
     Float,
     Int,
     LaneInfo,
+    Opinions,
     Params,
     Recorder,
     Steps,
@@ -32,6 +33,7 @@ from engines.kit import (
     draw,
     max_new_tokens,
     method,
+    pack_opinions,
     torch,
 )
 from engines.methods.speculative._passages import retrieve
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 MOST = 16
+LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, and of them the likeliest of p
 SHORT = LaneInfo("probability", "Probability of each drafted token that was written, under the retrieved view (q).")
 MOVED = LaneInfo("probability", "Probability of each such token after the transfer (p').")
 SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribution from the target's own.")
@@ -104,7 +107,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
         temperature(),
     ],
     signature="passages",
-    emits=EMITS | {"spans"},
+    emits=EMITS | {"spans", "opinions"},
     lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
     baseline="greedy",
     lossless=False,
@@ -124,7 +127,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng, walk=look.walk)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(
-            **groups(turn, look),
+            **groups(turn, look, p),
             spans=passages,
             lanes=run.calls(VERBS),
             facts=turn.facts(
@@ -236,7 +239,7 @@ def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Gen
     return draft, q
 
 
-def groups(turn: Turn, look: Look) -> dict[str, Any]:
+def groups(turn: Turn, look: Look, p: Params) -> dict[str, Any]:
     """The groups of a round; tokens that only the transfer let pass are the retrieved view's."""
     usual = turn.groups()
     at, tokens, causes, chance = usual["commits"]
@@ -255,7 +258,28 @@ def groups(turn: Turn, look: Look) -> dict[str, Any]:
             lanes["shift"] = (at[: len(told)], [one.shift for one in told])
         return lanes
 
-    return {**usual, "commits": (at, tokens, causes, chance, by), "scores": scores}
+    said = {"scores": scores, "opinions": lambda: opinions(turn, look, p)}
+    return {**usual, "commits": (at, tokens, causes, chance, by), **said}
+
+
+def opinions(turn: Turn, look: Look, p: Params) -> Opinions | None:
+    """What both readers give the tokens of each drafted place, so that another eta can be tried on them."""
+    moves = [look.at(turn.z, row) for row in range(len(look.q))]
+    found = [listed(one, token) for one, token in zip(moves, turn.draft.tokens[1:], strict=True)]
+    left = [int(one.mask.sum() - one.mask[tokens].sum()) for one, tokens in zip(moves, found, strict=True)]
+    rule = {"eta": look.eta, "alpha": look.alpha, "temperature": p.temperature}
+    views = ("everything", "passages")
+    return pack_opinions(found, [one.p for one in moves], [one.q for one in moves], views, left, rule)
+
+
+def listed(one: Transfer, token: int) -> list[int]:
+    """The drafted token, then by q what some eta could make the first choice: the likeliest of p and the first of p',
+    the likeliest one that the mask keeps where it is, and what it moves."""
+    moved = one.q.masked_fill(~one.mask, 0).topk(min(LISTED, len(one.q))).indices.tolist()
+    likely = one.p.topk(min(LIKELY, len(one.p))).indices.tolist()
+    first = [int(shares.argmax()) for shares in (one.p_hat, one.p.masked_fill(one.mask, 0))]
+    others = [t for t in dict.fromkeys([*first, *likely, *(t for t in moved if one.mask[t])]) if t != token]
+    return [token, *sorted(others[: LISTED - 1], key=lambda t: -float(one.q[t]))]
 
 
 def note(turn: Turn, look: Look) -> str:

@@ -22,7 +22,7 @@ from engines.core.kinds import Extended, KVCache, Taps, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
-from engines.models.packed import PackedLinear, pack_linear
+from engines.models.packed import PackedLinear, WidenedLinear, pack_linear
 from engines.models.slots import SlotCache
 
 MASKS: dict[str, Any] = {
@@ -189,7 +189,7 @@ class HFLayeredLM(HFCausalLM):
             (self._embedding if tied else self._head).weight[ids],
             None if self._head.bias is None else self._head.bias[ids],
         )
-        if isinstance(self._head, PackedLinear):
+        if isinstance(self._head, (PackedLinear, WidenedLinear)):
             head = pack_linear(head)
         if isinstance(vocabulary, Tensor):
             self._heads[vocabulary] = head

@@ -77,6 +77,39 @@ class SizedDraft(nn.Module):
         return self.states(tokens) @ self.E.T  # type: ignore[operator]
 
 
+class Entrance(nn.Module):
+    """tokens [b, n] -> what the body reads [b, n, d]."""
+
+    def __init__(self, draft: SizedDraft) -> None:
+        super().__init__()
+        self.register_buffer("E", draft.E, persistent=False)
+        self.W_in = draft.W_in
+
+    @property
+    def weight(self) -> Tensor:
+        """The projection [d, D], by which others see where this module is."""
+        return self.W_in.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """See the class."""
+        E: Tensor = self.E  # type: ignore[assignment]
+        x: Tensor = self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
+        return x
+
+
+class Exit(nn.Module):
+    """The body's states [b, n, d] -> logits [b, n, V]."""
+
+    def __init__(self, draft: SizedDraft) -> None:
+        super().__init__()
+        self.register_buffer("E", draft.E, persistent=False)
+        self.W_out = draft.W_out
+
+    def forward(self, h: Tensor) -> Tensor:
+        """See the class."""
+        return self.W_out(h) @ self.E.T  # type: ignore[operator, no-any-return]
+
+
 def of_state(size: Size, state: Mapping[str, Tensor], embedding: Tensor, positions: int) -> SizedDraft:
     """A trained draft, in float32, from its tensors by their names in the module."""
     draft = SizedDraft(size, embedding, positions)

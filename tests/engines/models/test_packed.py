@@ -1,4 +1,5 @@
-"""Packed linear layers give the numbers of the plain ones, and only causal models in bfloat16 on a CPU have them."""
+"""Packed and widened linear layers give the numbers of the plain ones, and only causal models in bfloat16 on a CPU have
+them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from torch import nn
 from engines.core.errors import UserError
 from engines.models import packed
 from engines.models.loader import load_folder
-from engines.models.packed import PackedLinear, can_pack, pack
+from engines.models.packed import ROWS, PackedLinear, WidenedLinear, can_pack, pack
 from engines.models.smollm2 import ensure
 from tests.engines.models import packing
 
@@ -35,6 +36,36 @@ def test_packed_gives_what_plain_gives(rows: int, bias: bool) -> None:
     torch.testing.assert_close(
         got, expected, rtol=2**-7, atol=2**-8
     )  # one step of bfloat16: another processor may add up in another order
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 33])
+def test_widened_gives_what_plain_gives(rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "BLOCK", 96 * 64)  # four blocks, the last one smaller
+    plain = linear(bias)
+    wide, x = WidenedLinear.of(plain), torch.randn(1, rows, 96, dtype=torch.bfloat16)
+    assert wide.weight is plain.weight and wide.bias is plain.bias
+    with torch.no_grad():
+        expected, got = plain(x), wide(x)
+        exact = nn.functional.linear(
+            x.float(), plain.weight.float(), None if plain.bias is None else plain.bias.float()
+        )
+    assert got.shape == expected.shape and got.dtype == expected.dtype
+    torch.testing.assert_close(got, expected, rtol=2**-7, atol=2**-8)
+    if rows >= ROWS:  # in float32, rounded once
+        torch.testing.assert_close(got, exact.bfloat16(), rtol=2**-7, atol=1e-6)
+    else:
+        assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize(("capability", "kind"), [("AVX2", WidenedLinear), ("AVX512", nn.Linear)])
+def test_without_the_kernels_a_processor_without_bfloat16_widens(
+    capability: str, kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(packed, "can_pack", lambda: False)
+    network = pack(tree())
+    assert {type(network["a"]), type(network["b"]["c"])} == {kind} and type(network["full"]) is nn.Linear
 
 
 @needs_kernels

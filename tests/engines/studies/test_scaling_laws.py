@@ -81,7 +81,7 @@ def shipped():
 def test_the_rounds_are_those_of_a_real_loop(shipped):
     """Draft gamma tokens one by one, compare with the target's greedy answer, go on behind the first that differs."""
     _, told, drafts = shipped
-    _, _, draft = drafts[-1]
+    *_, draft = drafts[-1]
     found, _ = grid.compared(draft, told, 3)
     start = 0
     for text, n in enumerate(told.counts):
@@ -102,7 +102,7 @@ def test_the_rounds_are_those_of_a_real_loop(shipped):
 
 def test_shared_mass_is_one_minus_total_variation(shipped):
     _, told, drafts = shipped
-    _, _, draft = drafts[0]
+    *_, draft = drafts[0]
     found, _ = grid.compared(draft, told, 3)
     q = draft(told.ids)[told.rows[:, 0], told.rows[:, 1]].double().softmax(-1)
     tvd = (told.p - q).abs().sum(-1) / 2
@@ -111,8 +111,8 @@ def test_shared_mass_is_one_minus_total_variation(shipped):
 
 def test_the_card_and_the_grid_agree(shipped):
     _, _, drafts = shipped
-    assert len(drafts) == 24 and len({size.name for size, _, _ in drafts}) == 4
-    for size, _, draft in drafts:
+    assert len(drafts) == 24 and len({size.name for size, *_ in drafts}) == 4
+    for size, *_, draft in drafts:
         body = sum(t.numel() for name, t in draft.named_parameters() if name.startswith("body.layers"))
         assert body == size.body
 
@@ -130,7 +130,7 @@ def test_the_study_measures_and_other_prompts_give_other_points():
 
 def test_forwards_of_batches_are_timed_and_leave_the_caches_as_they_were(shipped):
     model, _, drafts = shipped
-    target_ms, draft_ms = grid.timed(model, drafts[0][2], (1, 2), (1, 3))
+    target_ms, draft_ms = grid.timed(model, drafts[0][-1], (1, 2), (1, 3))
     assert set(target_ms) == {(1, 1), (1, 3), (2, 1), (2, 3)} and set(draft_ms) == {1, 2}
     assert min(*target_ms.values(), *draft_ms.values()) > 0
 
@@ -165,3 +165,20 @@ def test_the_study_plans_with_what_it_measured():
 def test_the_shipped_record_opens_and_is_of_this_study(name):
     found = engines.Study.from_json((ROOT / f"assets/studies/{name}.json").read_text("utf-8"))
     assert found.study == name and set(found.inputs) == {p.name for p in get_study(name).info.inputs}
+
+
+def test_points_come_one_by_one_with_what_plays_them():
+    makes = []
+    whole = engines.study("scaling-laws", partial=makes.append, prompts=6, tokens=8, batch=False, budget=0)
+    assert len(makes) == 24 and makes[-1]().table("points") == whole.table("points")
+    first, third = makes[0](), makes[2]()
+    assert len(first.table().rows) == 1 and [one.name for one in first.tables] == ["points"] and not first.receipts
+    assert [one.name for one in first.figure("training").series] == ["d16x1"]  # no line through one point
+    assert [one.name for one in third.figure("training").series] == ["d16x1", "d16x1: line"]
+    assert third.table("laws").rows and third.receipts[0].inputs["D"] == 31113
+    runs = [run for one in whole.figure("training").series for run in one.runs]
+    assert len(runs) == 24 and runs[-1].model == "tiny-ar-l@d64x4.512" and runs[-1].params == {"gamma": 5}
+    trace = engines.run(
+        runs[-1].method, runs[-1].model, "add: 45 + 86", params={**runs[-1].params, "max_new_tokens": 8}
+    )
+    assert trace.header.models[1].name == "tiny-ar-l-draft-grid@d64x4.512"

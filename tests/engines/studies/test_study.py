@@ -88,6 +88,26 @@ def test_a_study_is_filled_in_by_the_driver_and_survives_json():
     assert engines.read_study(text.encode()) == found
 
 
+@study("steps", "Steps", "", summary="Rows, one by one.", inputs=[Int("n", 3, 1, 9, sees="Rows.")])
+def steps(p, progress):
+    rows = []
+    for i in range(p.n):
+        rows.append([i])
+        progress(i + 1, p.n, lambda rows=tuple(rows): Study([Table("t", "T", [Column("i", "", "given")], list(rows))]))
+    return Study([Table("t", "T", [Column("i", "", "given")], rows)], notes=["All."])
+
+
+def test_what_is_there_by_now_is_a_whole_record_that_says_so():
+    makes, parts = [], []
+    found = run_study(steps, {"n": 3}, lambda done, total: parts.append((done, total, len(makes))), makes.append)
+    assert parts == [(1, 3, 1), (2, 3, 2), (3, 3, 3)]  # what is there is told first, so that a stop can keep it
+    second = makes[1]()
+    assert second.table().rows == [[0], [1]] and second.inputs == {"n": 3} and second.machine
+    assert second.notes == ["Stopped or under way: 2 of 3 parts."] and found.notes == ["All."]
+    assert engines.Study.from_json(second.to_json()) == second
+    assert run_study(steps, {"n": 2}).table().rows == [[0], [1]]  # nobody has to look
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [

@@ -10,6 +10,7 @@ import engines
 from engines.core.params import Int
 from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
 from explorer import cli
+from explorer.cli import study as study_cli
 
 
 @study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 2, 1, 99, symbol="n", sees="Rows.")])
@@ -96,3 +97,18 @@ def test_a_damaged_file_is_one_line(capsys, tmp_path):
     file = tmp_path / "s.json"
     file.write_text('{"version": 9}')
     assert "has version 9; this program reads version 1" in said(capsys, "--open", str(file), code=2)
+
+
+@study("cut", "Cut", "", summary="Is interrupted.", inputs=[Int("n", 2, 0, 9, sees="Rows there by then.")])
+def cut(p, progress):
+    for n in range(1, p.n + 1):
+        progress(n, 9, lambda n=n: Study([Table("t", "T", [Column("rows", "", "given")], [[n]])]))
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_study_is_what_was_there_by_then(capsys, monkeypatch):
+    monkeypatch.setattr(declaration, "_registry", lambda: ({"cut": cut}, ()))
+    found = engines.read_study(said(capsys, "cut", "--json"))
+    assert found.table().rows == [[2]] and found.notes == ["Stopped or under way: 2 of 9 parts."]
+    with pytest.raises(KeyboardInterrupt):
+        study_cli.computed("cut", {"n": "0"})

@@ -9,6 +9,7 @@ from engines.core.trace.groups.lanes import Interval
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
 from engines.core.trace.groups.operators import Operators
+from engines.core.trace.groups.opinions import Opinions
 from engines.core.trace.groups.routing import Routing
 from engines.core.trace.groups.scene import Reading, Scene
 from engines.core.trace.groups.scores import Lane
@@ -32,6 +33,7 @@ __all__ = [
     "Memory",
     "Mode",
     "Operators",
+    "Opinions",
     "Reading",
     "Routing",
     "Scene",

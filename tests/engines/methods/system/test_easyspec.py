@@ -1,5 +1,5 @@
-"""EasySpec: groups and times, the greedy text for every N, an exact draft at N = 1, and keys and values that a
-calibration puts right."""
+"""EasySpec: groups and times, the greedy text for every N, the target's distribution above temperature 0, an exact
+draft at N = 1, and keys and values that a calibration puts right."""
 
 import itertools
 
@@ -10,10 +10,14 @@ import engines
 import engines.golden.easyspec  # the checker
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
+from engines.core.trace import ModelRecord
 from engines.golden.verify import verify_file
+from engines.methods.system import easyspec
 from engines.methods.system._fuzzy import WHOLE, Times, forward, groups_of, schedule
+from engines.models.adapters.layered import HFLayeredLM
+from engines.models.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN
-from tests.engines.fakes import board
+from tests.engines.fakes import board, chi_square_p
 
 MODEL = "tiny-ar-m"
 
@@ -141,3 +145,74 @@ def test_after_a_calibration_at_most_gamma_minus_one_rows_are_fuzzy():
         for s0, s in itertools.pairwise(trace.steps)
         if s.facts["drafted"]
     )
+
+
+TOYS, FIRST = 3, 3  # tokens of the toy's vocabulary; written tokens whose joint distribution is tested
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """Three random layers over three tokens, of weights so large that a fuzzy forward says something else."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=TOYS,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        initializer_range=0.6,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    record = ModelRecord(role="target", name="toy", kind="causal", dtype="float32")
+    return HFLayeredLM(LlamaForCausalLM(config), IdTokenizer(TOYS, {}), record)
+
+
+def behind(toy, ids):
+    """The target's own distribution behind a text, in float64."""
+    return toy.extend(ids, toy.new_cache(len(ids)), last_only=True).logits[0].double().softmax(-1)
+
+
+def joint(toy, ids, left=FIRST):
+    """Probabilities of all texts of so many tokens behind ids, flat."""
+    p = behind(toy, ids)
+    return p if left == 1 else torch.cat([p[t] * joint(toy, [*ids, t], left - 1) for t in range(TOYS)])
+
+
+def written(toy, runs, **params):
+    """Counts of the first tokens of so many runs: the first of them is drafted exactly, the next two fuzzily."""
+    counts = torch.zeros(TOYS**FIRST)
+    given = {"max_new_tokens": FIRST + 1, "temperature": 1.0, "gamma": FIRST, "size": 3, "ends": 0, **params}
+    for seed in range(runs):
+        ids = engines.run("easyspec", toy, [1, 2, 0], params=given, seed=seed, detail="none").output_ids
+        counts[sum(token * TOYS ** (FIRST - 1 - i) for i, token in enumerate(ids[:FIRST]))] += 1
+    return counts
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_sampling_keeps_the_distribution(toy, calibrate):
+    """The first three tokens of 250 runs against the target's own joint distribution."""
+    assert chi_square_p(written(toy, 250, calibrate=calibrate), joint(toy, [1, 2, 0])) > 1e-3
+
+
+def test_a_draft_that_is_tested_with_the_exact_distribution_gives_another_text(toy, monkeypatch):
+    """q of the test has to be what the token was drawn from. Here the token comes from the fuzzy forward and q from an
+    exact one of the same text: every draft then stands, and the text follows the fuzzy draft."""
+    text = []
+
+    def noted(model, tokens, cache, *rest):
+        text[:] = [*text[: cache.length], *tokens]
+        return forward(model, tokens, cache, *rest)
+
+    def exact(draft, row, z, temperature, rng):
+        plain(draft, row, z, temperature, rng)
+        draft.distributions[row] = behind(toy, text)
+
+    plain = easyspec.propose
+    monkeypatch.setattr(easyspec, "forward", noted)
+    monkeypatch.setattr(easyspec, "propose", exact)
+    assert chi_square_p(written(toy, 120), joint(toy, [1, 2, 0])) < 1e-6

@@ -1,0 +1,174 @@
+// Part of the view of passages: what the drafter's reading moves. Both readers' probabilities of the tokens at a
+// drafted place, and the mixed ones that decide. The strength can be moved, and the recorded step decides again; what
+// came behind it would have been another text.
+
+import { cut, glyphs, number } from "../codec.js";
+import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { decide, opinionsOf, transfer } from "../leaning.js";
+import { tr } from "../words.js";
+
+const SHOWN = 7, // candidates that have a column
+  W = 76,
+  LEFT = 26,
+  TALL = 46, // of a row of bars
+  GAP = 16,
+  MOST = 50; // of the slider
+const LOOKS = ["bonus", "accepted", "new"];
+const NAMES = ["p", "q", "p′"];
+const INK = "--ink:var(--text)";
+const STATES = {
+  both: "accepted",
+  view: "new",
+  lost: "rejected",
+  refused: "rejected",
+  behind: "unreached",
+  unknown: "unreached",
+};
+const FATES = {
+  both: tr`stands, with η = 0 too`,
+  view: tr`stands only because of the step`,
+  lost: tr`refused only because of the step`,
+  refused: tr`refused`,
+  behind: tr`behind a refusal`,
+  unknown: tr`no number was drawn for it`,
+};
+
+const standing = (fates) => fates.filter((fate) => fate === "both" || fate === "view").length;
+
+export class Leaning {
+  /** said: what the three opinions are, in words. */
+  constructor(run, context, said) {
+    Object.assign(this, { run, context, said, eta: null, row: null });
+    this.dom = el("div", { class: "dx-leaning", style: "margin-top:14px" });
+    this.say = el("p", { class: "dx-readout", "aria-live": "polite" });
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: MOST,
+      step: 0.5,
+      "aria-label": tr`Strength of the step`,
+      oninput: () => this.#move(Number(this.slider.value)),
+    });
+    this.value = el("output", { style: "margin:0 10px 0 4px" });
+    this.zero = el("button", { onclick: () => this.#move(0) }, "η = 0");
+    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
+    this.cells = el("div", { role: "group", "aria-label": tr`Drafted tokens of this step`, style: "margin:6px 0" });
+    this.bars = svg("g");
+    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.bars);
+    this.under = el("p", "dx-readout");
+    this.dom.append(
+      this.say,
+      el("label", {}, tr`Strength η`, " ", this.slider, " ", this.value),
+      this.zero,
+      this.back,
+      this.cells,
+      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Three opinions of a place` }, this.picture),
+      this.under,
+    );
+  }
+
+  #move(eta) {
+    this.eta = eta;
+    this.show(this.t);
+  }
+
+  #rule(t) {
+    return { eta: 0, alpha: 0, temperature: 0, ...this.run.steps[t - 1]?.opinions?.rule };
+  }
+
+  /** A record without opinions, such as one of an earlier version, has nothing to try again. */
+  grow() {
+    this.dom.hidden = !this.run.steps.some(({ opinions }) => opinions);
+  }
+
+  show(t, hurry) {
+    if (t !== this.t) this.row = null;
+    this.t = t;
+    if (hurry) return;
+    const rule = this.#rule(t),
+      rows = opinionsOf(this.run.steps[t - 1]),
+      eta = this.eta ?? rule.eta,
+      fates = decide(rows, { ...rule, eta });
+    this.slider.value = eta;
+    setText(this.value, number(eta));
+    this.back.disabled = this.eta === null;
+    this.slider.disabled = this.zero.disabled = !rows.length;
+    setText(this.say, this.describe(t));
+    this.#strip(rows, fates, rule);
+    this.#draw(rows[this.row ?? 0], { ...rule, eta });
+  }
+
+  /** The drafted tokens; one of them is looked at: at first the one whose fate the step changes, else the one that is
+   *  refused. */
+  #strip(rows, fates, rule) {
+    const plain = decide(rows, { ...rule, eta: 0 }),
+      told = decide(rows, rule),
+      found = [told.findIndex((fate, i) => fate !== plain[i]), told.indexOf("refused")];
+    this.row ??= found.find((i) => i >= 0) ?? 0;
+    pool(this.cells, rows.length, () => el("button", {}, el("i", "dx-cell"), el("span"))).forEach((button, i) => {
+      const [mark, word] = button.childNodes,
+        state = STATES[fates[i]];
+      button.onclick = () => {
+        this.row = i;
+        this.show(this.t);
+      };
+      set(button, { "aria-pressed": String(i === this.row), title: FATES[fates[i]] });
+      set(mark, { "data-s": state });
+      setText(mark, this.context.theme.states[state].glyph);
+      setText(word, ` ${cut(glyphs(this.run.piece(rows[i].token).text), 12)}`);
+    });
+  }
+
+  #draw(one, { eta, alpha }) {
+    const { p = [], q = [], tokens = [] } = one ?? {},
+      { moved } = transfer(p, q, eta, alpha),
+      others = [...tokens.keys()].slice(1).sort((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a])),
+      shown = tokens.length ? [0, ...others.slice(0, SHOWN - 1)] : [],
+      columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved[i]]]),
+      rest = [p, q, moved].map((shares) => Math.max(0, 1 - shown.reduce((sum, i) => sum + shares[i], 0)));
+    if (one) columns.push([tr`all others`, rest]);
+    frame(this.picture, LEFT + Math.max(1, columns.length) * W, 3 * (TALL + GAP) + 24);
+    const row = (look, i) =>
+      svg(
+        "g",
+        { "data-s": look },
+        svg("rect", { width: W - 30 }),
+        svg("text", { class: "dx-small", style: INK }, NAMES[i]),
+      );
+    pool(this.bars, columns.length, () => svg("g", {}, svg("title"), svg("text"), ...LOOKS.map(row))).forEach(
+      (group, i) => {
+        const [name, shares] = columns[i],
+          [title, word, ...drawn] = group.childNodes;
+        set(group, { transform: `translate(${LEFT + i * W},0)` });
+        set(word, { x: 0, y: 3 * (TALL + GAP) + 18, style: `${INK};font-weight:${i ? 400 : 700}` });
+        setText(word, cut(name, 10));
+        setText(title, `${name}: ${this.said.map((said, k) => `${said} ${number(shares[k])}`).join("; ")}`);
+        drawn.forEach((part, k) => {
+          const high = Math.max(1, TALL * shares[k]),
+            low = GAP + k * (TALL + GAP) + TALL;
+          set(part.firstChild, { y: (low - high).toFixed(1), height: high.toFixed(1) });
+          set(part.lastChild, { x: 0, y: (low - high - 3).toFixed(1) });
+          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${number(shares[k])}`);
+        });
+      },
+    );
+    const left = one?.unlisted
+      ? tr` ${one.unlisted} more that the step would move are taken not to.`
+      : tr` The step moves none of them.`;
+    set(this.picture, { "aria-label": tr`Three opinions of a place` });
+    setText(
+      this.under,
+      one ? tr`${tokens.length} candidates of this place are recorded; all others are one bar.${left}` : "",
+    );
+  }
+
+  describe(t) {
+    const rule = this.#rule(t),
+      rows = opinionsOf(this.run.steps[t - 1]);
+    if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
+    const count = (eta) => standing(decide(rows, { ...rule, eta })),
+      told = tr`Drafted tokens that stand with η = ${number(rule.eta)}, as recorded: ${count(rule.eta)} of \
+${rows.length}; ${count(0)} with η = 0, where the text is the target's own.`;
+    return this.eta === null ? told : `${told} ${tr`With η = ${number(this.eta)}: ${count(this.eta)}.`}`;
+  }
+}
