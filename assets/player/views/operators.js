@@ -11,6 +11,7 @@ export const view = { name: "Operators", title: "G of every layer and head", pla
 
 const WIDE = 600, // of the drawing of times
   HIGH = 90,
+  LEFT = 72, // for the marks of the scale
   COLOURS = ["var(--accent)", "var(--warn)"],
   STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)",
   DIFFERS = "outline:2px solid var(--warn);border-radius:3px";
@@ -32,11 +33,13 @@ export class Operators {
     });
     this.texts = ROLES.map(() => el("p", { style: "margin:4px 0;overflow-wrap:anywhere" }));
     this.lines = COLOURS.map((stroke) => svg("path", { fill: "none", stroke, "stroke-width": 2 }));
-    this.marks = [12, HIGH - 4].map((y) => svg("text", { x: 0, y, fill: "var(--muted)", "font-size": 12 }));
+    this.marks = [12, HIGH - 4].map((y) =>
+      svg("text", { x: LEFT - 6, y, "text-anchor": "end", fill: "var(--muted)", "font-size": 12 }),
+    );
     this.times = svg(
       "svg",
       { role: "img", viewBox: `0 0 ${WIDE} ${HIGH}`, style: "display:block;width:100%;max-width:760px" },
-      svg("path", { d: `M0,${HIGH - 1}h${WIDE}`, stroke: "var(--line)" }),
+      svg("path", { d: `M${LEFT},${HIGH - 1}H${WIDE}`, stroke: "var(--line)" }),
       ...this.lines,
       ...this.marks,
     );
@@ -100,7 +103,7 @@ moved from its first. Curves: milliseconds of each token, blue this decoder, ora
     const series = timesOf(this.run, this.run.length),
       known = series.map((one) => one.filter((ms) => ms !== null)),
       top = 1.5 * Math.max(...known.map(middle), 1e-6), // slower ones, such as the prompt's, are cut off
-      x = (at) => ((WIDE * at) / Math.max(1, this.run.length - 1)).toFixed(1),
+      x = (at) => (LEFT + ((WIDE - LEFT) * at) / Math.max(1, this.run.length - 1)).toFixed(1),
       y = (ms) => (HIGH * (1 - Math.min(1, ms / top))).toFixed(1);
     this.times.style.display = known[0].length ? "block" : "none";
     series.forEach((one, i) => {
