@@ -44,7 +44,7 @@ class Size:
         return self.plain < self.steps
 
 
-TEACHER = Size("ask-teacher", "The teacher of the pair", 0, 4, 192, 4, 300, 300)
+TEACHER = Size("ask-teacher", "The teacher of the pair", 0, 12, 128, 4, 1200, 1200)
 STUDENTS = (
     Size(
         "tiny-encdec",

@@ -19,14 +19,17 @@ from torch import Tensor, nn
 
 from engines.methods.heads import clover, hydra, medusa
 from engines.models.exits import scaled
-from engines.models.networks.clover_drafter import CONTROL, OWN, BlockHeads, CloverDrafter
+from engines.models.networks.clover_drafter import CONTROL, OWN, BlockHeads, CloverDrafter, drafter_of
+from engines.models.parts import folder_of
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss
 from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cross_entropy
-from engines.training.heads.drafters import RANKS, DraftTraining, command, embeddings, hits, tokens_per_call
+from engines.training.core.weights import read_weights
+from engines.training.heads.drafters import LARGEST, RANKS, DraftTraining, command, embeddings, hits, tokens_per_call
 from engines.training.heads.medusa import ridge
 from engines.training.heads.packing import Packed, packed
 
+NAME = "clover-drafter"
 DEPTHS, FALL = 3, 0.8
 LINKED, UNLINKED = OWN.rstrip("."), CONTROL.rstrip(".")  # names of the two networks
 
@@ -115,22 +118,27 @@ class CloverTraining(DraftTraining):
         return {"rank_1_of_the_control": self._right(UNLINKED)[0][:, 0]}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Also the control's accuracies, from which its tree is built."""
-        return super().tensors() | {f"{CONTROL}accuracy": self._right(UNLINKED)[0]}
+        """Also the control's accuracies, from which its tree is built; the drafter alone where both together would be
+        too large for the repository."""
+        both = super().tensors() | {f"{CONTROL}accuracy": self._right(UNLINKED)[0]}
+        if sum(one.numel() for one in self.network.parameters()) <= LARGEST:
+            return both
+        return {name: one for name, one in both.items() if not name.startswith(CONTROL)}
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
-    """Tokens per target call of Clover, of the control without its link, and of Medusa's and Hydra's heads, with trees
-    of two sizes."""
+    """Tokens per target call of Clover, of the control without its link where it ships, and of Medusa's and Hydra's
+    heads, with trees of two sizes."""
     own, heads = clover.decode.info.slug, [one.decode.info.slug for one in (medusa, hydra)]
-    found = {}
+    found, tensors = {}, read_weights(folder_of(NAME, model.record.name))
     for n in (12, 3):
         found[f"{own}_{n}_nodes"] = tokens_per_call(own, model, asked, {"nodes": n})
-        found[f"control_{n}_nodes"] = tokens_per_call(own, model, asked, {"nodes": n, "link": False})
+        if drafter_of(tensors, link=False):
+            found[f"control_{n}_nodes"] = tokens_per_call(own, model, asked, {"nodes": n, "link": False})
         found |= {f"{slug}_{n}_nodes": tokens_per_call(slug, model, asked, {"nodes": n}) for slug in heads}
     return found
 
 
 def commands() -> dict[str, Command]:
     """Clover's drafter of any layered model."""
-    return command("clover-drafter", "MODEL's drafter (Clover)", str(__doc__), CloverTraining, calls)
+    return command(NAME, "MODEL's drafter (Clover)", str(__doc__), CloverTraining, calls)

@@ -40,8 +40,9 @@ ADAPTERS, MAPS = "exit-adapters", "exit-maps"
 LARGE, DRAFT_VOCABULARY, RIDGE_ROWS = 16_384, 8192, 50_000
 PER_SHARD, EVERY = 40, 9  # answers of a shard; one prompt of so many is held out
 DEFAULTS = {"prompts": 400, "length": 72, "epochs": 4, "minutes": 8.0, "seed": 0}
-OF_SMOLLM2 = {ADAPTERS: (2, 26), MAPS: (8, 15, 20, 24, 26)}  # at most 7 MB in bfloat16 and 2 MB in int8
-LARGEST, WIDTH = 2_000_000, 8  # bytes of maps, a larger file is stored in int8 by row; guesses that an exit is given
+OF_SMOLLM2 = {ADAPTERS: (2, 6, 22, 26), MAPS: (8, 15, 20, 24, 26)}
+LARGEST = {ADAPTERS: 7_000_000, MAPS: 2_000_000}  # bytes of a part; a larger one is stored in int8 by row
+WIDTH = 8  # guesses that an exit is given
 
 
 class Exits(nn.ModuleDict):
@@ -178,6 +179,13 @@ def cache_of(model: Any, given: dict[str, Any], folder: Path | None) -> TextCach
     return cache
 
 
+def told_of(given: dict[str, Any], folder: Path | None, cache: TextCache) -> str:
+    """Which answers those are: written for this, or those of a text cache that was named."""
+    if folder is None:
+        return f"at temperature 1, of up to {given['length']} tokens"
+    return f"(a text cache with the streams behind layers {', '.join(map(str, cache.layers))})"
+
+
 def exits_of(name: str, model: Any) -> tuple[int, ...]:
     """The exits that are made: all of a small model, the card's of SmolLM2."""
     return OF_SMOLLM2[name] if model.num_layers == 30 else tuple(range(1, model.num_layers))
@@ -203,7 +211,6 @@ def make(
         per_epoch = training.per_epoch // training.texts_per_step
         run(training, Until(given["epochs"] * per_epoch, given["minutes"]), checkpoint=file)
         state = {n: t.detach().bfloat16() for n, t in training.network.named_parameters()}
-        held_out["same_first_token"] = training.marks()
         told = {"steps": training.progress.step, "tokens": training.progress.tokens}
         file.unlink(missing_ok=True)
     else:
@@ -213,7 +220,7 @@ def make(
         "name": out.name,
         "kind": name.replace("-", " "),
         "bases": {"target": model.record.sha256},
-        "data": f"{cache.count()} answers of {model.record.name} at temperature 1, of up to {given['length']} tokens",
+        "data": f"{cache.count()} answers of {model.record.name} {told_of(given, folder, cache)}",
         "seed": given["seed"],
         "exits": list(exits),
         "parameters": parameters,
@@ -225,10 +232,13 @@ def make(
         "licence": "Apache-2.0 (trained here, on what the model wrote)",
         "command": command,
     }
-    how = "int8" if name == MAPS and 2 * parameters > LARGEST else "plain"
-    if name == MAPS:
-        kept = stored.decoded(coded(state, how))
-        maps = {i: kept[f"{i}.R"].float() for i in exits}
+    how = "int8" if 2 * parameters > LARGEST[name] else "plain"
+    kept = {n: t.float() for n, t in stored.decoded(coded(state, how)).items()}
+    if name == ADAPTERS:
+        training.network.load_state_dict(kept)
+        held_out["same_first_token"] = training.marks()
+    else:
+        maps = {i: kept[f"{i}.R"] for i in exits}
         held_out |= {"same_first_token": agreement(cache, teacher, maps), **guesses(cache, model, maps)}
     print(held_out, flush=True)
     card["held_out"] |= held_out
@@ -254,6 +264,7 @@ def _run(name: str, a: Namespace) -> None:
         )
     model: Any = load_model(a.model, kind="layered", dtype="float32")
     command = f"{PROGRAM} {name} {model.record.name}{flags((k, v, DEFAULTS[k]) for k, v in given.items())}"
+    command += " --cache FOLDER" if a.cache else ""
     print(make(name, model, given, a.cache, a.out or folder_of(name, a.model), command, a.resume))
 
 

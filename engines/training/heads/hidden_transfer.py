@@ -5,10 +5,12 @@ shall make of the i-th what the model says i places further on (arXiv 2404.12022
 no code is public, so the rest is our design). Texts and teacher are those of the text cache that Medusa's heads learn
 from; the gradient crosses the layers above l, so the body runs. For each of three layers l, a third and two thirds up
 and behind the last one, the maps start as the ridge regression from the state behind l to that i places ahead. The loss
-is the sum over i of 0.8^(i - 1) times the soft cross-entropy with the teacher, and the sum over the layers l."""
+is the sum over i of 0.8^(i - 1) times the soft cross-entropy with the teacher, and the sum over the layers l. Of a
+large model, whose layers above cost most, a step takes 32 rows of each text."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +24,7 @@ from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cros
 from engines.training.heads.drafters import RANKS, DraftTraining, command, cost_per_token, hits, tokens_per_call
 from engines.training.heads.medusa import ridge
 
-M, DECAY = 3, 0.8
+M, DECAY, ROWS = 3, 0.8, 32
 
 
 class Maps(nn.Module):
@@ -50,6 +52,7 @@ class TransferTraining(DraftTraining):
         self.body, n = model.model.base_model.requires_grad_(False).eval(), model.num_layers
         self.through = sorted({max(1, n // 3), max(1, 2 * n // 3), n})
         self.facts = {"transfer_layers": self.through, "pseudo_rows": M}
+        self.large = len(teacher.ids) < model.vocab_size
         super().__init__(name, Maps(self.through, model.config.hidden_size), cache, teacher, seed)
 
     @torch.no_grad()
@@ -83,10 +86,9 @@ class TransferTraining(DraftTraining):
     def _mask(self, sees: Tensor, h: Tensor) -> Tensor:
         return torch.zeros(sees.shape, dtype=h.dtype).masked_fill_(~sees, torch.finfo(h.dtype).min)[None, None]
 
-    def said(self, text: Text) -> dict[int, Tensor]:
-        """By transfer layer the states [c, M, d] that the output head reads, of all rows with an answer's token two
-        places on."""
-        cuts, found = torch.tensor(text.rows(1), dtype=torch.long), {}
+    def said(self, text: Text, rows: range) -> dict[int, Tensor]:
+        """By transfer layer the states [c, M, d] that the output head reads, of c rows of a text."""
+        cuts, found = torch.tensor(rows, dtype=torch.long), {}
         for layer, stream in self.streams(text).items():
             found[layer] = self.refined(stream, self.network(stream[cuts], layer), cuts, layer)
         return found
@@ -101,14 +103,22 @@ class TransferTraining(DraftTraining):
                 x, y = torch.cat([s[at] for s, at in rows]), torch.cat([s[at + i + 1] for s, at in rows])
                 self.network.W[str(layer)].data[i].copy_(ridge(x, y))
 
+    def some(self, rows: range, rng: random.Random) -> range:
+        """The rows of a text that a step takes: of a large model ROWS side by side."""
+        begin = rng.randrange(max(1, len(rows) - ROWS + 1))
+        return rows[begin : begin + ROWS] if self.large else rows
+
     def loss(self, batch: list[Text]) -> Loss:
         """The sum over layers and places, each the mean over its rows."""
         batch = [text for text in batch if len(text.rows(1))]
-        found, values, count = [self.said(text) for text in batch], [], 0
+        rng = random.Random(f"{self.seed}/{self.progress.step}")
+        rows = [self.some(text.rows(1), rng) for text in batch]
+        found, values, count = [self.said(*one) for one in zip(batch, rows, strict=True)], [], 0
         for i in range(M):
-            m = [len(text.rows(i + 1)) for text in batch]
+            m = [len(range(r.start, min(r.stop, text.rows(i + 1).stop))) for text, r in zip(batch, rows, strict=True)]
             true = [
-                text.hidden[self.last][text.prompt + i : text.prompt + i + k] for text, k in zip(batch, m, strict=True)
+                text.hidden[self.last][r.start + i + 1 : r.start + i + 1 + k]
+                for text, r, k in zip(batch, rows, m, strict=True)
             ]
             wanted = self.teacher.logits(torch.cat(true))
             for layer in self.through if sum(m) else ():
@@ -125,7 +135,7 @@ class TransferTraining(DraftTraining):
         for text in self.cache.texts(self.layers, held_out=True):
             if not len(text.rows(1)):
                 continue
-            said = self.said(text)
+            said = self.said(text, text.rows(1))
             for i in range(M):
                 at = torch.tensor(text.rows(i + 1), dtype=torch.long)
                 rows[i] += len(at)

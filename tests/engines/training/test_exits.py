@@ -8,7 +8,7 @@ import torch
 import engines
 from engines.models import stored
 from engines.models.exits import scaled
-from engines.training.core.text_cache import TextCache
+from engines.training.core.text_cache import Teacher, TextCache
 from engines.training.heads import exits
 
 GIVEN = {"prompts": 24, "length": 24, "epochs": 1, "minutes": 1.0, "seed": 0}
@@ -19,7 +19,7 @@ def made(tmp_path_factory):
     """(model, folder of its answers, the part in bfloat16, the same in int8)."""
     model, folder = engines.load_model("tiny-ar-m", kind="layered", dtype="float32"), tmp_path_factory.mktemp("exits")
     cache, parts = folder / "cache", []
-    for name, largest in (("plain", exits.LARGEST), ("small", 1)):
+    for name, largest in (("plain", exits.LARGEST), ("small", dict.fromkeys(exits.LARGEST, 1))):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(exits, "LARGEST", largest)
             parts.append(exits.make(exits.MAPS, model, GIVEN, cache, folder / name, "a command", False))
@@ -35,6 +35,21 @@ def test_a_large_part_is_stored_in_int8_and_its_card_was_measured_so(made):
     assert one.keys() == other.keys() == {f"{i}.R" for i in range(1, 6)}
     assert 0 < float((one["3.R"].float() - other["3.R"].float()).abs().max()) < 0.05
     assert cards[0]["held_out"]["texts"] > 0
+
+
+def test_large_adapters_are_stored_in_int8_and_measured_so(made, tmp_path, monkeypatch):
+    model, folder, _, _ = made
+    monkeypatch.setattr(exits, "LARGEST", dict.fromkeys(exits.LARGEST, 1))
+    out = exits.make(exits.ADAPTERS, model, GIVEN, folder, tmp_path / "part", "a command", False)
+    card, tensors = json.loads((out / "card.json").read_text()), stored.read(out / "model.safetensors")
+    assert (
+        card["stored"]["as"].startswith("int8") and "a text cache with the streams behind layers 1, 2" in card["data"]
+    )
+    network = exits.Exits((1, 2, 3, 4, 5), model.config.hidden_size)
+    network.load_state_dict({name: one.float() for name, one in tensors.items()})
+    cache, teacher = TextCache(folder), Teacher(model.model.get_output_embeddings().weight.float())
+    training = exits.ExitTraining("again", network, cache, teacher, 0)
+    assert training.marks() == card["held_out"]["same_first_token"]
 
 
 def test_the_card_counts_what_the_guesses_hold(made):

@@ -4,6 +4,7 @@ guesses, plain sampling's text above temperature 0, one formula in training and 
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,9 @@ from engines.models.exits import Past
 from engines.models.networks.clover_drafter import BlockHeads, CloverDrafter, augmented, drafter_of
 from engines.models.parts import load_part
 from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.core.weights import read_weights
+from engines.training.heads import clover as module
+from engines.training.heads import drafters
 from engines.training.heads.clover import CloverTraining
 from engines.training.heads.packing import packed
 
@@ -175,6 +179,25 @@ def test_training_learns_and_goes_on_as_decoding_does(model, tmp_path):
         assert t == text.prompt + 1 and torch.allclose(net.said(M[:, -1], i)[0], x[2], atol=1e-4)
     a, rows = training.accuracy()
     assert a.shape == (3, 10) and rows == len(said) - 1 and float(a[0].sum()) > 0
+
+
+def test_the_control_does_not_ship_where_both_are_too_large(model, tmp_path, monkeypatch):
+    said = decode(model).output_ids
+    answers = [
+        Answer(list(model.tokenizer.encode_prompt(text)), list(said), i == 0, {}) for i, text in enumerate(PROMPTS * 3)
+    ]
+    fill(tmp_path / "cache", model, (model.num_layers,), [answers], lambda: False)
+    cache, out = TextCache(tmp_path / "cache"), tmp_path / "tiny-ar-m-clover-drafter"
+    monkeypatch.setattr(module, "LARGEST", 1000)
+    given = {"epochs": 1, "minutes": 1.0, "seed": 0, "resume": False, "command": "here"}
+    drafters.train(CloverTraining, lambda *_: {}, model, cache, out, usual=tmp_path / "usual", **given)
+    tensors, card = read_weights(out), json.loads((out / "card.json").read_text())
+    assert drafter_of(tensors, link=False) is None and not any(name.startswith("control.") for name in tensors)
+    own = sum(one.numel() for one in drafter_of(tensors).parameters())
+    assert card["parameters"] == card["parameters_of_the_drafter"] == own
+    assert len(card["held_out"]["rank_1_of_the_control"]) == 3  # measured all the same
+    with pytest.raises(engines.UserError, match=r"link was switched off .* has no heads that were trained without it"):
+        chosen(SimpleNamespace(tensors=tensors, name="x"), False)
 
 
 def test_the_card_tells_both_networks(model, part):

@@ -2,6 +2,7 @@
 what decoding guesses against what training computes, and bad input."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from engines.methods.speculative._verify import Draft
 from engines.models import parts
 from engines.models.parts import load_part
 from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.heads import hidden_transfer as module
 from engines.training.heads.hidden_transfer import TransferTraining
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -151,13 +153,42 @@ def test_training_computes_what_decoding_guesses(model, tmp_path):
     assert not any(one.requires_grad for one in model.model.parameters())
     text = next(training.cache.texts(training.layers))
     cut, p = text.prompt + 1, SimpleNamespace(max_new_tokens=24, temperature=0.0)
-    for layer, found in training.said(text).items():
+    for layer, found in training.said(text, text.rows(1)).items():
         ids = text.tokens[: cut + 1].tolist()
         draft = Draft.of([ids[-1]], [-1], "draft")
         draft.tails = [3]
         W, b = training.network.W[str(layer)].detach(), training.network.b[str(layer)].detach()
         _, h = forward(Target(counted(model), ids, p, rows=9), ids, draft, layer, W, b, torch.Generator())
         assert torch.allclose(found[cut - text.rows(1).start], h, atol=1e-3)
+
+
+@torch.no_grad()
+def test_of_a_large_model_a_step_takes_some_rows(model, tmp_path, monkeypatch):
+    """Windows that cover a text, weighed by their rows, give the loss of the whole text."""
+    prompt, said = model.tokenizer.encode_prompt(PROMPTS[0]), decode(model).output_ids
+    fill(tmp_path, model, (model.num_layers,), [[Answer(list(prompt), list(said), False, {})]], lambda: False)
+    teacher = Teacher(model.model.get_output_embeddings().weight)
+    training = TransferTraining("test", model, TextCache(tmp_path), teacher, 0)
+    (text,) = training.cache.texts((model.num_layers,))
+    monkeypatch.setattr(module, "DECAY", 0.0)  # the next token but one alone, which all rows have
+    whole = training.loss([text])
+    rows, k = text.rows(1), 4
+    assert not training.large and training.some(rows, random.Random(0)) == rows
+    training.large = True
+    monkeypatch.setattr(module, "ROWS", k)
+    taken = [training.some(rows, random.Random(seed)) for seed in range(20)]
+    assert {len(one) for one in taken} == {k} and len({one.start for one in taken}) > 3
+    assert all(set(one) <= set(rows) for one in taken)
+    windows = [rows[at : at + k] for at in range(0, len(rows), k)]
+    monkeypatch.setattr(training, "some", lambda rows, rng: windows[0])
+    parts = []
+    while windows:
+        parts.append(training.loss([text]))
+        windows.pop(0)
+    count = sum(one.answer_tokens for one in parts)
+    assert count == whole.answer_tokens == len(rows)
+    mean = sum(float(one.value) * one.answer_tokens for one in parts) / count
+    assert mean == pytest.approx(float(whole.value), rel=1e-4)
 
 
 def test_earlier_layers_guess_better_and_the_card_says_so():
