@@ -190,7 +190,7 @@ def test_the_control_does_not_ship_where_both_are_too_large(model, tmp_path, mon
     cache, out = TextCache(tmp_path / "cache"), tmp_path / "tiny-ar-m-clover-drafter"
     monkeypatch.setattr(module, "LARGEST", 1000)
     given = {"epochs": 1, "minutes": 1.0, "seed": 0, "resume": False, "command": "here"}
-    drafters.train(CloverTraining, lambda *_: {}, model, cache, out, usual=tmp_path / "usual", **given)
+    drafters.train(CloverTraining, lambda *_: {}, model, cache, out, usual=out, **given)
     tensors, card = read_weights(out), json.loads((out / "card.json").read_text())
     assert drafter_of(tensors, link=False) is None and not any(name.startswith("control.") for name in tensors)
     own = sum(one.numel() for one in drafter_of(tensors).parameters())
