@@ -53,13 +53,13 @@ RANKS = 10  # guesses taken of each pseudo row
         max_new_tokens(64),
         Int(
             "transfer_layer",
-            4,
-            1,
+            0,
+            0,
             80,
             symbol="l",
             sees="Pseudo rows enter behind this layer: early ones are refined more and cost more. The maps say for "
-            "which layers they were trained.",
-            source="ours: two thirds up",
+            "which layers they were trained; 0 is the one two thirds up.",
+            source="ours",
         ),
         Int("nodes", 8, 0, 40, neutral=0, sees="Candidates in the tree; each carries pseudo rows of its own."),
         Int("m", 3, 1, 3, symbol="m", sees="Pseudo rows behind each candidate, so how far one guesses ahead."),
@@ -76,7 +76,7 @@ RANKS = 10  # guesses taken of each pseudo row
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. guesses [m][RANKS] are those of the last kept row's pseudo rows; none at first and after a
     person's change."""
-    model, l = models.target, p.transfer_layer  # noqa: E741 - the paper's letter
+    model, l = models.target, layer_of(models.maps, p.transfer_layer)  # noqa: E741 - the paper's letter
     W, b, a = maps_of(models.maps, l, p.m, model.record.device)
     vocabulary = models.maps.tensors.get("vocabulary")
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
@@ -112,15 +112,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             guesses, chances = [], []
 
 
-def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor, list[list[float]]]:
-    """(W [m, d, d], b [m, d], accuracies [m][RANKS]) of a transfer layer. Raises UserError for a layer that the part
-    was not trained for."""
+def layer_of(maps: Any, wanted: int) -> int:
+    """A transfer layer that the part was trained for, the middle one for 0. Raises UserError for any other."""
     known = [int(one) for one in maps.tensors["layers"]]
-    if layer not in known:
+    if wanted and wanted not in known:
         raise UserError(
-            f"transfer_layer {layer} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
-            "one of them."
+            f"transfer_layer {wanted} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
+            "one of them, or 0 for the middle one."
         )
+    return wanted or known[len(known) // 2]
+
+
+def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor, list[list[float]]]:
+    """(W [m, d, d], b [m, d], accuracies [m][RANKS]) of a transfer layer that the part was trained for."""
+    known = [int(one) for one in maps.tensors["layers"]]
     W, b = (maps.tensors[f"{name}.{layer}"][:m].float().to(device) for name in ("W", "b"))
     return W, b, maps.tensors["accuracy"][known.index(layer)][:m].tolist()
 
