@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from engines.core.errors import UserError
 from engines.core.trace import Piece
 from engines.tasks.grid_scenes import COLOURS, COLUMNS, LATER, ROWS, SHAPES, SIZES, described, held_out, scene_of
+from engines.tasks.pictures import ASKED, NUMBERED
 
 SPECIAL = ("<pad>", "<eos>", "<mask>", "<scene>", "<patch>", "<words>")
-ASKED = ("describe", "form", "answer")
 SIGNS = (".", ",", ":", ";")
 WORDS: tuple[str, ...] = (
     *SPECIAL,
@@ -29,7 +29,6 @@ WORDS: tuple[str, ...] = (
     *ROWS,
     *COLUMNS,
 )
-NUMBERED = 999  # held-out scenes that can be asked for by number
 EXAMPLE = "small red circle top left, large blue square middle right"
 
 

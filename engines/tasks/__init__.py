@@ -11,7 +11,7 @@ from engines.tasks.chains import CHAINS
 from engines.tasks.dereferences import Dereference, Dereferences, dereferences
 from engines.tasks.language import LANGUAGE
 from engines.tasks.lists import LISTS
-from engines.tasks.pictures import PICTURES, picture_asked
+from engines.tasks.pictures import PICTURES, numbered_scene, picture_asked, scene_words
 from engines.tasks.programs import PROGRAMS
 from engines.tasks.puzzles import PUZZLES
 from engines.tasks.reading import READING
@@ -33,8 +33,10 @@ __all__ = [
     "dereferences",
     "difference_with_steps",
     "example_of",
+    "numbered_scene",
     "picture_asked",
     "recognise",
+    "scene_words",
     "split_of",
     "task_of",
     "sum_with_steps",

@@ -20,6 +20,7 @@ from explorer.page import (
     gallery,
     learn,
     my_runs,
+    palette,
     parallelbench,
     pictures,
     scenarios,
@@ -153,6 +154,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
                 elem_id="prompt",
             )
             elsewhere.section(prompt)
+            palette.section(prompt)
             with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
