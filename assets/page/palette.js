@@ -6,6 +6,7 @@ import { make, styles } from "./dom.js";
 import { another, filled, named, numbered, place, read, written } from "./scene.js";
 
 const PAPER = 8, // pixels of a cell's side in the model's picture
+  OWN = /^([^:]*:)?\s*picture\s*:/i,
   ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 const WORDS = {
@@ -16,6 +17,7 @@ const WORDS = {
   use: (thing) => tr`A click puts in a ${thing}, a second one takes it out.`,
   count: (low, high, now) => tr`A scene has ${low} or ${high} objects; here are ${now}.`,
   full: (most) => tr`A scene has at most ${most} objects; empty a cell first.`,
+  own: tr`The prompt holds a picture of your own; filling a cell begins a scene in its place.`,
   unread: tr`The prompt describes no scene; filling a cell begins one in its place.`,
   another: tr`Another scene`,
   clear: tr`Empty all`,
@@ -158,7 +160,13 @@ export function palette(element, props, watch, knownForms) {
     });
     const { size } = shown.things;
     clear.hidden = !size;
-    line.textContent = !found ? WORDS.unread : size && size < words.fewest ? few(size) : WORDS.use(named(brush));
+    line.textContent = !found
+      ? OWN.test(text)
+        ? WORDS.own
+        : WORDS.unread
+      : size && size < words.fewest
+        ? few(size)
+        : WORDS.use(named(brush));
   }
 
   const few = (now) => WORDS.count(words.fewest, words.most, now);

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from engines.tasks import grid_scenes
+from engines.tasks.blocks import SCENES, WORD, WORDS, own_picture
 from engines.tasks.grid_scenes import FORM, described, held_out
 
 THING = FORM.pattern
@@ -52,7 +53,28 @@ def numbered_scene(prompt: str) -> str:
     return described(held_out(int(found[1]))) if found and 1 <= int(found[1]) <= NUMBERED else ""
 
 
+def picture_size(kind: str) -> tuple[int, int]:
+    """Height and width in pixels of what a model of scenes, or a reader of a "word", sees."""
+    blocks = SCENES if kind == "scene" else WORDS
+    return blocks.height, blocks.width
+
+
+def picture_prompt(picture: Any, kind: str) -> str:
+    """The prompt that holds a picture of that size: uint8 [24, 24, 3] of a scene, [32, 128] of a word."""
+    blocks = SCENES if kind == "scene" else WORDS
+    return f"{WORD}: {blocks.text(blocks.cut(picture))}"
+
+
+def dark_on_light(greys: Any) -> Any:
+    """See `engines.tasks.word_images`, which is loaded where it is asked for: it needs numpy."""
+    from engines.tasks import word_images
+
+    return word_images.dark_on_light(greys)
+
+
 def picture_asked(prompt: str) -> str:
     """The slug of the picture that a prompt asks for; "" where it is none."""
+    if (own := own_picture(prompt.partition(":")[2])) or (own := own_picture(prompt)):
+        return "word" if len(own) == WORDS.count * WORDS.digits else "scene"
     words = " ".join(prompt.lower().split())
     return next((slug for slug, (form, _) in PICTURES.items() if form.fullmatch(words)), "")

@@ -30,6 +30,7 @@ from explorer.page import (
     studies,
     sweep_section,
     tables,
+    uploads,
     user_methods,
 )
 from explorer.page.feed import message
@@ -155,6 +156,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> list[Any
             )
             elsewhere.section(prompt)
             palette.section(prompt)
+            uploads.section(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
