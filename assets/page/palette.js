@@ -1,12 +1,11 @@
-// The palette below the prompt, where a chosen model sees scenes: nine cells that a person fills with coloured shapes.
+// The palette below the prompt, where a chosen model sees scenes: nine cells to fill with coloured shapes.
 // It holds nothing of its own but what is put in next: the cells are read from the prompt, and written into it.
 
 import { tr } from "../player/words.js";
 import { make, styles } from "./dom.js";
-import { another, filled, named, numbered, place, read, written } from "./scene.js";
+import { another, filled, named, numbered, own, ownPixels, place, read, SIDE, written } from "./scene.js";
 
 const PAPER = 8, // pixels of a cell's side in the model's picture
-  OWN = /^([^:]*:)?\s*picture\s*:/i,
   ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 const WORDS = {
@@ -23,7 +22,7 @@ const WORDS = {
   clear: tr`Empty all`,
 };
 
-/** The pixels of a thing as the model's picture has them: rows of bits, in the middle of a cell. */
+/** The pixels of a thing, as in the model's picture. */
 function drawing({ shapes, colours, sizes }, { size, colour, shape }) {
   const rows = shapes[shape][sizes.indexOf(size)],
     from = Math.floor((PAPER - rows.length) / 2),
@@ -57,7 +56,8 @@ export function palette(element, props, watch, knownForms) {
   const cells = Array.from({ length: words.rows.length * words.columns.length }, (_, cell) =>
     make("button", { type: "button", class: "scene-cell", onclick: () => fill(cell), onkeydown: (e) => key(e, cell) }),
   );
-  const grid = make("div", { class: "scene-cells", role: "group", "aria-label": WORDS.cells }, ...cells);
+  const canvas = make("canvas", { width: SIDE, height: SIDE, "aria-hidden": "true" }); // a picture of one's own
+  const grid = make("div", { class: "scene-cells", role: "group", "aria-label": WORDS.cells }, canvas, ...cells);
   const line = make("p", { class: "scene-line", role: "status" });
   const parts = [part("shape", Object.keys(words.shapes)), part("colour", Object.keys(words.colours))];
   parts.push(part("size", words.sizes));
@@ -93,7 +93,7 @@ export function palette(element, props, watch, knownForms) {
     return { node, show };
   }
 
-  /** What a value of a part looks like with the rest of the brush. */
+  /** A value of a part, with the rest of the brush. */
   function sample(name, value) {
     if (name === "size") return value;
     if (name === "shape") return drawing(words, { ...brush, shape: value });
@@ -151,6 +151,9 @@ export function palette(element, props, watch, knownForms) {
     if (given && !number) return; // the server is asked which scene that is
     shown = found ?? { asked: words.asked[0], things: new Map() };
     for (const one of parts) one.show();
+    const pixels = ownPixels(text);
+    canvas.hidden = !pixels;
+    if (pixels) canvas.getContext("2d").putImageData(new ImageData(pixels, SIDE), 0, 0);
     cells.forEach((node, cell) => {
       const thing = shown.things.get(cell),
         name = place(words, cell);
@@ -161,7 +164,7 @@ export function palette(element, props, watch, knownForms) {
     const { size } = shown.things;
     clear.hidden = !size;
     line.textContent = !found
-      ? OWN.test(text)
+      ? own(text) !== null
         ? WORDS.own
         : WORDS.unread
       : size && size < words.fewest

@@ -55,6 +55,34 @@ export function filled(things, cell, thing, { most }) {
   return next;
 }
 
+// A picture of a person's own, as engines/tasks/blocks.py writes it: 36 blocks of 4 x 4 pixels, each a bit for every
+// pixel and two colours of 3 x 6 bits, in nine digits.
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+  [BLOCK, ACROSS, LENGTH, LEVEL] = [4, 6, 9, 6];
+export const SIDE = BLOCK * ACROSS; // pixels of a picture
+
+/** What stands behind `picture:` in a text; null for any other. */
+export const own = (text) => /^(?:[^:]*:)?\s*picture\s*:([^:]*)$/i.exec(text)?.[1].replace(/\s+/g, "") ?? null;
+
+/** Its pixels, red, green, blue and opacity of each; null where a text holds no picture of a scene's size. */
+export function ownPixels(text) {
+  const said = own(text);
+  if (said?.length !== ACROSS ** 2 * LENGTH || /[^\w-]/.test(said)) return null;
+  const found = new Uint8ClampedArray(4 * SIDE ** 2);
+  for (let n = 0; n < ACROSS ** 2; n++) {
+    const digits = [...said.slice(LENGTH * n, LENGTH * (n + 1))],
+      bits = digits.map((one) => DIGITS.indexOf(one).toString(2).padStart(6, "0")).join(""),
+      parts = bits.slice(-6 * LEVEL).match(/.{6}/g),
+      colours = parts.map((part) => Math.round((parseInt(part, 2) * 255) / 63));
+    [...bits.slice(2, 2 + BLOCK ** 2)].forEach((bit, i) => {
+      const y = BLOCK * Math.floor(n / ACROSS) + Math.floor(i / BLOCK),
+        x = BLOCK * (n % ACROSS) + (i % BLOCK);
+      found.set([...colours.slice(3 * bit, 3 * bit + 3), 255], 4 * (SIDE * y + x));
+    });
+  }
+  return found;
+}
+
 /** The numbered scene that a text names, {asked, number}; null where it names none. */
 export function numbered(text, words) {
   const [, verb, number] = /^(?:([^:]*):)?\s*scene\s+(\d{1,3})\s*$/.exec(text.toLowerCase()) ?? [],

@@ -3,6 +3,7 @@
 
 import { tr } from "../player/words.js";
 import { make } from "./dom.js";
+import { own } from "./scene.js";
 import { sentence } from "./sentences.js";
 
 const TYPES = "image/png,image/jpeg,image/gif,image/webp,image/bmp",
@@ -28,8 +29,8 @@ const base64 = (file) =>
 export function upload(element, props, watch, trigger, knownForms) {
   const field = make("input", { type: "file", accept: TYPES, id: "upload-file", onchange: () => send(field.files[0]) });
   const line = make("p", { class: "status", role: "status" });
-  const label = make("label", { for: field.id }, WORDS.label);
-  const root = make("div", { class: "upload", hidden: true }, label, field, line);
+  const label = make("label", {}, `${WORDS.label} \u2026`, field);
+  const root = make("div", { class: "upload", hidden: true }, label, line);
   let count = 0; // sending the same file twice is a change
   element.replaceChildren(root);
 
@@ -70,6 +71,9 @@ export function upload(element, props, watch, trigger, knownForms) {
   const draw = () => {
     root.hidden = !kind();
   };
+  document.addEventListener("input", ({ target }) => {
+    if (target.closest?.("#prompt") && own(target.value) === null && line.dataset.kind === "info") say("");
+  });
   element.addEventListener("dragover", (event) => event.preventDefault());
   element.addEventListener("drop", (event) => {
     event.preventDefault();

@@ -31,6 +31,7 @@ WORDS: tuple[str, ...] = (
     *ROWS,
     *COLUMNS,
 )
+SCENE_WORDS = {*SIZES, *COLOURS, *SHAPES, *ROWS, *COLUMNS, "at", "the"}  # of a description
 EXAMPLE = "small red circle top left, large blue square middle right"
 
 
@@ -72,6 +73,12 @@ class SceneTokenizer:
                 raise UserError(f"there is no scene {number[:9]}; choose one from 1 to {NUMBERED}.")
             said = described(held_out(int(number)))
         if (scene := scene_of(said)) is None:
+            if bad := next((word for word in said.replace(",", " ").split() if word not in SCENE_WORDS), None):
+                raise UserError(
+                    f"'{bad[:20]}' is no word of a scene; write a size ({', '.join(SIZES)}), a colour "
+                    f"({', '.join(COLOURS)}), a shape ({', '.join(SHAPES)}), a row ({', '.join(ROWS)}) and a column "
+                    f"({', '.join(COLUMNS)}), such as {EXAMPLE}."
+                )
             raise UserError(
                 f"'{said.strip()[:60]}' describes no scene; write two or three objects in different places, such as "
                 f"{EXAMPLE}, or scene 12."

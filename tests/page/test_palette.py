@@ -7,16 +7,19 @@ import random
 from itertools import islice
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from engines import tasks
 from engines.models.scene_words import NUMBERED, SceneTokenizer
+from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
 from explorer.page.palette import look
 from tests.page.test_form import served
 
 READS = "msd"  # a method whose models see scenes
+WORD = np.zeros((32, 128), dtype=np.uint8)
 WORDS = tasks.scene_words()
 TEXTS = [
     "small red circle top left, large blue square middle right",
@@ -114,6 +117,26 @@ def test_a_number_is_told_as_the_scene_that_the_model_sees(rules):
     assert rules("another", "scene 12") == "scene 13" and rules("another", f"form: scene {NUMBERED}") == "form: scene 1"
     assert rules("another", "hello") == "scene 1"
     assert rules("another", TEXTS[2]) == "form: scene 1"
+
+
+def test_a_picture_of_ones_own_is_shown_as_the_model_gets_it(rules):
+    for seed in range(5):
+        picture = np.random.default_rng(seed).integers(0, 256, (24, 24, 3)).astype(np.uint8)
+        text = tasks.picture_prompt(picture, "scene")
+        for one in (text, f"form: {text}", text[:50] + "\n" + text[50:]):
+            flat = rules("ownPixels", one)
+            shown = np.array(flat).reshape(24, 24, 4)
+            assert (shown[..., :3] == SCENES.pixels(SCENES.cut(picture))).all() and (shown[..., 3] == 255).all()
+    others = [
+        "",
+        "picture:",
+        "picture: abc",
+        text[:-1],
+        text[:-1] + "!",
+        "scene 12",
+        tasks.picture_prompt(WORD, "word"),
+    ]
+    assert [rules("ownPixels", one) for one in others] == [None] * len(others)
 
 
 # --- the visitor

@@ -102,6 +102,7 @@ def test_a_picture_is_taken_in_and_described(visit, tmp_path):
     expect(line).to_contain_text("It knows scenes of two or three coloured shapes only")
     expect(page.locator("#prompt textarea")).to_have_value(tasks.picture_prompt(drawn(held_out(12)), "scene"))
     expect(page.get_by_role("group", name="Draw the scene").locator(".scene-line")).to_contain_text("of your own")
+    expect(page.locator(".scene-cells canvas")).to_be_visible()
     page.locator("#count label", has_text="1").first.click()
     screen.press("Run")
     screen.wait(0, "done")
@@ -109,6 +110,10 @@ def test_a_picture_is_taken_in_and_described(visit, tmp_path):
     expect(screen.player(0)).to_contain_text(
         f"a {thing.size} {thing.colour} {thing.shape} at the {thing.row} {thing.column}"
     )
+    page.locator(".scene-cell").first.click()  # a scene in its place
+    expect(page.locator("#prompt textarea")).to_have_value("large red circle top left")
+    expect(line).to_be_hidden()
+    expect(page.locator(".scene-cells canvas")).to_be_hidden()
 
 
 def test_a_word_is_read_from_its_picture(visit, tmp_path):

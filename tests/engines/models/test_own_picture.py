@@ -132,6 +132,27 @@ def test_what_does_not_fit_gets_a_sentence(slug, model, prompt, params, sentence
         engines.run(slug, model, prompt, params=params)
 
 
+@pytest.mark.parametrize(
+    ("slug", "model", "prompt", "sentence"),
+    [
+        (
+            "greedy",
+            "tiny-vlm",
+            "small pink circle top left, large blue square middle right",
+            "'pink' is no word",
+        ),
+        ("greedy", "tiny-vlm", "What is the capital of France?", "'what' is no word of a scene; write a size"),
+        ("greedy", "tiny-vlm", "small red circle top left", "write two or three objects in different places"),
+        ("greedy", "tiny-vlm", "words: a pink circle", "does not know 'pink'; its words are"),
+        ("cppd", "tiny-reader", "abcdefghijkl", "has a length of 12; write one word of 2 to 10 letters"),
+        ("cppd", "tiny-reader", "two words", "does not know a blank; write one word"),
+    ],
+)
+def test_what_a_model_does_not_know_is_named_with_what_it_knows(slug, model, prompt, sentence):
+    with pytest.raises(UserError, match=sentence):
+        engines.run(slug, model, prompt)
+
+
 def test_a_method_that_counts_by_token_leaves_blocks_out():
     """Token Recycling keeps a row for each token of the vocabulary; parts of a picture have none."""
     plain = engines.run("greedy", "tiny-vlm", SCENE, params={"max_new_tokens": 24})
