@@ -80,8 +80,8 @@ class Limits:
             )
         if not self.public:
             said.append(
-                f"A picture of your own may have {BYTES:,} bytes and {MEGAPIXELS} million pixels; this server reads it, "
-                "and keeps nothing of it but the prompt."
+                f"A picture of your own may have {BYTES:,} bytes and {MEGAPIXELS} million pixels; this server reads "
+                "it, and keeps nothing of it but the prompt."
             )
         if self.public:
             said.append("No hub id, no folder and no file of this machine is read for a visitor.")
