@@ -6,7 +6,9 @@ import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
+import { palette } from "./palette.js";
 import * as slot from "./slot.js";
+import { upload } from "./upload.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
 
@@ -31,6 +33,12 @@ export const changeForms = (values) => values.forEach((value, number) => forms.g
 
 /** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
 export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });
+
+/** The scene that is drawn below the prompt. props.value: JSON of {text, scene}. */
+export const mountPalette = (element, props, watch) => palette(element, props, watch, knownForms);
+
+/** The field for a picture file. props.value: what is sent, or JSON of {said, bad}; trigger sends it. */
+export const mountUpload = (element, props, watch, trigger) => upload(element, props, watch, trigger, knownForms);
 
 /** A slot's component. props.value: the JSON of its value, from the server or from here; props.number: the slot's. */
 export async function mountForm(element, props, watch) {

@@ -12,6 +12,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import CausalLM, Model
 from engines.core.lazy import torch
 from engines.core.meter import synchronise
+from engines.core.validation import takes
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)  # rows of a forward whose cost is measured
 PAST = 128  # positions that lie in the cache meanwhile
@@ -22,7 +23,7 @@ def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict
     decoding does it, and the whole text fed "together", as a verifying forward does it. In float32 both agree; in bf16
     rounding differs with the number of rows. Raises UserError."""
     target = _causal(model)
-    if not ids or any(not 0 <= t < model.vocab_size for t in (*ids, *tokens)):
+    if not ids or not all(takes(model, t) for t in ids) or any(not 0 <= t < model.vocab_size for t in tokens):
         raise UserError(f"logits need a text of at least one token and ids from 0 to {model.vocab_size - 1}.")
     found: dict[str, list[float]] = {}
     with torch.inference_mode():

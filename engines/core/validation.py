@@ -36,9 +36,14 @@ def prompt_ids(model: Model, prompt: str | Sequence[int]) -> list[int]:
             raise UserError("the prompt is neither a text nor a list of token ids.") from None
     if not ids:
         raise UserError("the prompt has no tokens; give at least one id.")
-    if bad := [t for t in ids if not 0 <= t < model.vocab_size]:
+    if bad := [t for t in ids if not takes(model, t)]:
         raise UserError(f"prompt id {bad[0]} is not in the vocabulary; ids go from 0 to {model.vocab_size - 1}.")
     return ids
+
+
+def takes(model: Model, token: int) -> bool:
+    """Whether an id may stand in a prompt: of the vocabulary, or a part of a picture for a model that sees."""
+    return 0 <= token < model.vocab_size or token in getattr(model, "picture_ids", ())
 
 
 def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: int) -> None:

@@ -2,7 +2,8 @@
 its picture stand first, then what is asked.
 
 Prompts: `small red circle top left, large blue square middle right` or `scene 12` (a held-out one) asks for a caption;
-behind `form:` for a filled form, behind `answer:` for either; behind `words:` there is no picture, only the words."""
+behind `form:` for a filled form, behind `answer:` for either; behind `words:` there is no picture, only the words.
+`picture:` and the text of its blocks (engines/tasks/blocks.py) is a picture of a person's own."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 
 from engines.core.errors import UserError
 from engines.core.trace import Piece
+from engines.tasks.blocks import SCENES, own_picture
 from engines.tasks.grid_scenes import COLOURS, COLUMNS, LATER, ROWS, SHAPES, SIZES, described, held_out, scene_of
+from engines.tasks.pictures import ASKED, NUMBERED
 
 SPECIAL = ("<pad>", "<eos>", "<mask>", "<scene>", "<patch>", "<words>")
-ASKED = ("describe", "form", "answer")
 SIGNS = (".", ",", ":", ";")
 WORDS: tuple[str, ...] = (
     *SPECIAL,
@@ -29,8 +31,16 @@ WORDS: tuple[str, ...] = (
     *ROWS,
     *COLUMNS,
 )
-NUMBERED = 999  # held-out scenes that can be asked for by number
+SCENE_WORDS = {*SIZES, *COLOURS, *SHAPES, *ROWS, *COLUMNS, "at", "the"}  # of a description
 EXAMPLE = "small red circle top left, large blue square middle right"
+
+
+def asked_of_own(text: str) -> tuple[str, str] | None:
+    """What is asked of a picture of a person's own, and the text of its blocks; None for any other prompt."""
+    verb, _, rest = text.partition(":")
+    asked = verb.strip().lower()
+    blocks = own_picture(rest) if asked in ASKED else own_picture(text)
+    return None if blocks is None else (asked if asked in ASKED else ASKED[0], blocks)
 
 
 class SceneTokenizer:
@@ -42,6 +52,13 @@ class SceneTokenizer:
 
     def encode_prompt(self, text: str) -> list[int]:
         """The places of the picture and what is asked. Raises UserError for what is no scene."""
+        if (own := asked_of_own(text)) is not None:
+            asked, blocks = own
+            if self.patches != SCENES.count:
+                raise UserError(
+                    f"this model cuts a picture into {self.patches} patches; one of your own needs {SCENES.count}."
+                )
+            return [self.ids["<scene>"], *SCENES.read(blocks), self.ids[asked]]
         verb, colon, rest = text.strip().lower().partition(":")
         asked, said = (verb.strip(), rest) if colon else (ASKED[0], verb)
         if asked == "words":
@@ -56,6 +73,12 @@ class SceneTokenizer:
                 raise UserError(f"there is no scene {number[:9]}; choose one from 1 to {NUMBERED}.")
             said = described(held_out(int(number)))
         if (scene := scene_of(said)) is None:
+            if bad := next((word for word in said.replace(",", " ").split() if word not in SCENE_WORDS), None):
+                raise UserError(
+                    f"'{bad[:20]}' is no word of a scene; write a size ({', '.join(SIZES)}), a colour "
+                    f"({', '.join(COLOURS)}), a shape ({', '.join(SHAPES)}), a row ({', '.join(ROWS)}) and a column "
+                    f"({', '.join(COLUMNS)}), such as {EXAMPLE}."
+                )
             raise UserError(
                 f"'{said.strip()[:60]}' describes no scene; write two or three objects in different places, such as "
                 f"{EXAMPLE}, or scene 12."
@@ -77,6 +100,8 @@ class SceneTokenizer:
 
     def piece(self, token: int) -> Piece:
         """A word with the blank before it, a full stop or comma without, or a special token."""
+        if token in SCENES.ids:
+            return Piece(token, "<patch>", "special")
         if not 0 <= token < len(WORDS):
             return Piece(token, f"<unused {token}>", "special")
         word = WORDS[token]

@@ -11,7 +11,15 @@ from engines.tasks.chains import CHAINS
 from engines.tasks.dereferences import Dereference, Dereferences, dereferences
 from engines.tasks.language import LANGUAGE
 from engines.tasks.lists import LISTS
-from engines.tasks.pictures import PICTURES, picture_asked
+from engines.tasks.pictures import (
+    PICTURES,
+    dark_on_light,
+    numbered_scene,
+    picture_asked,
+    picture_prompt,
+    picture_size,
+    scene_words,
+)
 from engines.tasks.programs import PROGRAMS
 from engines.tasks.puzzles import PUZZLES
 from engines.tasks.reading import READING
@@ -30,11 +38,16 @@ __all__ = [
     "Task",
     "Verdict",
     "check",
+    "dark_on_light",
     "dereferences",
     "difference_with_steps",
     "example_of",
+    "numbered_scene",
     "picture_asked",
+    "picture_prompt",
+    "picture_size",
     "recognise",
+    "scene_words",
     "split_of",
     "task_of",
     "sum_with_steps",

@@ -22,6 +22,7 @@ FONTS = {"sans": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf", "mono": "DejaV
 SIZES = (8, 22)  # of a font, in pixels; the largest that fits is taken
 MARGIN = 5  # pixels left and right, at least
 PAPER = 235  # the grey behind the word
+INK = 40.0  # greys between paper and ink, at least: what differs less stays pale
 HELD_OUT = 8  # one word of so many is not trained on
 
 
@@ -96,3 +97,16 @@ def drawn(word: str, look: Look, noise: Any = None) -> Any:
     if look.noise > 0:
         greys = greys + 255 * look.noise * np.asarray(noise, dtype=np.float32)
     return greys.clip(0, 255).round().astype(np.uint8)
+
+
+def dark_on_light(greys: Any) -> Any:
+    """Greys [h, w] on a sheet of uint8 [32, 128], its ground as light as paper and what differs most from it dark."""
+    border = np.concatenate([greys[0], greys[-1], greys[:, 0], greys[:, -1]])
+    away = greys - np.median(border)
+    if np.percentile(away, 97) > -np.percentile(away, 3):
+        away = -away  # light letters
+    ink = max(INK, float(-np.percentile(away, 2)))
+    sheet = np.full((HEIGHT, WIDTH), PAPER, dtype=np.float32)
+    top = (HEIGHT - greys.shape[0]) // 2
+    sheet[top : top + greys.shape[0], : greys.shape[1]] = PAPER * (1 + (away / ink).clip(-1, 0))
+    return sheet.round().astype(np.uint8)

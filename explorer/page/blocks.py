@@ -20,6 +20,7 @@ from explorer.page import (
     gallery,
     learn,
     my_runs,
+    palette,
     parallelbench,
     pictures,
     scenarios,
@@ -29,6 +30,7 @@ from explorer.page import (
     studies,
     sweep_section,
     tables,
+    uploads,
     user_methods,
 )
 from explorer.page.feed import message
@@ -153,6 +155,8 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
                 elem_id="prompt",
             )
             elsewhere.section(prompt)
+            palette.section(prompt)
+            uploads.section(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines import UserError
+from explorer.own_pictures import BYTES, MEGAPIXELS
 from explorer.runs.gallery import MAX_TRACE_CHARACTERS
 
 SLOTS = 4
@@ -69,13 +70,18 @@ class Limits:
             f"An answer may have {self.new_tokens:,} new tokens.",
             f"A run ends after {self.steps:,} steps or {self.seconds:g} seconds; what was decoded by then stays.",
             f"One run goes at a time, {self.waiting} may wait, and the line under Run shows your place in the queue.",
-            f"A trace that you open may have {self.trace_characters:,} characters; files are read by your browser, "
-            "and none is uploaded.",
+            f"A trace that you open may have {self.trace_characters:,} characters; its file is read by your "
+            "browser, and not uploaded.",
         ]
         if self.public or self.models:
             said.append(
                 f"Only {'these' if self.models else 'the listed'} models run "
                 f"here{': ' + ', '.join(self.models) if self.models else ''}."
+            )
+        if not self.public:
+            said.append(
+                f"A picture of your own may have {BYTES:,} bytes and {MEGAPIXELS} million pixels; this server reads "
+                "it, and keeps nothing of it but the prompt."
             )
         if self.public:
             said.append("No hub id, no folder and no file of this machine is read for a visitor.")

@@ -83,7 +83,8 @@ class Extended:
 class Counted:
     """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none.
     position_bytes: what keys and values of one position take in its caches, 0 where that is not known. weights: how
-    many its parts have, by the part, of kinds that tell. picture: what its tokens draw, None for a model of text."""
+    many its parts have, by the part, of kinds that tell. picture: what its tokens draw, None for a model of text.
+    picture_ids: ids above the vocabulary that stand in a prompt for parts of a picture."""
 
     def __init__(self, model: Any, role: str, meter: Meter) -> None:
         self._model, self._role, self._meter = model, role, meter
@@ -93,6 +94,7 @@ class Counted:
         self.picture: Picture | None = getattr(model, "picture", None)
         self._pictured: Callable[[Sequence[int]], Pictured | None] | None = getattr(model, "pictured", None)
         self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
+        self.picture_ids: range = getattr(model, "picture_ids", range(0))
         self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
 
     def pictured(self, ids: Sequence[int]) -> Pictured | None:

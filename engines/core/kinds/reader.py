@@ -35,14 +35,15 @@ class Places:
 
 @runtime_checkable
 class WordReaderLM(Model, Protocol):
-    """Reads the picture of a word. The prompt's m tokens are the letters that the picture is drawn from; the networks
-    see the picture only.
+    """Reads the picture of a word. The prompt's m tokens are the letters that the picture is drawn from, or its blocks,
+    which are ids of `picture_ids`; the networks see the picture only.
 
     A cache counts positions of the board, prompt included, as for `CausalLM`: `start_id` stands for the prompt's last
     token, so a fresh cache holds m - 1 positions, [start_id, *answer] is fed behind it, and row i predicts position
     cache.length + i + 1."""
 
     start_id: int
+    picture_ids: range
     places: int
     features: int
     encoder_layers: int

@@ -25,11 +25,10 @@ from engines.kit import (
 )
 from engines.methods.multimodal._word import spelled, until_end
 from engines.tasks.scenes import KINDS, SceneLook, drawn
-from engines.tasks.word_images import HEIGHT, PAPER, WIDTH
+from engines.tasks.word_images import HEIGHT, WIDTH, dark_on_light
 
 Rectangle = tuple[int, int, int, int]
 AREA, PADDING, BLOCKS, SMALLEST = 150, 6, 10, 5  # of a block in pixels; at most; sides that are too short to read
-INK = 40.0  # greys between paper and ink, at least: what differs less stays pale
 SCENES = (
     Choice("scene", "shop front", tuple(KINDS), sees="What the word is written on; the caption is about it."),
     Int("chance", 0, 0, 9999, sees="Colours, places, font and size of the scene: another number, another scene."),
@@ -99,19 +98,6 @@ def crop(pixels: Any, box: Rectangle, turn: float = 0.0, scale: float = 1.0) -> 
     edges = (max(0, x - w / 2), max(0, y - h / 2), min(grey.width, x + w / 2), min(grey.height, y + h / 2))
     small = np.asarray(grey.resize(size, Image.Resampling.BICUBIC, box=edges), dtype=np.float32)
     return torch.from_numpy(dark_on_light(small))
-
-
-def dark_on_light(greys: Any) -> Any:
-    """Greys [h, w] on a sheet of uint8 [32, 128], its ground as light as paper and what differs most from it dark."""
-    border = np.concatenate([greys[0], greys[-1], greys[:, 0], greys[:, -1]])
-    away = greys - np.median(border)
-    if np.percentile(away, 97) > -np.percentile(away, 3):
-        away = -away  # light letters
-    ink = max(INK, float(-np.percentile(away, 2)))
-    sheet = np.full((HEIGHT, WIDTH), PAPER, dtype=np.float32)
-    top = (HEIGHT - greys.shape[0]) // 2
-    sheet[top : top + greys.shape[0], : greys.shape[1]] = PAPER * (1 + (away / ink).clip(-1, 0))
-    return sheet.round().astype(np.uint8)
 
 
 def shown(pixels: torch.Tensor, mask: torch.Tensor, boxes: Sequence[Rectangle]) -> Scene:

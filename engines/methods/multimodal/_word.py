@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engines.core.trace import pack
 from engines.kit import Choice, Float, Params, Recorder, Sight, UserError, WordReaderLM, torch
+from engines.tasks.blocks import WORDS
 from engines.tasks.word_images import FONTS, HEIGHT, LONGEST, WIDTH, Look, drawn
 
 LOOKS = (
@@ -26,8 +27,15 @@ LOOKS = (
 )
 
 
+def own(model: WordReaderLM, prompt: Sequence[int]) -> bool:
+    """Whether a prompt is a picture of a person's own."""
+    return any(token in model.picture_ids for token in prompt)
+
+
 def spelled(model: WordReaderLM, prompt: Sequence[int]) -> str:
     """The word of the prompt's tokens. Raises UserError for what is no word."""
+    if own(model, prompt):
+        raise UserError("this method draws a typed word; a picture of your own is for the readers of one word.")
     if not len(prompt) <= LONGEST or any(token in model.eos_ids for token in prompt):
         raise UserError(
             f"{len(prompt)} tokens were given as a word; give the ids of 1 to {LONGEST} letters, without the end mark."
@@ -36,8 +44,17 @@ def spelled(model: WordReaderLM, prompt: Sequence[int]) -> str:
 
 
 def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
-    """The picture, uint8 [32, 128], of the word that the prompt's tokens spell. Raises UserError for what is no
-    word."""
+    """The picture, uint8 [32, 128], of the word that the prompt's tokens spell, or the one that they are. Raises
+    UserError for what is neither, and for a look of a picture that is not drawn here."""
+    if own(model, prompt):
+        if len(prompt) != WORDS.count or not all(token in model.picture_ids for token in prompt):
+            raise UserError(f"a picture has {WORDS.count} blocks and no letter beside them; choose its file again.")
+        if changed := next((one.name for one in LOOKS if getattr(p, one.name) != one.default), None):
+            raise UserError(
+                f"{changed}={getattr(p, changed)} is of a word that is drawn here, and the picture is your own; set it "
+                "to its default."
+            )
+        return torch.from_numpy(WORDS.pixels(prompt))
     word = spelled(model, prompt)
     noise = torch.randn(HEIGHT, WIDTH, generator=run.rng).numpy() if p.noise > 0 else None
     look = Look(p.font, rotation=p.rotation, blur=p.blur, noise=p.noise, contrast=p.contrast)

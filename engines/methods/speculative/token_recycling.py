@@ -142,7 +142,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         top = top_ids(torch.cat([turn.z_chain, turn.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
         fed, c = [*turn.chain, *tokens], len(turn.chain)
         learned = [
-            *(range(c) if p.learn_from_prompt else ()),
+            *(r for r in range(c if p.learn_from_prompt else 0) if fed[r] < len(M)),  # parts of a picture are no tokens
             *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else turn.verdict.path)),
         ]
         update(M, [fed[r] for r in learned], top[learned])

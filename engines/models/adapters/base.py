@@ -33,6 +33,12 @@ class HFModel(ABC):
         self.vocab_size: int = self.config.vocab_size
         self._warm = False
 
+    @property
+    def picture_ids(self) -> range:
+        """Ids above the vocabulary that a prompt may hold, as parts of a picture; none of a model that does not see."""
+        found: range = getattr(self.model.get_input_embeddings(), "picture_ids", range(0))
+        return found
+
     def pictured(self, ids: Sequence[int]) -> Pictured | None:
         """The picture among these ids, of a model whose embedding sees one."""
         find = getattr(self.model.get_input_embeddings(), "pictured", None)

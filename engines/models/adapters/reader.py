@@ -19,6 +19,8 @@ from engines.core.trace import ModelRecord, Piece
 from engines.models import stored
 from engines.models.hub import read_json, shards
 from engines.models.networks.word_reader import FEATURES, FIELDS, HEIGHT, WIDTH, Past, WordReader, build
+from engines.tasks.blocks import WORDS as PICTURES
+from engines.tasks.blocks import own_picture
 
 END, SHORTEST = 0, 2  # the end mark; letters of a word, at least
 POSITIONS = 4096  # no position of the board is learnt: this only bounds it
@@ -31,7 +33,10 @@ class LetterTokenizer:
         self.letters, self.longest = letters, longest
 
     def encode_prompt(self, text: str) -> list[int]:
-        """The letters of one word, however they are typed. Raises UserError for what cannot be drawn and read."""
+        """The letters of one word, however they are typed, or the blocks of a picture of a person's own. Raises
+        UserError for what cannot be drawn and read."""
+        if (own := own_picture(text)) is not None:
+            return PICTURES.read(own)
         word, last = text.strip().lower(), self.letters[-1]
         if bad := next((letter for letter in word if letter not in self.letters), None):
             raise UserError(
@@ -56,7 +61,9 @@ class LetterTokenizer:
         return "".join(self.letters[i - 1] for i in ids if END < i <= len(self.letters))
 
     def piece(self, token: int) -> Piece:
-        """A letter, or <end>."""
+        """A letter, <end>, or a block of a picture."""
+        if token in PICTURES.ids:
+            return Piece(token, "<block>", "special")
         if END < token <= len(self.letters):
             return Piece(token, self.letters[token - 1])
         return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
@@ -121,6 +128,7 @@ class HFWordReader:
     """A `WordReader` with its tokenizer: see `WordReaderLM`."""
 
     eos_ids, max_positions, encoder_layers = frozenset({END}), POSITIONS, 1
+    picture_ids = PICTURES.ids
 
     def __init__(self, network: WordReader, record: ModelRecord) -> None:
         self.network, self.record = network.eval().requires_grad_(False), record

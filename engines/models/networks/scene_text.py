@@ -3,7 +3,8 @@ by two layers from the pixels (LLaVA's projector, arXiv 2310.03744, without a to
 
 On the board a picture begins with the token <scene>; the V places behind it hold the words of the description and then
 <patch> up to the end. They say what is drawn and are not read: the embedding draws the picture from them, cuts it into
-patches, and puts what the projector makes of each patch in the row of its place.
+patches, and puts what the projector makes of each patch in the row of its place. A picture of a person's own stands
+there as ids far above the vocabulary, one for each patch, which are its pixels (engines/tasks/blocks.py).
 
 Shapes: B rows of ids, n places, V patches, d width, p pixels of a patch's side."""
 
@@ -21,6 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from engines.core.errors import UserError
 from engines.core.picture import Pictured
 from engines.models.scene_words import SPECIAL, WORDS
+from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import SIDE, Thing, drawn, scene_of
 
 PAD, EOS, MASK, SCENE, PATCH, TEXT = map(WORDS.index, SPECIAL)
@@ -46,7 +48,10 @@ class SceneTextConfig(LlamaConfig):
 
 @lru_cache(maxsize=64)
 def picture(places: Sequence[int]) -> Tensor | None:
-    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>; None where they describe no scene."""
+    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>: their pixels, or the scene that they describe. None
+    where they are neither."""
+    if places and all(token in SCENES.ids for token in places):
+        return torch.from_numpy(SCENES.pixels(places))
     used = len(places)
     while used and places[used - 1] == PATCH:
         used -= 1
@@ -64,6 +69,7 @@ class SceneEmbedding(nn.Embedding):
         self.p, self.V = config.patch, config.patches
         self.first, self.second = nn.Linear(3 * self.p**2, d), nn.Linear(d, d)
         self.place = nn.Parameter(torch.zeros(self.V, d))
+        self.picture_ids = SCENES.ids if SCENES.count == self.V else range(0)
 
     def patches(self, pixels: Tensor) -> Tensor:
         """Pictures [B, 24, 24, 3] -> rows [B, V, d] of their patches in reading order."""
@@ -78,14 +84,15 @@ class SceneEmbedding(nn.Embedding):
         for at, token in enumerate(ids):
             places = tuple(ids[at + 1 : at + 1 + self.V])
             if token == SCENE and len(places) == self.V and (pixels := picture(places)) is not None:
-                said = " ".join(WORDS[i] for i in places if i != PATCH)
+                said = " ".join(WORDS[i] for i in places if i < len(WORDS) and i != PATCH)
                 return Pictured(at + 1, at + 1 + self.V, (SIDE // self.p, SIDE // self.p), pixels, said)
         return None
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids [B, n] -> rows [B, n, d]. Raises UserError where a picture is cut off by the end of the ids: its rows
-        are made together. Ids behind <scene> that describe no scene are words like any other."""
-        x = super().forward(ids)
+        are made together. Ids behind <scene> that describe no scene are words like any other, blocks of a picture in no
+        such place are <patch>."""
+        x = super().forward(ids.where(ids < len(WORDS), PATCH))
         for row, at in (ids == SCENE).nonzero().tolist():
             first, last = at + 1, at + 1 + self.V
             places = tuple(ids[row, first:last].tolist())

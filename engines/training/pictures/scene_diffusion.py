@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from engines.models.networks.scene_text import EOS, MASK, SceneTextForCausalLM
-from engines.models.scene_words import ASKED
 from engines.models.zoo import load_model
 from engines.tasks.grid_scenes import Scene, right, scenes
+from engines.tasks.pictures import ASKED
 from engines.training.core.card import read_card, spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.loop import Loss

@@ -1,0 +1,240 @@
+"""The palette below the prompt: its words are those of the engines, and a person draws a scene with it."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import islice
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from engines import tasks
+from engines.models.scene_words import NUMBERED, SceneTokenizer
+from engines.tasks.blocks import SCENES
+from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
+from explorer.page.palette import look
+from tests.page.test_form import served
+
+READS = "msd"  # a method whose models see scenes
+WORD = np.zeros((32, 128), dtype=np.uint8)
+WORDS = tasks.scene_words()
+TEXTS = [
+    "small red circle top left, large blue square middle right",
+    "large blue square at the middle right ,  SMALL red circle at the top left",  # any order and case
+    "form: small red circle top left, small red circle top right, large green cross bottom center",
+    " answer :small red circle top left, large blue square the middle right",
+    "describe: small red circle top left, large blue square middle right",
+]
+NONE = [
+    "What is the capital of France?",
+    "small red circle",
+    "small red circle top left, small red circle top left",  # two in a cell
+    "words: small red circle top left, large blue square middle right",  # no picture
+    "small red circle top left, large blue square middle right,",
+    "small red circle top left; large blue square middle right",
+    "a: b: small red circle top left",
+    "form form: small red circle top left, large blue square middle right",
+]
+
+
+@pytest.fixture(scope="module")
+def rules(browser):
+    """Calls a function of scene.js; things come and go as a list of [cell, thing]."""
+    page = browser.new_page()
+    page.route("http://page.test/**", lambda route: route.fulfill(**served(urlsplit(route.request.url).path)))
+    page.goto("http://page.test/")
+    page.evaluate(
+        """async () => {
+          const M = await import('/page/scene.js');
+          const flat = (one) => one instanceof Map ? [...one] : one?.things ? { ...one, things: [...one.things] } : one;
+          const deep = (one) => one?.things ? { ...one, things: new Map(one.things) } : one;
+          window.call = (name, given) => flat(M[name](...given.map(deep)));
+        }"""
+    )
+    yield lambda name, *arguments: page.evaluate("([name, given]) => call(name, given)", [name, [*arguments, WORDS]])
+    page.close()
+
+
+def scene_text(text: str) -> str | None:
+    """What the model's tokenizer takes a text for: the places of its picture and what is asked, None if refused."""
+    try:
+        return str(SceneTokenizer(36).encode_prompt(text))
+    except Exception:
+        return None
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_text_that_the_palette_writes_asks_the_same(rules, text):
+    found = rules("read", text)
+    again = rules("written", found)
+    assert scene_text(again) == scene_text(text) is not None
+    assert rules("read", again) == found
+    assert rules("written", rules("read", again)) == again
+
+
+def test_every_scene_goes_to_the_palette_and_back_without_a_change(rules):
+    for scene in islice(scenes("train", seed=1), 60):
+        text = described(scene)
+        found = rules("read", text)
+        assert [cell for cell, _ in found["things"]] == [3 * thing.cell[0] + thing.cell[1] for thing in scene]
+        assert rules("written", found) == text
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_scene_for_the_model_is_none_for_the_palette(rules, text):
+    assert scene_of(text) is None
+    assert rules("read", text) is None
+
+
+def test_what_the_palette_reads_whole_the_model_reads_too(rules):
+    """Words of scenes in any arrangement: both sides agree on each."""
+    rng, agreed = random.Random(0), [0, 0]
+    parts = [*WORDS["sizes"], *WORDS["colours"], *WORDS["shapes"], *WORDS["rows"], *WORDS["columns"], "at", "the", ","]
+    for scene in islice(scenes("train", seed=2), 150):
+        words = described(scene).replace(",", " ,").split()
+        for _ in range(rng.randrange(3)):
+            words[rng.randrange(len(words))] = rng.choice(parts)
+        text = " ".join(words)
+        found = rules("read", text)
+        whole = found is not None and WORDS["fewest"] <= len(found["things"]) <= WORDS["most"]
+        assert whole == (scene_of(text) is not None), text
+        agreed[whole] += 1
+    assert min(agreed) > 20, "both kinds were tried"
+
+
+def test_a_number_is_told_as_the_scene_that_the_model_sees(rules):
+    for text, number in (("scene 12", 12), ("Form:  SCENE 999 ", 999), ("answer: scene 1", 1)):
+        told = json.loads(look(text))
+        assert told["text"] == text and told["scene"] == described(held_out(number))
+        assert rules("numbered", text)["number"] == number
+        ids = SceneTokenizer(36).encode_prompt(text)
+        assert ids[:-1] == SceneTokenizer(36).encode_prompt(told["scene"])[:-1]
+    for text in ("scene 0", "scene 1000", "scene", "words: scene 3", None, 7, "scene 1" * 900):
+        assert json.loads(look(text))["scene"] == ""
+    assert rules("another", "scene 12") == "scene 13" and rules("another", f"form: scene {NUMBERED}") == "form: scene 1"
+    assert rules("another", "hello") == "scene 1"
+    assert rules("another", TEXTS[2]) == "form: scene 1"
+
+
+def test_a_picture_of_ones_own_is_shown_as_the_model_gets_it(rules):
+    for seed in range(5):
+        picture = np.random.default_rng(seed).integers(0, 256, (24, 24, 3)).astype(np.uint8)
+        text = tasks.picture_prompt(picture, "scene")
+        for one in (text, f"form: {text}", text[:50] + "\n" + text[50:]):
+            flat = rules("ownPixels", one)
+            shown = np.array(flat).reshape(24, 24, 4)
+            assert (shown[..., :3] == SCENES.pixels(SCENES.cut(picture))).all() and (shown[..., 3] == 255).all()
+    others = [
+        "",
+        "picture:",
+        "picture: abc",
+        text[:-1],
+        text[:-1] + "!",
+        "scene 12",
+        tasks.picture_prompt(WORD, "word"),
+    ]
+    assert [rules("ownPixels", one) for one in others] == [None] * len(others)
+
+
+# --- the visitor
+
+
+def cell(page: Page, name: str):
+    return page.get_by_role("group", name="Cells of the scene").get_by_role("button", name=name)
+
+
+def test_a_scene_is_drawn_and_described(visit):
+    screen = visit()
+    page, prompt = screen.page, screen.page.locator("#prompt textarea")
+    palette = page.get_by_role("group", name="Draw the scene")
+    expect(palette).to_be_hidden()  # no model in sight reads a scene
+    screen.method(0, READS)
+    expect(palette).to_be_visible()
+    expect(palette.get_by_role("status")).to_contain_text("describes no scene")
+    cell(page, "top left, empty").click()
+    expect(prompt).to_have_value("large red circle top left")
+    expect(palette.get_by_role("status")).to_contain_text("2 or 3 objects; here are 1")
+    palette.get_by_role("radio", name="square").check()
+    palette.get_by_role("radio", name="blue").check()
+    palette.get_by_role("radio", name="small").check()
+    cell(page, "middle right, empty").click()
+    expect(prompt).to_have_value("large red circle top left, small blue square middle right")
+    cell(page, "middle right: small blue square").click()  # once more: out
+    expect(prompt).to_have_value("large red circle top left")
+    for name in ("middle right", "bottom center"):
+        cell(page, f"{name}, empty").click()
+    cell(page, "top right, empty").click()
+    expect(palette.get_by_role("status")).to_contain_text(f"at most {MOST} objects")
+    written = "large red circle top left, small blue square middle right, small blue square bottom center"
+    expect(prompt).to_have_value(written)
+    page.locator("#count label", has_text="1").first.click()
+    screen.press("Run")
+    screen.wait(0, "done")
+    said = screen.player(0)
+    expect(said).to_contain_text("a large red circle at the top left")
+
+
+def test_a_typed_and_a_numbered_scene_stand_in_the_cells(visit):
+    screen = visit()
+    page = screen.page
+    screen.method(0, READS)
+    screen.prompt("form: small red circle top left, large green cross bottom right")
+    expect(cell(page, "bottom right: large green cross")).to_be_visible()
+    cell(page, "center, empty").nth(1).click()  # what is asked stays
+    expect(page.locator("#prompt textarea")).to_have_value(
+        "form: small red circle top left, large red circle middle center, large green cross bottom right"
+    )
+    screen.prompt("scene 12")
+    for thing in held_out(12):
+        expect(cell(page, f"{thing.row} {thing.column}: {thing.size} {thing.colour} {thing.shape}")).to_be_visible()
+    page.get_by_role("button", name="Another scene").click()
+    expect(page.locator("#prompt textarea")).to_have_value("scene 13")
+    thing = held_out(13)[0]
+    expect(cell(page, f"{thing.row} {thing.column}: {thing.size} {thing.colour} {thing.shape}")).to_be_visible()
+    screen.prompt("<img src=x onerror=window.hit=1>: scene")
+    expect(page.get_by_role("group", name="Draw the scene").get_by_role("status")).to_contain_text("no scene")
+
+
+def test_the_keyboard_draws_a_scene_and_moves_no_player(visit):
+    screen = visit()
+    page, prompt = screen.page, screen.page.locator("#prompt textarea")
+    screen.method(0, READS)
+    first = cell(page, "top left, empty")
+    first.focus()
+    before = screen.step(0)
+    page.keyboard.press("ArrowRight")
+    expect(cell(page, "top center, empty")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(prompt).to_have_value("large red circle top center")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")  # nothing is below
+    page.keyboard.press("Space")
+    expect(prompt).to_have_value("large red circle top center, large red circle bottom center")
+    page.keyboard.press("Delete")
+    expect(prompt).to_have_value("large red circle top center")
+    expect(cell(page, "bottom center, empty")).to_be_focused()
+    assert screen.step(0) == before
+    page.keyboard.press("Tab")  # one stop for all cells
+    expect(page.get_by_role("radio", name="circle")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="square")).to_be_checked()
+
+
+def test_it_fits_a_phone(visit):
+    screen = visit(viewport={"width": 390, "height": 844})
+    screen.sheet()
+    page = screen.page
+    page.locator(".slot-form").first.evaluate("(form) => { form.open = true; }")
+    screen.method(0, READS)
+    screen.prompt("scene 12")
+    palette = page.get_by_role("group", name="Draw the scene")
+    palette.scroll_into_view_if_needed()
+    box = palette.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+    assert all(one.bounding_box()["width"] >= 40 for one in page.locator(".scene-cell").all())
+    inside = palette.evaluate("(it) => [...it.querySelectorAll('*')].every((one) => one.scrollWidth <= it.clientWidth)")
+    assert inside
