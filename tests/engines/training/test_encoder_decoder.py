@@ -118,6 +118,27 @@ def test_distillation_learns_from_the_teacher_and_goes_on_exactly(name, tmp_path
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_what_ships_is_plain_and_its_card_has_the_marks_of_the_distilled_twin(tmp_path, monkeypatch):
+    size = dataclasses.replace(small("tiny-deconly"), steps=4, plain=2)
+    said = iter([0.5, 0.5, 0.3, 0.2])  # plain, as stored, teacher, distilled
+    held_out = {"prompts": 1, "nats_per_token": 1.0, "by_people": {"4": 0.5}}
+    monkeypatch.setattr(pair, "marks", lambda network: held_out | {"exact_match": next(said)})
+    monkeypatch.setattr(pair, "FOLDER", tmp_path / "models" / "tiny-ar-s")
+    monkeypatch.setattr(pair, "checkpoint_file", lambda name: tmp_path / "cache" / f"{name}.pt")
+    teacher = dataclasses.replace(pair.TEACHER, hidden=16, heads=2, decoder=1, steps=2, plain=2)
+    monkeypatch.setattr(pair, "TEACHER", teacher)
+    shipped = pair.train(size)
+    card = pair.read_card(shipped)
+    assert shipped == tmp_path / "models" / size.name and (card["alpha"], card["plain_steps"]) == (0.0, 4)
+    assert card["command"].endswith(f"engines.training {size.name}") and "with_teacher" not in card
+    distilled = pair.train(size, alpha=0.9)
+    assert distilled.parent == tmp_path / "cache" and pair.read_card(distilled)["plain_steps"] == 2
+    told = pair.read_card(shipped)["with_teacher"]
+    assert (told["exact_match"], told["alpha"], told["teacher"]["exact_match"]) == (0.2, 0.9, 0.3)
+    head, (row,) = pair.compared({size.name: pair.read_card(shipped)})
+    assert row[head.index("exact match")] == "50.0%" and row[head.index("with a teacher")].startswith("20.0%")
+
+
 def test_muon_over_stacks_is_muon():
     """As torch's, up to its bfloat16; and all singular values come near 1."""
     w = torch.randn(8, 12, generator=torch.Generator().manual_seed(0))
