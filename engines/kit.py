@@ -45,7 +45,7 @@ from engines.core.sampling import (
     without,
 )
 from engines.core.show import show
-from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import (
     Branch,
     Completions,
@@ -121,6 +121,7 @@ __all__ = [
     "Params",
     "Path",
     "Paths",
+    "Played",
     "Progress",
     "Receipt",
     "Recorder",

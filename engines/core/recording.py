@@ -10,7 +10,7 @@ import numpy as np
 from engines.core.kinds.layered import Routing as Routed
 from engines.core.kinds.layered import SlotsRead
 from engines.core.method import LaneInfo
-from engines.core.trace import Candidates, Lane, Opinions, Routing, pack, pack_exact
+from engines.core.trace import Candidates, Lane, Opinions, Packed, Routing, pack, pack_exact
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,12 +68,13 @@ def pack_opinions(
         return None
     k = max(map(len, listed))
     tokens = np.array([[*row, *[-1] * (k - len(row))] for row in listed])
-    shares = [
-        np.stack([np.pad(floats(p[list(row)]), (0, k - len(row))) for p, row in zip(reader, listed, strict=True)])
-        for reader in (first, second)
-    ]
+
+    def shares(reader: Sequence[Tensor]) -> Packed:
+        rows = [np.pad(floats(p[list(row)]), (0, k - len(row))) for p, row in zip(reader, listed, strict=True)]
+        return pack_exact(np.stack(rows))
+
     rows = list(range(1, len(listed) + 1))
-    return Opinions(rows, pack_exact(tokens), *map(pack_exact, shares), list(names), list(unlisted), dict(rule))
+    return Opinions(rows, pack_exact(tokens), shares(first), shares(second), list(names), list(unlisted), dict(rule))
 
 
 def ints(values: Any) -> list[int]:

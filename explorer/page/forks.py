@@ -153,8 +153,8 @@ class Forks:
     def _begin(self, wish: Wish, trace: Trace, session: Session) -> engines.Run:
         first = engines.forking_method(trace, wish.method)
         info, main = self.handlers.catalogue.methods[first], trace.header.models[0].name
-        listed = {model.name for model in self.handlers.catalogue.models}
-        given = engines.models_of(trace.header, first) if main in listed else {info.role: session.named[main]}
+        by_name = engines.is_known(main)
+        given = engines.models_of(trace.header, first) if by_name else {info.role: session.named[main]}
         models = engines.assign_roles(info, given)
         edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
         limits = self.handlers.limits

@@ -55,6 +55,7 @@ READS = {  # models that read something of their own
 }
 LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here
 FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
+BESIDE = {"keeps": {"budget": 6.7}}  # a parameter that says how another one is meant, with a value of that one
 TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
 
 
@@ -206,6 +207,7 @@ def test_every_parameter_has_an_effect(slug, name):
     values = [v for v in values if not (name == "max_new_tokens" and v > 400)]
     modes = [
         {},
+        *([BESIDE[name]] if name in BESIDE else []),
         *(
             {c.name: v}
             for c in METHODS[slug].params

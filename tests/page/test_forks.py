@@ -290,3 +290,21 @@ def test_words_become_tokens():
         make_edit(model, force=[(9, "x" * 401)])
     with pytest.raises(UserError, match="64 positions"):
         make_edit(model, force=[(i, 5) for i in range(65)])
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_draft_of_a_grid_is_known_at_home_and_no_model_for_strangers(recorded, public):
+    """A run with a checkpoint as draft, such as a study fills into a slot, goes on with the same pair."""
+    handlers = Handlers(Gallery(recorded), Catalogue.read(public=public), Limits(1000, 100, 60, public=public))
+    request, pair = SimpleNamespace(session_hash="grid", client=None, headers={}), "tiny-ar-l@d64x4.512"
+    trace = engines.run("speculative-sampling", pair, "add: 45 + 86", params={"max_new_tokens": 12})
+    session = handlers.session(request)
+    session.keep(0, trace)
+    lines = [line for _, line, _ in Forks(handlers).fork(json.dumps({"slot": 0, "step": 1, "target": 2}), request)]
+    said = json.loads([line for line in lines if isinstance(line, str)][-1])
+    if public:
+        assert f"'{pair}', which is not available on this server" in said["text"]
+        return
+    fork = session.trace(2)
+    assert said["kind"] == "ok" and fork.output_ids == trace.output_ids
+    assert [m.name for m in fork.header.models] == [pair, "tiny-ar-l-draft-grid@d64x4.512"]

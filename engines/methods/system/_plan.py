@@ -5,7 +5,7 @@ Letters: B sequences, T nodes of the tree with its root, n positions of the cach
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.kit import Params, UserError, torch
@@ -91,6 +91,18 @@ class Plan:
             return most
         left = int(budget * MB) - self.total(T)
         return max(0, min(most, self.new + left // (self.B * (self.kv_row + self.number * self.B * T))))
+
+    def shortened(self, budget: float, T: int) -> Plan:
+        """The same with as many new tokens as the budget holds beside a tree of T. Raises UserError where there is no
+        room for one, with what is missing."""
+        new = min(self.new, self.limit(T, budget))
+        if new < 1:
+            least = replace(self, new=1).total(T) / MB
+            raise UserError(
+                f"a budget of {budget:g} MB is too small: a tree of {T} nodes and one new token need {least:.2f} MB "
+                f"with the weights. Give at least {least + 0.01:.2f} MB, {least - budget:.2f} more, or a smaller tree."
+            )
+        return replace(self, new=new)
 
     def fit(self, budget: float, most: int, *, strict: bool = False) -> int:
         """Nodes of the largest tree, at most `most`, with which everything fits; 1 where none does. Raises UserError

@@ -43,6 +43,8 @@ from engines.methods.speculative.token_recycling import expand, update
 from engines.methods.system._ledger import by_path, live_bytes, resident_bytes, stacked
 from engines.methods.system._plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
 
+LENGTH, TREE = "length", "tree"
+
 
 @method(
     "specmemo",
@@ -60,7 +62,15 @@ from engines.methods.system._plan import GUESSES, MB, REFERENCE, TREES, Plan, sh
             2048.0,
             step=0.25,
             symbol="β",
-            sees="MB for weights, cache, logits and tree together; the tree shrinks until it fits. 0: no limit.",
+            sees="MB for weights, cache, logits and tree together; what `keeps` does not name shrinks until it fits. "
+            "0: no limit.",
+        ),
+        Choice(
+            "keeps",
+            LENGTH,
+            [LENGTH, TREE],
+            sees="What a small budget keeps: all new tokens, with a smaller tree, or the tree, with fewer new tokens.",
+            source="ours",
         ),
         Int("nodes", 16, 1, TREES[-1], symbol="T", sees="Nodes of the largest tree, its root among them.", source="64"),
         Int("batch", 1, 1, 8, symbol="B", sees="Sequences written at once in every forward; the first one is shown."),
@@ -85,9 +95,11 @@ from engines.methods.system._plan import GUESSES, MB, REFERENCE, TREES, Plan, sh
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: plan, one forward over the trees of all sequences, verify, account."""
     plan = Plan.of(model, len(prompt), p)
+    if p.keeps == TREE:
+        plan = plan.shortened(p.budget, p.nodes)
     most = plan.fit(p.budget, p.nodes, strict=True)  # no later tree is larger, as the cache is allocated once
     paths = Paths(model, prompt, rows=plan.rows(most) - len(prompt), rng=run.rng)
-    end, M = len(prompt) + p.max_new_tokens, np.full((model.vocab_size, GUESSES), -1, dtype=np.int32)
+    end, M = len(prompt) + plan.new, np.full((model.vocab_size, GUESSES), -1, dtype=np.int32)
     first, *_ = [paths.add() for _ in range(p.batch)]
     while living := unfinished(paths, end, len(prompt)):
         T = min(most, plan.fit(p.budget, p.nodes))
@@ -111,7 +123,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             lanes=lanes if run.detail != "none" else [],
             facts={**tally(turns), **facts},
-            note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}; {turns[min(turns)].note()}",
+            note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}, room for {plan.new} new tokens; "
+            f"{turns[min(turns)].note()}",
         )
         paths.apply_edit(run, edit, first)
 

@@ -8,7 +8,10 @@ TINY = {"model": "tiny-ar-l", "kind": "people", "chunk": 8, "keep": 24, "tokens"
 
 
 def test_the_retrieved_view_finds_what_the_target_loses_and_the_counts_fit():
-    found = engines.study("needles-in-documents", **TINY, documents=8)
+    makes = []
+    found = engines.study("needles-in-documents", partial=makes.append, **TINY, documents=8)
+    assert [make().table().title[:12] for make in makes] == [f"Answers to {n}" for n in range(1, 9)]
+    assert makes[-1]().table().rows == found.table("answers").rows and makes[0]().notes[0].startswith("Stopped")
     rows = {(row[0], row[1]): row for row in found.table("answers").rows}
     lossless, moved = rows["retrieved passages", 0.0], rows["retrieved passages", 10.0]
     assert moved[3] > lossless[3] and moved[7] > lossless[7]  # right answers, and the share that is accepted

@@ -1,6 +1,7 @@
 """SpecMemo: the golden account, buffers that are what the account says, one text for every budget, and budgets that are
 too small."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -136,6 +137,33 @@ def test_every_budget_that_can_hold_it_gives_the_greedy_text():
     alone = decode(budget=least + 0.01)
     assert all(len(step.commits.tokens) == 1 for step in alone.steps)  # one token a call
     assert len(free.steps) < len(alone.steps)
+
+
+def test_a_budget_that_keeps_the_tree_shortens_the_answer():
+    """The text is the beginning of the greedy one, as long as the budget holds, and the tree is whole."""
+    greedy, free = decode(slug="greedy").output_ids, decode()
+    whole = free.steps[0].facts["planned"] / MB
+    lengths = []
+    for less in (0.0, 0.02, 0.05):
+        trace = decode(budget=round(whole - less, 3) + 0.001, keeps="tree")
+        assert trace.output_ids == greedy[: len(trace.output_ids)]
+        assert {step.facts["T"] for step in trace.steps} == {16}
+        assert all(step.facts["accounted"] <= (whole - less + 0.002) * MB for step in trace.steps)
+        lengths.append(len(trace.output_ids))
+    assert lengths == sorted(lengths, reverse=True) and lengths[0] == len(greedy) > lengths[-1] > 0
+    assert decode(keeps="tree").output_ids == greedy  # without a limit nothing is shortened
+    with pytest.raises(engines.UserError, match=r"a tree of 16 nodes and one new token need .* MB with the weights"):
+        decode(budget=round(decode(nodes=1).steps[0].facts["planned"] / MB - 0.05, 2), keeps="tree")
+
+
+def test_a_plan_is_shortened_to_what_the_budget_holds():
+    one = plan(B=2)
+    for missing in (0, 1, 500, 2000):
+        budget = (one.total(8) - missing) / MB
+        shorter = one.shortened(budget, 8)
+        assert shorter.total(8) <= budget * MB + 1e-6 and shorter.fit(budget, 8) == 8
+        if shorter.new < one.new:  # one token more would be too many
+            assert dataclasses.replace(shorter, new=shorter.new + 1).total(8) > budget * MB - 1e-6
 
 
 def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
