@@ -156,6 +156,8 @@ def sentence() -> str:
         if partly
         else ""
     )
+    if n["works"] == len(papers):
+        return f"All {len(papers)} papers work."
     return f"Of the {len(papers)} papers {_words(n['works'])} work.{more}" + (
         f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else ""
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import engines
@@ -160,10 +162,14 @@ def test_published_figures_say_that_they_are_and_where():
     assert papers.published(next(paper for paper in ALL if not paper.published)) == ""
 
 
-def test_the_sentence_counts():
+def test_the_sentence_counts(monkeypatch):
     n = papers.counts()
     assert sum(n.values()) == 56
     said = papers.sentence()
-    assert said.startswith(f"Of the 56 papers {n['works']} work.")
+    assert said.startswith("All 56 papers work." if n["works"] == 56 else f"Of the 56 papers {n['works']} work.")
     assert [paper.name for paper in papers.read().papers if paper.name in said and paper.state == "works"] == []
     assert all(paper.name in said for paper in papers.read().papers if paper.state != "works")
+    less = papers.read()
+    first = msgspec.structs.replace(less.papers[0], state="partly", missing="One half.")
+    monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(less, papers=[first, *less.papers[1:]]))
+    assert papers.sentence() == f"Of the 56 papers 55 work. One more is in partly: {first.name} (one half)."
