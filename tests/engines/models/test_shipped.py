@@ -35,7 +35,7 @@ def test_what_ships_is_what_its_card_says(name: str) -> None:
 
 def test_all_that_ships_has_its_size() -> None:
     whole = sum(path.stat().st_size for path in MODELS.parent.rglob("*") if path.is_file())
-    assert whole <= 128e6 and max(path.stat().st_size for path in MODELS.rglob("*")) <= 10e6
+    assert whole <= 130e6 and max(path.stat().st_size for path in MODELS.rglob("*")) <= 10e6
     plain = {path.parent.name for path in MODELS.glob("*/config.json")} - {*CODED}
     assert all((MODELS / name / "model.safetensors").stat().st_size < 100_000 for name in plain)  # nothing to gain
 

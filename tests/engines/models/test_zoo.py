@@ -179,9 +179,12 @@ def test_a_device_map_runs_the_same_tokens(name: str, method: str, dtype: str) -
     one, other = (
         engines.run(method, model, "copy: Mia, Leo", params={"max_new_tokens": 16}) for model in (whole, spread)
     )
-    assert one.output_ids == other.output_ids and [step.commits for step in one.steps] == [
-        step.commits for step in other.steps
-    ]
+    assert one.output_ids == other.output_ids and len(one.steps) == len(other.steps)
+    for a, b in zip(one.steps, other.steps, strict=True):
+        assert (a.commits.positions, a.commits.tokens) == (b.commits.positions, b.commits.tokens)
+        # what lies in one piece may be packed or widened: another order of adding up, rounded to bfloat16
+        room = 0.0 if dtype == "float32" else 0.02
+        assert a.commits.probabilities == pytest.approx(b.commits.probabilities, abs=room)
     assert other.header.models[0].loading["device_map"] == wish
 
 
