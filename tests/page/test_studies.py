@@ -217,6 +217,7 @@ def test_the_section_in_a_browser(visit):
         view.locator("#studies").screenshot(path=f"{folder}/studies.png")
 
 
+@pytest.mark.timeout(600)  # its first point is a training's size away where the machine is busy
 def test_points_appear_one_by_one_a_stop_keeps_them_and_one_is_played(visit):
     screen = visit()
     screen.tab("Sweeps")
@@ -228,7 +229,7 @@ def test_points_appear_one_by_one_a_stop_keeps_them_and_one_is_played(visit):
     line = view.locator("#study-status")
     expect(line).to_contain_text("under way", timeout=120_000)
     dots = view.locator("#study-plot .point")
-    expect(dots.first).to_be_visible()
+    expect(dots.first).to_be_visible(timeout=240_000)
     view.locator("#study-stop").click()
     expect(line).to_contain_text("stopped after", timeout=60_000)
     expect(view.locator("#study-receipts")).to_contain_text("Stopped or under way")
