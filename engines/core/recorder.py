@@ -189,16 +189,16 @@ class Recorder:
             step.tree = tree() if tree else None
             step.commits = self._signed(written, step.tree, choice)
             step.spans, step.choice, step.note = list(spans), choice, note
-            step.facts = {k: float(value) for k, value in (facts() if callable(facts) else facts or {}).items()}
+            told = facts() if callable(facts) else facts or {}
+            step.facts = {name: float(value) for name, value in told.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
             step.completions, step.vote = completions() if completions else None, vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
-            step.truncation = truncation() if truncation and self.full else None
-            step.sight, step.scene = sight() if sight and self.full else None, scene() if scene and self.full else None
             step.operators = list(operators()) if operators and self.full else []
-            step.opinions = opinions() if opinions and self.full else None
-            step.vision = vision() if vision and self.full else None
+            if self.full:
+                step.truncation, step.opinions = truncation and truncation(), opinions and opinions()
+                step.sight, step.scene, step.vision = sight and sight(), scene and scene(), vision and vision()
             self.know(step_tokens(step))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []

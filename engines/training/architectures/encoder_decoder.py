@@ -204,10 +204,12 @@ def _facts(training: Answering, progress: Any) -> dict[str, Any]:
 
 
 def _with_teacher(size: Size) -> dict[str, Any]:
-    """What the twin that a teacher taught reached, and the teacher, where they were trained here."""
+    """What the twin that a teacher taught in as many steps reached, and the teacher, where they were trained here."""
     card, teacher = (read_card(_cached(*one)) for one in ((size, ALPHA), (TEACHER, 0.0)))
-    told = {key: card[key] for key in ("steps", "plain_steps", "alpha")} if card else {}
-    return {"with_teacher": card["held_out"] | told | {"teacher": teacher["held_out"]}} if card and teacher else {}
+    if (card.get("seed"), card.get("steps")) != (0, size.steps):
+        return {}
+    told = {key: card[key] for key in ("steps", "plain_steps", "alpha")}
+    return {"with_teacher": card["held_out"] | told | {"teacher": teacher["held_out"]}} if teacher else {}
 
 
 def compared(cards: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]] | None:
