@@ -45,12 +45,13 @@ const rgb = (parts) => `rgb(${parts.join(" ")})`;
 
 /** props.value: JSON of {text, scene}: the description of the numbered scene that a prompt names, "" where it names
  * none. props.words: JSON of the vocabulary. knownForms: of form.js. */
-export function palette(element, props, watch, knownForms) {
+export function palette(element, props, watch, trigger, knownForms) {
   styles("palette.css", import.meta.url);
   const words = JSON.parse(props.words);
   const box = () => document.querySelector("#prompt textarea");
   const brush = { size: words.sizes[1], colour: Object.keys(words.colours)[0], shape: Object.keys(words.shapes)[0] };
   let at = 0, // the cell that the Tab key comes to
+    waiting = "", // the text that the server was asked about
     shown = { asked: words.asked[0], things: new Map() };
 
   const cells = Array.from({ length: words.rows.length * words.columns.length }, (_, cell) =>
@@ -138,6 +139,14 @@ export function palette(element, props, watch, knownForms) {
     draw();
   }
 
+  /** Which scene a number stands for is drawn by the server, which is asked for no other text. */
+  function ask(text) {
+    if (text === waiting) return;
+    waiting = text;
+    props.value = JSON.stringify({ text });
+    trigger("submit");
+  }
+
   function draw() {
     const text = box()?.value ?? "",
       told = JSON.parse(props.value || "{}"),
@@ -146,9 +155,9 @@ export function palette(element, props, watch, knownForms) {
     root.hidden = !values.some(sees);
     if (root.hidden) return;
     const given = numbered(text, words),
-      number = given && told.text === text && read(told.scene, words),
+      number = given && told.text === text && "scene" in told && read(told.scene, words),
       found = number ? { ...number, asked: given.asked } : read(text, words);
-    if (given && !number) return; // the server is asked which scene that is
+    if (given && !number) return ask(text);
     shown = found ?? { asked: words.asked[0], things: new Map() };
     for (const one of parts) one.show();
     const pixels = ownPixels(text);

@@ -6,23 +6,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import gradio as gr
-
 from engines import tasks
 from explorer.page.parts import LIGHT, fresh, module
 
 
-def section(prompt: gr.Textbox) -> None:
-    """The palette; told of the prompt whenever it changes, by whomever."""
+def section() -> None:
+    """The palette; it asks of a prompt that names a scene by its number while it is seen."""
     drawn = module(
         "page/form.js",
-        "page.mountPalette(element, props, watch)",
-        value=look(prompt.value),
+        "page.mountPalette(element, props, watch, trigger)",
         words=json.dumps(tasks.scene_words()),
         themed=False,
         elem_id="palette",
     )
-    prompt.change(look, prompt, drawn, trigger_mode="always_last", **LIGHT)
+    drawn.submit(answer, drawn, drawn, trigger_mode="always_last", **LIGHT)
+
+
+def answer(value: Any) -> str:
+    """The component's value for the one that it sent: JSON of {text}. Anything else may come from anyone, and names no
+    scene."""
+    try:
+        return look(json.loads(value).get("text"))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return look(None)
 
 
 def look(prompt: Any) -> str:

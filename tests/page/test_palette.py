@@ -15,7 +15,7 @@ from engines import tasks
 from engines.models.scene_words import NUMBERED, SceneTokenizer
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
-from explorer.page.palette import look
+from explorer.page.palette import answer, look
 from tests.page.test_form import served
 
 READS = "msd"  # a method whose models see scenes
@@ -114,6 +114,9 @@ def test_a_number_is_told_as_the_scene_that_the_model_sees(rules):
         assert ids[:-1] == SceneTokenizer(36).encode_prompt(told["scene"])[:-1]
     for text in ("scene 0", "scene 1000", "scene", "words: scene 3", None, 7, "scene 1" * 900):
         assert json.loads(look(text))["scene"] == ""
+    assert json.loads(answer('{"text": "scene 12"}'))["scene"] == described(held_out(12))
+    for sent in ("", "[1]", "{", None, 7, '{"text": ["scene 12"]}', "[" * 100_000):
+        assert json.loads(answer(sent))["scene"] == ""
     assert rules("another", "scene 12") == "scene 13" and rules("another", f"form: scene {NUMBERED}") == "form: scene 1"
     assert rules("another", "hello") == "scene 1"
     assert rules("another", TEXTS[2]) == "form: scene 1"
