@@ -75,8 +75,8 @@ class Blocks:
 
         most, parts = (1 << self.levels) - 1, 2 * self.channels
         shifts = range(self.levels * (parts - 1), -1, -self.levels)
-        colours = np.array([[value >> shift & most for shift in shifts] for value in ids], dtype=np.float64)
-        colours = np.rint(colours * 255 / most).astype(np.uint8).reshape(-1, 2, self.channels)
+        levels = np.array([[value >> shift & most for shift in shifts] for value in ids], dtype=np.float64)
+        colours = np.rint(levels * 255 / most).astype(np.uint8).reshape(-1, 2, self.channels)
         masks = [[value >> self.bits - 1 - i & 1 for i in range(PIXELS)] for value in ids]
         x = np.take_along_axis(colours, np.array(masks)[..., None], 1)  # [n, m, C]
         x = x.reshape(self.height // SIDE, self.width // SIDE, SIDE, SIDE, self.channels).transpose(0, 2, 1, 3, 4)
