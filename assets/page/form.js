@@ -34,7 +34,7 @@ export const changeForms = (values) => values.forEach((value, number) => forms.g
 /** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
 export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });
 
-/** The scene that is drawn below the prompt. props.value: JSON of {text, scene}; trigger asks which scene a text names. */
+/** The scene drawn below the prompt. props.value: JSON of {text, scene}; trigger asks which scene a text names. */
 export const mountPalette = (element, props, watch, trigger) => palette(element, props, watch, trigger, knownForms);
 
 /** The field for a picture file. props.value: what is sent, or JSON of {said, bad}; trigger sends it. */

@@ -183,7 +183,7 @@ export function palette(element, props, watch, trigger, knownForms) {
 
   const few = (now) => WORDS.count(words.fewest, words.most, now);
   document.addEventListener("dx-form", draw);
-  document.addEventListener("input", ({ target }) => target === box() && draw());
+  document.addEventListener("dx-prompt", draw); // by whomever: a link, a lesson or a picture file changes it, too
   watch("value", draw);
   draw();
 }

@@ -71,8 +71,9 @@ export function upload(element, props, watch, trigger, knownForms) {
   const draw = () => {
     root.hidden = !kind();
   };
-  document.addEventListener("input", ({ target }) => {
-    if (target.closest?.("#prompt") && own(target.value) === null && line.dataset.kind === "info") say("");
+  document.addEventListener("dx-prompt", () => {
+    const text = document.querySelector("#prompt textarea")?.value ?? "";
+    if (own(text) === null && line.dataset.kind === "info") say("");
   });
   element.addEventListener("dragover", (event) => event.preventDefault());
   element.addEventListener("drop", (event) => {

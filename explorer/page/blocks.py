@@ -155,7 +155,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
                 elem_id="prompt",
             )
             elsewhere.section(prompt)
-            palette.section()
+            palette.section(prompt)
             uploads.section(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)

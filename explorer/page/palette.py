@@ -6,12 +6,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import gradio as gr
+
 from engines import tasks
 from explorer.page.parts import LIGHT, fresh, module
 
 
-def section() -> None:
-    """The palette; it asks of a prompt that names a scene by its number while it is seen."""
+def section(prompt: gr.Textbox) -> None:
+    """The palette. The browser tells it of every change of the prompt; it asks the server only of one that names a
+    scene by its number, while it is seen."""
     drawn = module(
         "page/form.js",
         "page.mountPalette(element, props, watch, trigger)",
@@ -19,6 +22,7 @@ def section() -> None:
         themed=False,
         elem_id="palette",
     )
+    prompt.change(None, js='() => { document.dispatchEvent(new Event("dx-prompt")); }', api_visibility="private")
     drawn.submit(answer, drawn, drawn, trigger_mode="always_last", **LIGHT)
 
 
