@@ -247,10 +247,9 @@ def papers_command(args: argparse.Namespace) -> int:
             for p in found
         ],
     )
-    n = papers.counts()
     for name, fault in papers.faults().items():
         print(f"broken: papers/{name}: {printable(fault)}")
-    print(f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned")
+    print(papers.tally())
     return 0
 
 

@@ -80,15 +80,16 @@ const keyOf = (cell) => (typeof cell === "object" && cell ? String(cell.key ?? c
 /** A search field and one choice per named column over the rows of `body`; how many rows are left is announced. */
 const filterBar = (columns, rows, filters, body) => {
   const search = make("input", { type: "search", placeholder: tr`Search`, "aria-label": tr`Search the table` });
-  const choices = filters.map((i) => {
+  const choices = filters.flatMap((i) => {
     const keys = [...new Set(rows.map((row) => keyOf(row[i])))];
+    if (keys.length < 2) return []; // nothing to choose from
     const box = make(
       "select",
       { "aria-label": columns[i] },
       make("option", { value: "" }, tr`${columns[i]}: all`),
       ...keys.map((key) => make("option", { value: key }, key)),
     );
-    return [i, box];
+    return [[i, box]];
   });
   const left = make("output", { "aria-live": "polite" });
   const apply = () => {

@@ -152,10 +152,12 @@ def all_papers() -> str:
         "Runs here as, and on",
         "Missing, or simpler than the paper",
     ]
-    caption = (
-        f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a "
-        "new tab."
-    )
+    caption = f"All {len(found)} papers work here. Links open in a new tab."
+    if n["works"] < len(found):  # whole sentences: each is translated as one
+        caption = (
+            f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a "
+            "new tab."
+        )
     return fresh(
         caption=caption,
         columns=columns,

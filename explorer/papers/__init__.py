@@ -30,6 +30,7 @@ __all__ = [
     "published",
     "read",
     "sentence",
+    "tally",
 ]
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -161,6 +162,16 @@ def sentence() -> str:
     return f"Of the {len(papers)} papers {_words(n['works'])} work.{more}" + (
         f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else ""
     )
+
+
+def tally() -> str:
+    """How far all of them have come, in numbers; a state that no paper is in is not named."""
+    n = counts()
+    total = sum(n.values())
+    if n["works"] == total:
+        return f"All {total} papers work here"
+    said = {"works": f"{n['works']} work here", "partly": f"{n['partly']} partly", "planned": f"{n['planned']} planned"}
+    return f"{total} papers: {', '.join(text for state, text in said.items() if n[state])}"
 
 
 def _lower(text: str) -> str:

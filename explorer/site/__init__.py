@@ -125,7 +125,6 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
     """What this is, and the opening comparison, playing."""
     opening = recorded.opening()
     first = [run for run in shown if run.card.id in opening] or shown[:1]
-    n = papers.counts()
     doors = (
         (
             "gallery.html",
@@ -140,7 +139,7 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
         (
             "methods.html",
             "Methods",
-            f"{sum(n.values())} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} planned.",
+            f"{papers.tally()}.",
         ),
         (
             "sweeps.html",

@@ -111,7 +111,7 @@ def anchor(term: str) -> str:
 
 def methods_page(runs: Sequence[Run]) -> str:
     """All papers with their state and, where there are any, their lessons and runs; then the bases."""
-    found, n, by_method = papers.read(), papers.counts(), _by_method(runs)
+    found, by_method = papers.read(), _by_method(runs)
     rows = [
         [
             [paper.name, h("small", {}, paper.title)],
@@ -150,8 +150,7 @@ def methods_page(runs: Sequence[Run]) -> str:
         h(
             "p",
             {"class": "lead"},
-            f"{len(found.papers)} papers: {n['works']} work here, {n['partly']} partly, {n['planned']} are planned "
-            "and not in yet.",
+            f"{papers.tally()}.",
         ),
         _filters(),
         table(
@@ -167,11 +166,12 @@ def methods_page(runs: Sequence[Run]) -> str:
 
 def _filters() -> Html:
     """The fields that narrow the table of papers; shown where scripts run."""
-    states = h(
+    states = {state: n for state, n in papers.counts().items() if n}
+    choice = h(
         "select",
         {"data-filter": "papers", "aria-label": "State"},
         h("option", {"value": ""}, "every state"),
-        [h("option", {"value": mark}, said) for said, mark in MARKS.items()],
+        [h("option", {"value": MARKS[state]}, state) for state in states],
     )
     return h(
         "div",
@@ -185,7 +185,7 @@ def _filters() -> Html:
                 "aria-label": "Find",
             },
         ),
-        states,
+        choice if len(states) > 1 else None,  # where all are in one there is nothing to choose
         h("output", {"id": "papers-count", "aria-live": "polite"}),
     )
 

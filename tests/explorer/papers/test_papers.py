@@ -149,7 +149,7 @@ def test_the_command_prints_all_and_filters(capsys):
     assert main(["methods", "--papers"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if re.search(r"\d{4}\.\d{5}", line)]) == 56
-    assert f"{papers.counts()['works']} work" in lines[-1]
+    assert lines[-1] == papers.tally()
     assert main(["methods", "--papers", "--json"]) == 0
     assert '"arxiv": "2411.11055"' in capsys.readouterr().out
     assert main(["methods", "rsd", "--papers"]) == 2
@@ -173,3 +173,5 @@ def test_the_sentence_counts(monkeypatch):
     first = msgspec.structs.replace(less.papers[0], state="partly", missing="One half.")
     monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(less, papers=[first, *less.papers[1:]]))
     assert papers.sentence() == f"Of the 56 papers 55 work. One more is in partly: {first.name} (one half)."
+    assert papers.tally() == "56 papers: 55 work here, 1 partly"
+    assert "56 papers: 55 work, 1 partly, 0 planned." in all_papers()
