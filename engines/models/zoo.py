@@ -167,7 +167,8 @@ def load_model(
         return found
     if name == smollm2.TEXT:
         return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
-    key = repr((name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
+    # the folder of the assets, too: the same name may stand for other weights in another one
+    key = repr((str(assets()), name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
     with _lock:
         if key not in _loaded and name == oracle.NAME:
             _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)

@@ -107,6 +107,14 @@ def test_a_zoo_model_and_its_record(assets: Path) -> None:
     )
 
 
+def test_a_name_is_another_model_in_another_folder_of_assets(assets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = zoo.load_model("tiny-ar-s")
+    with monkeypatch.context() as patch:
+        patch.delenv("DECODING_EXPLORER_ASSETS")
+        assert zoo.load_model("tiny-ar-s").record.sha256 != there.record.sha256
+    assert zoo.load_model("tiny-ar-s") is there
+
+
 def test_only_four_stay_loaded(assets: Path) -> None:
     first = zoo.load_model("tiny-ar-m")
     for dtype in ("float32", "bfloat16", "float16", "auto"):
