@@ -7,12 +7,13 @@ shift 0: the next one, as an early exit)."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from engines.training.core.loop import Loss, Training
+from engines.training.core.loop import Loss, Training, attention
 from engines.training.core.optimizer import cosine
 from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cross_entropy
 
@@ -45,6 +46,11 @@ class HeadTraining(Training):
     def _go_on(self) -> None:
         place = divmod(self.progress.step * self.texts_per_step, self.per_epoch)
         self._stream = self.cache.endless(self._read, self.seed, place)
+
+    def context(self) -> AbstractContextManager[Any]:
+        """bfloat16 only where the processor has instructions for it, as the teacher; without them a step of large
+        adapters takes some twenty times as long."""
+        return super().context() if self.teacher.type == torch.bfloat16 else attention(self.device)
 
     def features(self, text: Text) -> Tensor:
         """What the head makes of a text: states [n, d]."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,7 +23,7 @@ from engines.models.zoo import load_model
 from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.head import HeadTraining
-from engines.training.core.loop import Until, attention, checkpoint_file, restore, run
+from engines.training.core.loop import Until, checkpoint_file, restore, run
 from engines.training.core.parts import install_part
 from engines.training.core.text_cache import Teacher, Text, TextCache
 from engines.training.core.weights import WEIGHTS, read_weights
@@ -45,10 +44,6 @@ class DraftTraining(HeadTraining):
     begins = "ridge_alone"
     as_int8 = False
     facts: Mapping[str, Any] = {}
-
-    def context(self) -> AbstractContextManager[Any]:
-        """bfloat16 only where the processor has instructions for it, as the teacher."""
-        return super().context() if self.teacher.type == torch.bfloat16 else attention(self.device)
 
     def start(self) -> None:
         """Fill what ridge regression can fill."""
