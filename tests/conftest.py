@@ -1,10 +1,11 @@
-"""For all tests: no network, no telemetry, few threads, and the mark of tests that need the real SmolLM2 weights."""
+"""For all tests: which of them run (`tiers.py`), no network, no telemetry, few threads, and the browser."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,54 @@ os.environ.setdefault(
 
 import pytest
 
+from tests.alone import Turns
+from tests.tiers import TIERS, chosen, named, says, tiers_of
+
 REQUIRED = "DECODING_EXPLORER_REQUIRE_SMOLLM2"  # set by .ci/run: there a missing model is a failure, not a skip
+TURNS = pytest.StashKey[Turns]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers", "which tests run; without any of these, those that need the package alone")
+    group.addoption("--all", action="store_true", help="every test")
+    group.addoption("--rest", action="store_true", help="every test that plain `pytest` leaves out")
+    for tier, what in TIERS.items():
+        group.addoption(f"--{tier}", action="store_true", help=f"those marked {tier}: {what}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for tier, what in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {what}")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """A named file or test is not worth the start of further processes."""
+    return 0 if named(config) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+        if "js" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.node)
+        if "training" in item.path.parts:
+            item.add_marker(pytest.mark.training)
+    wanted = chosen(config)
+    kept = [item for item in items if wanted(tiers_of(item))]
+    if left := [item for item in items if not wanted(tiers_of(item))]:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+    marked = [item for item in items if item.get_closest_marker("smollm2")]
+    if marked and not os.environ.get(REQUIRED) and not smollm2_is_here():
+        skip = pytest.mark.skip(
+            reason="the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2"
+        )
+        for item in marked:
+            item.add_marker(skip)
+    if worker := getattr(config, "workerinput", None):
+        if any(item.get_closest_marker("timing") for item in items):
+            config.stash[TURNS] = Turns(worker["testrunuid"])
 
 
 def smollm2_is_here() -> bool:
@@ -29,27 +77,17 @@ def smollm2_is_here() -> bool:
     return any(m.name == "smollm2" and m.where != "download" for m in engines.list_models())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        _place(item)
-    marked = [item for item in items if item.get_closest_marker("smollm2")]
-    if not marked or os.environ.get(REQUIRED) or smollm2_is_here():
-        return
-    skip = pytest.mark.skip(reason="the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2")
-    for item in marked:
-        item.add_marker(skip)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    turns = item.config.stash.get(TURNS, None)
+    turn = (turns.alone if item.get_closest_marker("timing") else turns.together)() if turns else nullcontext()
+    with turn:
+        return (yield)
 
 
-def _place(item: pytest.Item) -> None:
-    """Marks that follow from what a test uses, and the worker that runs it (`pytest -n 2 --dist loadgroup`): the
-    contract's runs are shared by the tests of one method, pages and browsers by the tests of one file."""
-    if "browser" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.browser)
-    if "training" in item.path.parts:
-        item.add_marker(pytest.mark.training)
-    called = getattr(item, "callspec", None)
-    slug = called.params.get("slug") if called and "contract" in item.path.parts else None
-    item.add_marker(pytest.mark.xdist_group(str(slug or item.path)))
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if text := says(config):
+        terminalreporter.write_line(text)
 
 
 FLAGS = (

@@ -1,0 +1,78 @@
+"""What plain `pytest`, `--rest`, `--all` and the single tiers run, and that who measures time runs alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tests.alone import Turns
+from tests.tiers import TIERS, chosen, says
+
+
+def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""):
+    return SimpleNamespace(
+        getoption=lambda name: name in options, args=list(args), option=SimpleNamespace(markexpr=markexpr)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "runs"),
+    [
+        (config(), [set()]),
+        (config("rest"), [{"browser"}, {"slow", "smollm2"}]),
+        (config("all"), [set(), {"browser"}, {"slow", "smollm2"}]),
+        (config("browser"), [{"browser"}]),
+        (config("slow", "training"), [{"slow", "smollm2"}]),
+        (config(args=("tests/page/test_layout.py",)), [set(), {"browser"}, {"slow", "smollm2"}]),
+        (config(args=("tests/page/test_layout.py", "tests/player")), [set()]),
+        (config("smollm2", args=("tests/x.py::test_one",)), [{"slow", "smollm2"}]),
+        (config(markexpr="browser"), [set(), {"browser"}, {"slow", "smollm2"}]),
+    ],
+)
+def test_what_runs(given, runs):
+    wanted = chosen(given)
+    assert [tiers for tiers in ({*()}, {"browser"}, {"slow", "smollm2"}) if wanted(tiers)] == runs
+
+
+def test_what_is_left_out_is_said_with_the_way_to_run_it():
+    assert all(tier in says(config()) for tier in TIERS) and "`pytest --rest`" in says(config())
+    assert "browser" not in says(config("browser")) and "training" in says(config("browser"))
+    assert says(config("rest")) == says(config("all")) == ""
+
+
+def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    turns, order = Turns("run"), []
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with turns.together():
+            inside.set()
+            leave.wait(10)
+            order.append("other ends")
+
+    def alone():
+        with turns.alone():
+            order.append("alone")
+            time.sleep(0.05)
+            order.append("alone ends")
+
+    def late():
+        with turns.together():
+            order.append("late")
+
+    threads = [threading.Thread(target=one) for one in (other, alone, late)]
+    threads[0].start()
+    assert inside.wait(10)
+    threads[1].start()
+    time.sleep(0.1)  # it stands at the gate now
+    threads[2].start()
+    time.sleep(0.1)
+    assert order == []
+    leave.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["other ends", "alone", "alone ends", "late"]
