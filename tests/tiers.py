@@ -1,5 +1,5 @@
-"""Which tests run. Plain `pytest` runs what needs the package alone; each other test belongs to one or more tiers, told by
-its marks, and runs where one of them is asked for."""
+"""Which tests run. Plain `pytest` runs what needs the package alone; each other test belongs to one or more tiers, told
+by its marks, and runs where one of them is asked for."""
 
 from __future__ import annotations
 
