@@ -6,7 +6,7 @@ Shapes: S texts of at most L tokens, R answer rows of all of them, V vocabulary,
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -90,9 +90,16 @@ def compared(draft: SizedDraft, told: Answers, gamma: int) -> tuple[list[Found],
 
 
 @without_gradients
-def timed(model: Any, draft: SizedDraft, sizes: Sequence[int], widths: Sequence[int]) -> tuple[dict[Any, float], Any]:
+def timed(
+    model: Any,
+    draft: SizedDraft,
+    sizes: Sequence[int],
+    widths: Sequence[int],
+    between: Callable[[], object] = lambda: None,
+) -> tuple[dict[Any, float], Any]:
     """Middle milliseconds of a forward of the target on n new rows of B sequences behind CONTEXT tokens, by (B, n), and
-    of one step of the draft, by B; all in turns, the caches cropped in between."""
+    of one step of the draft, by B; all in turns, the caches cropped in between. `between` is called before each
+    batch, untimed: a stop is heard there."""
     from transformers import DynamicCache
 
     E: Any = draft.E
@@ -107,6 +114,7 @@ def timed(model: Any, draft: SizedDraft, sizes: Sequence[int], widths: Sequence[
         caches[B] = ours, theirs
     for _ in range(TURNS):
         for B, (ours, theirs) in caches.items():
+            between()
             for n in widths:
                 began = time.perf_counter()
                 model.model(input_ids=torch.full((B, n), 20), past_key_values=ours, use_cache=True)

@@ -100,7 +100,7 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
     known = so_far(points, sum(told.counts), p, model.record)
     tables, figures = known.tables, known.figures
     if p.batch:
-        times = timed(model, largest, BATCHES, WIDTHS)
+        times = timed(model, largest, BATCHES, WIDTHS, lambda: progress(1 + len(points), 30))
         tables, figures = [*tables, *batch_tables(times, flags)], [*figures, batch_figure(times, flags)]
     if p.budget:
         target_ms, steps_ms = steps_timed(model, longest)
