@@ -1,0 +1,179 @@
+"""How many of the small faults of `pick.py` the tests find.
+
+    pytest -n 2 -p tests.mutants.ledger --cov=engines --cov=explorer --cov-context=test    # which test runs which line
+    python -m tests.mutants TREE RESULTS.jsonl --coverage FILE... --ledger FILE...         # TREE: a clean clone
+
+A fault is written into TREE, and the tests that run its line are run, plain `pytest`'s before the others and the most
+specific first, up to 30 processor seconds of them; the first that fails has found it. A child of a process that holds
+torch runs them, so that a start costs a second. After 120 s, or 60 processor seconds, it is said to be found (a loop
+without end). A second call goes on where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.mutants.cover import Map
+from tests.mutants.pick import PARTS, Fault, faults
+from tests.tiers import TIERS
+
+MOST, WALL, PROCESSOR = 30.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
+TESTS = 300  # and no more tests than that
+
+
+def chosen(fault: Fault, seen: Map, default: bool) -> list[str]:
+    """The tests for a fault, in the order in which they run."""
+    script = fault.file.endswith(".js")
+    found = seen.naming(Path(fault.file).name) if script else seen.of(fault.file, fault.line)
+    plain = [test for test in found if not set(seen.tiers[test]) & TIERS.keys()]
+    found = plain if default else [*plain, *(test for test in found if test not in set(plain))]
+    spent = itertools.accumulate(seen.seconds[test] for test in found)
+    return [test for test, sum_ in zip(found, spent, strict=True) if sum_ <= MOST][:TESTS] or found[:1]
+
+
+@contextlib.contextmanager
+def written(tree: Path, fault: Fault, tick: int):
+    """The tree with the fault; each version of a file has another second, so that no compiled one is taken for it."""
+    path = tree / fault.file
+    sound = path.read_text("utf-8")
+    lines = sound.split("\n")
+    places = [at for at, line in enumerate(lines) if line == fault.old]
+    if not places:
+        yield False
+        return
+    lines[min(places, key=lambda at: abs(at + 1 - fault.line))] = fault.new
+    try:
+        path.write_text("\n".join(lines), "utf-8")
+        os.utime(path, (tick, tick))
+        yield True
+    finally:
+        path.write_text(sound, "utf-8")
+        os.utime(path, (tick + 1, tick + 1))
+
+
+def tried(tree: Path, tests: list[str], log: Path) -> tuple[str, float]:
+    """What became of it - found, missed, late, unclear - and the seconds."""
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _child(tree, tests, log)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        took = time.monotonic() - began
+        if done or took > WALL:
+            break
+        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if not done:
+        os.waitpid(child, 0)
+        return "late", took
+    if os.WIFSIGNALED(status):
+        return "late", took
+    return {0: "missed", 1: "found", 2: "found"}.get(os.WEXITSTATUS(status), "unclear"), took
+
+
+def _child(tree: Path, tests: list[str], log: Path) -> None:
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR, PROCESSOR + 5))
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for number in (1, 2):
+        os.dup2(out, number)
+    os.chdir(tree)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # those of the tree, not ours
+    sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", os.getcwd()))]
+    import pytest
+
+    code = pytest.main(["-x", "-q", "-n0", "--timeout", "60", "-p", "no:cacheprovider", *tests])
+    sys.stdout.flush()
+    os._exit(int(code))
+
+
+def main() -> None:
+    """Reads the command line, tries each fault that has no result yet, and prints the rates."""
+    p = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
+    p.add_argument("tree", type=Path, help="a clean clone that may be changed")
+    p.add_argument("results", type=Path, help="JSON lines; faults that stand there are not tried again")
+    p.add_argument("--coverage", type=Path, nargs="+", required=True, help="data of coverage.py with contexts")
+    p.add_argument("--ledger", type=Path, nargs="+", required=True, help="what each test took")
+    p.add_argument("--faults", type=Path, help="a checkout whose faults are taken (default: the tree)")
+    p.add_argument("--default", action="store_true", help="only the tests that plain `pytest` runs")
+    p.add_argument("--share", default="0/1", help="I/N: every N-th fault, from the I-th on")
+    given = p.parse_args()
+    tree = given.tree.resolve()
+    os.environ |= {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(tree),
+    }
+    for cache in tree.rglob("__pycache__"):
+        shutil.rmtree(cache, ignore_errors=True)
+    seen = Map(tree, given.coverage, given.ledger)
+    known = (
+        {json.loads(line)["name"] for line in given.results.read_text().splitlines()}
+        if given.results.exists()
+        else set()
+    )
+    share, of = map(int, given.share.split("/"))
+    import torch
+    import transformers  # noqa: F401
+
+    torch.set_num_threads(1)
+    for number, fault in enumerate(faults((given.faults or tree).resolve())):
+        if fault.name in known or number % of != share:
+            continue
+        tests = chosen(fault, seen, given.default)
+        log = given.results.with_suffix(f".{share}.log")
+        with written(tree, fault, int(time.time()) + 10 * number) as there:
+            fate, took = ("gone", 0.0) if not there else tried(tree, tests, log) if tests else ("not run", 0.0)
+        by = (
+            next(
+                (
+                    line.split()[1]
+                    for line in log.read_text(errors="replace").splitlines()
+                    if line.startswith(("FAILED", "ERROR"))
+                ),
+                "",
+            )
+            if tests
+            else ""
+        )
+        row = {
+            "name": fault.name,
+            "fate": fate,
+            "seconds": round(took, 1),
+            "tests": len(tests),
+            "by": by,
+            **asdict(fault),
+        }
+        with given.results.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{fate:8} {took:6.1f} s {len(tests):4} {fault.name[:150]}", flush=True)
+    report(given.results)
+
+
+def report(results: Path) -> None:
+    """The rates by part."""
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    for part in PARTS:
+        fates = Counter(row["fate"] for row in rows if row["part"] == part)
+        killed = fates["found"] + fates["late"]
+        print(f"{part:14} {killed:3} of {sum(fates.values()) - fates['gone']:3}  {dict(fates)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The faults are the same each time, are faults, and leave nothing behind."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.__main__ import chosen, written
+from tests.mutants.pick import PARTS, Fault, _sites, faults
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = '''\
+def longest(words, least=2):
+    """The longest < of them."""
+    best = max(words, key=len) if words and len(words) >= 1 else ""
+    if not best:
+        raise ValueError(f"{len(words)} words < 1")
+    return best[: least * 4]
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "engines" / "core").mkdir(parents=True)
+    (tmp_path / "engines" / "core" / "run.py").write_text(CODE)
+    return tmp_path
+
+
+def test_every_token_that_has_an_opposite_is_a_place_for_a_fault(tree: Path):
+    changed = {new.strip() for _, _, _, new in _sites(tree / "engines" / "core" / "run.py")}
+    assert changed == {
+        'best = min(words, key=len) if words and len(words) >= 1 else ""',
+        'best = max(words, key=len) if words or len(words) >= 1 else ""',
+        'best = max(words, key=len) if words and len(words) > 1 else ""',
+        'best = max(words, key=len) if words and len(words) >= 2 else ""',
+        "if best:",
+        "return best[: least + 4]",
+        "return best[: least * 5]",
+    }, "neither docstrings nor what is said in an error"
+
+
+def test_the_same_code_gives_the_same_faults(tree: Path):
+    assert faults(tree) == faults(tree) and {fault.part for fault in faults(tree)} == {"run"}
+
+
+def test_each_fault_of_this_checkout_is_code_and_each_part_has_some():
+    found = faults(ROOT)
+    assert {fault.part for fault in found} == PARTS.keys()
+    for fault in found:
+        lines = (ROOT / fault.file).read_text("utf-8").split("\n")
+        assert lines[fault.line - 1] == fault.old != fault.new
+        lines[fault.line - 1] = fault.new
+        if fault.file.endswith(".py"):
+            ast.parse("\n".join(lines))
+    decoders = {fault.file for fault in found if fault.part == "decode"}
+    assert all("def decode(" in (ROOT / file).read_text("utf-8") for file in decoders) and decoders
+
+
+def test_a_fault_is_written_found_again_where_its_line_moved_and_taken_back(tree: Path):
+    file = tree / "engines" / "core" / "run.py"
+    (fault,) = [one for one in faults(tree) if one.new == "    if best:"]
+    file.write_text("# moved\n" + CODE)
+    with written(tree, fault, 1_000_000_000) as there:
+        assert there and "    if best:\n" in file.read_text()
+    assert file.read_text() == "# moved\n" + CODE
+    file.write_text("gone = True\n")
+    with written(tree, fault, 1_000_000_002) as there:
+        assert not there
+    assert file.read_text() == "gone = True\n"
+
+
+class Seen:
+    """A map of four tests."""
+
+    def __init__(self) -> None:
+        self.seconds = {"a": 1.0, "b": 29.5, "c": 2.0, "d": 0.5}
+        self.tiers = {"a": ["browser"], "b": [], "c": [], "d": ["slow"]}
+
+    def of(self, file: str, line: int) -> list[str]:
+        return ["a", "c", "b", "d"]
+
+
+def test_the_default_tier_comes_first_and_the_time_is_bounded():
+    fault = Fault("run", "engines/core/run.py", "f", 1, "", "")
+    seen = Seen()
+    assert chosen(fault, seen, default=False) == ["c"]  # with b it would be more than thirty seconds
+    seen.seconds["b"] = 1.0
+    assert chosen(fault, seen, default=False) == ["c", "b", "a", "d"]
+    assert chosen(fault, seen, default=True) == ["c", "b"]
