@@ -4,7 +4,7 @@
     python -m tests.mutants TREE RESULTS.jsonl --coverage FILE... --ledger FILE...         # TREE: a clean clone
 
 A fault is written into TREE, and the tests that run its line are run, plain `pytest`'s before the others and the most
-specific first, up to 30 processor seconds of them; the first that fails has found it. A child of a process that holds
+specific first, up to 15 processor seconds of them; the first that fails has found it. A child of a process that holds
 torch runs them, so that a start costs a second. After 120 s, or 60 processor seconds, it is said to be found (a loop
 without end). A second call goes on where the first one stopped.
 """
@@ -29,18 +29,22 @@ from tests.mutants.cover import Map
 from tests.mutants.pick import PARTS, Fault, faults
 from tests.tiers import TIERS
 
-MOST, WALL, PROCESSOR = 30.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
+MOST, WALL, PROCESSOR = 15.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
 TESTS = 300  # and no more tests than that
 
 
 def chosen(fault: Fault, seen: Map, default: bool) -> list[str]:
     """The tests for a fault, in the order in which they run."""
-    script = fault.file.endswith(".js")
-    found = seen.naming(Path(fault.file).name) if script else seen.of(fault.file, fault.line)
+    path = Path(fault.file)
+    found = [] if path.suffix == ".js" else seen.of(fault.file, fault.line)
+    seconds = MOST
+    if path.suffix == ".js" or fault.part == "page":
+        seconds *= 3  # a page takes some seconds to open
+        found += [test for test in seen.naming(path.stem) if test not in found]
     plain = [test for test in found if not set(seen.tiers[test]) & TIERS.keys()]
     found = plain if default else [*plain, *(test for test in found if test not in set(plain))]
     spent = itertools.accumulate(seen.seconds[test] for test in found)
-    return [test for test, sum_ in zip(found, spent, strict=True) if sum_ <= MOST][:TESTS] or found[:1]
+    return [test for test, sum_ in zip(found, spent, strict=True) if sum_ <= seconds][:TESTS] or found[:1]
 
 
 @contextlib.contextmanager

@@ -40,11 +40,12 @@ class Map:
         return sorted(found & self.seconds.keys(), key=lambda t: (self.breadth.get(t, 0) // 8, self.seconds[t], t))
 
     def naming(self, word: str) -> list[str]:
-        """For code that coverage.py does not see: the tests of the player and the page, those of files that name a
-        module first."""
+        """For code that coverage.py does not see, or sees only where a browser asks for it: the tests of the player and
+        the page in files that name a module; a file that is called after it first."""
         files = {test.partition("::")[0] for test in self.seconds if test.startswith(("tests/player", "tests/page"))}
         named = {file for file in files if word in (self.root / file).read_text("utf-8")}
+        stem = word.partition(".")[0]
         return sorted(
             (test for test in self.seconds if test.partition("::")[0] in named),
-            key=lambda t: (word not in t.partition("::")[0], bool(self.tiers[t]), self.seconds[t]),
+            key=lambda t: (stem not in t.partition("::")[0], "browser" in self.tiers[t], self.seconds[t]),
         )

@@ -75,7 +75,7 @@ class Seen:
     """A map of four tests."""
 
     def __init__(self) -> None:
-        self.seconds = {"a": 1.0, "b": 29.5, "c": 2.0, "d": 0.5}
+        self.seconds = {"a": 1.0, "b": 14.5, "c": 2.0, "d": 0.5}
         self.tiers = {"a": ["browser"], "b": [], "c": [], "d": ["slow"]}
 
     def of(self, file: str, line: int) -> list[str]:
@@ -85,7 +85,7 @@ class Seen:
 def test_the_default_tier_comes_first_and_the_time_is_bounded():
     fault = Fault("run", "engines/core/run.py", "f", 1, "", "")
     seen = Seen()
-    assert chosen(fault, seen, default=False) == ["c"]  # with b it would be more than thirty seconds
+    assert chosen(fault, seen, default=False) == ["c"]  # with b it would be more than fifteen seconds
     seen.seconds["b"] = 1.0
     assert chosen(fault, seen, default=False) == ["c", "b", "a", "d"]
     assert chosen(fault, seen, default=True) == ["c", "b"]
