@@ -8,7 +8,19 @@ one.
 Change the rule in the two lines marked HERE. Everything else tells the page what to draw.
 """
 
-from engines.kit import Float, LaneInfo, draw, entropy, distribution, max_new_tokens, method
+from engines.kit import (
+    CausalLM,
+    Float,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+)
 
 
 @method(
@@ -27,7 +39,8 @@ from engines.kit import Float, LaneInfo, draw, entropy, distribution, max_new_to
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
     lanes={"entropy": LaneInfo("nats", "Entropy of the model's distribution for this token.")},
 )
-def decode(model, prompt, p, run):
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token per step, until an end mark or the last of `max_new_tokens`."""
     ids, end = prompt, len(prompt) + p.max_new_tokens
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):

@@ -7,7 +7,18 @@
 Change the rule in the two lines marked HERE. Everything else tells the page what to draw.
 """
 
-from engines.kit import Float, LaneInfo, mask_positions, max_new_tokens, method, token_probability
+from engines.kit import (
+    Float,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Steps,
+    mask_positions,
+    max_new_tokens,
+    method,
+    token_probability,
+)
 
 
 @method(
@@ -22,7 +33,8 @@ from engines.kit import Float, LaneInfo, mask_positions, max_new_tokens, method,
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
     lanes={"confidence": LaneInfo("probability", "Probability of the most likely token at each masked position.")},
 )
-def decode(model, prompt, p, run):
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One forward per step, until no mask is left."""
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]: the prompt, then masks
     while len(masks := mask_positions(x, model.mask_id)):  # [m]: the positions that are still open
         z = model(x)[masks]  # [m, V]: one forward, counted and timed for you

@@ -4,12 +4,17 @@ host."""
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
 
 import engines
 from explorer import cli
 from explorer.figures.verdict import judge
+
+ROOT = cli.ASSETS.parent
 
 pytestmark = pytest.mark.usefixtures("registry_unchanged")
 
@@ -27,7 +32,7 @@ def template(tmp_path, capsys):
     return write
 
 
-@pytest.mark.parametrize("kind", ["masked", "causal"])
+@pytest.mark.parametrize("kind", sorted(path.stem for path in cli.TEMPLATES.glob("*.py")))
 def test_the_printed_template_runs(template, kind, tmp_path, capsys):
     out, path = tmp_path / "out.json", template(kind)
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia, Leo, Ada", "--json", str(out)]) == 0
@@ -67,10 +72,11 @@ def test_what_is_missing_is_said(template, tmp_path, capsys):
     assert "there is no file" in capsys.readouterr().err
     path = template()
     path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmin_(-1)"))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "argmin_" in text)
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia"]) == 2
     assert (
         "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err)
-        and "my_masked.py, line 29" in said
+        and f"my_masked.py, line {line}:" in said
     )
 
 
@@ -127,12 +133,47 @@ def test_without_commits_the_step_is_unknown():
     assert not mark.right and mark.word is not None and mark.step is None
 
 
-def test_the_readme_shows_the_template():
-    text = (cli.ASSETS.parent / "README.md").read_text("utf-8")
-    shown = (
-        text.split("heart of the template for masked models:")[1].split("```python\n")[1].split("```")[0].splitlines()
+# --- the template itself
+
+KINDS = sorted(path.stem for path in cli.TEMPLATES.glob("*.py"))
+IN_THE_PROJECT = "engines/methods/own/my_{kind}.py"  # where it would stand, and so which of the rules are asked of it
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rules", [["check"], ["format", "--check"]], ids=" ".join)
+def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, rules):
+    pytest.importorskip("ruff", reason="ruff is not installed: pip install -e '.[test]'")
+    place = ["--no-cache", "--stdin-filename", IN_THE_PROJECT.format(kind=kind), "-"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *rules, *place],
+        input=template(kind).read_text("utf-8"),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
     )
-    lines = (cli.TEMPLATES / "masked.py").read_text().splitlines()
-    assert [line for line in shown if line not in lines] == [
-        next(line for line in shown if "yield run.step(" in line)
-    ]  # shortened
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_printed_templates_are_typed(template, tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install -e '.[test]'")
+    files = [str(template(kind)) for kind in KINDS]
+    options = ["--config-file", "pyproject.toml", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *files], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", ["README.md", "assets/docs/own-method.md"])
+def test_the_texts_show_the_heart_of_the_template(text):
+    """Verbatim; the README has what is recorded in a line of its own, without what only the views need."""
+    shown = (ROOT / text).read_text("utf-8").split("heart of the template for masked models:")[1]
+    shown = shown.split("```python\n")[1].split("```")[0]
+    _, found, body = (cli.TEMPLATES / "masked.py").read_text("utf-8").partition("def decode(")
+    if text == "README.md":
+        commits = re.search(r"commits=.*(?=,\n)", body)
+        body = re.sub(r"run\.step\(.*?\n        \)", f"run.step({commits[0]})", body, flags=re.DOTALL)
+    assert shown == found + body
