@@ -19,6 +19,7 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
+from explorer.arguments import Parser
 from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
 from explorer.cli import doctor as cli_doctor
@@ -32,7 +33,7 @@ from explorer.cli import runs as cli_runs
 from explorer.cli import study as cli_study
 from explorer.cli import sweep as cli_sweep
 from explorer.cli import trace as cli_trace
-from explorer.cli.io import Parser, complain, own_methods, print_json, print_table
+from explorer.cli.io import complain, own_methods, print_json, print_table
 from explorer.words import printable
 
 TEMPLATES = ASSETS / "templates"

@@ -1,5 +1,4 @@
-"""What the commands share: files in and out, tables, text that is safe in a terminal, and the parser that never shows a
-usage wall."""
+"""What the commands share: files in and out, tables, text that is safe in a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +12,12 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import msgspec
 
 from engines import Trace, TraceError, UserError
+from explorer.arguments import BAD_INPUT
 from explorer.words import cell, printable
 
 MAX_FILE_BYTES = (
@@ -25,19 +25,7 @@ MAX_FILE_BYTES = (
 )  # a little more than the largest trace that is read, so that the reader can say how large it is
 MAX_PROMPT_BYTES = 2**20
 PIPE_SECONDS = 10.0  # that a pipe may stay silent before it is taken for one that nobody writes
-BAD_INPUT = 2  # exit status
 GZIP_MAGIC = b"\x1f\x8b"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one `UserError` instead of a usage text and an exit."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
-
-    def error(self, message: str) -> NoReturn:
-        """Raises UserError."""
-        raise UserError(f"{message}; see `{self.prog} --help`.")
 
 
 def read_bytes(name: str, limit: int) -> bytes:

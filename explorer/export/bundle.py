@@ -152,4 +152,7 @@ def _wrapped(name: str) -> str:
 
 
 if __name__ == "__main__":
+    from explorer.arguments import of_module
+
+    of_module("explorer.export.bundle", __doc__)
     (PLAYER / "views.js").write_text(module(), encoding="utf-8")

@@ -67,8 +67,10 @@ def _stretches(run: Playback, t: int) -> Iterator[tuple[int, int, str]]:
 
 def main() -> None:
     """Write the picture of every recorded run that ships."""
+    from explorer.arguments import of_module
     from explorer.runs.gallery import gallery
 
+    of_module("explorer.export.thumbs", __doc__)
     found = gallery()
     for card in found.cards:
         beside(found.path(card.id)).write_text(picture(found.get(card.id)), encoding="utf-8")

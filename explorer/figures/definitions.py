@@ -301,4 +301,7 @@ def _broken(text: str, room: int = 100) -> list[str]:
 
 
 if __name__ == "__main__":
+    from explorer.arguments import of_module
+
+    of_module("explorer.figures.definitions", __doc__)
     (ASSETS / "player" / "definitions.js").write_text(module(), encoding="utf-8")

@@ -1,5 +1,7 @@
-"""README.md and the texts of `assets/docs`: reading them, and the parts of them that are generated from data. `python
--m explorer.papers.documents` writes those parts (with --check it only compares; names of files limit it to these).
+"""README.md and the texts of `assets/docs`: reading them, and the parts of them that are generated from data.
+
+    python -m explorer.papers.documents            writes those parts, in all texts or in the named files
+    python -m explorer.papers.documents --check    only compares; exit status 1 if one is out of date
 
 A part is between `<!-- name: generated ... -->` and `<!-- /name -->`. Edit the data and run the command again; a test
 holds that they agree."""
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -17,6 +19,7 @@ from typing import Literal
 import msgspec
 
 from explorer import ASSETS, papers
+from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
 
 WIDTH = 120
@@ -173,12 +176,17 @@ def filled(text: str) -> str:
     return text
 
 
-def main(argv: list[str]) -> int:
+def _options(parser: Parser) -> None:
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a part is out of date")
+    parser.add_argument("files", nargs="*", metavar="FILE", type=Path, help="without one, README.md and assets/docs")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Write the parts into the named files, all documents if none is named; with --check say whether they are up to
     date (exit status 1 if one is not)."""
-    check, names = "--check" in argv, [name for name in argv if name != "--check"]
-    root = ASSETS.parent
-    paths = [Path(name) for name in names] or [root / "README.md", *sorted(DOCS.glob("*.md"))]
+    asked = of_module("explorer.papers.documents", __doc__, argv, _options)
+    check, root = asked.check, ASSETS.parent
+    paths = asked.files or [root / "README.md", *sorted(DOCS.glob("*.md"))]
     stale = 0
     for path in paths:
         old = path.read_text(encoding="utf-8")
@@ -194,4 +202,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,5 +1,7 @@
-"""Records the gallery: real runs of the installed methods, written to the folder `traces` beside their papers. `python
--m explorer.papers.record` records all, with ids only those.
+"""Records the gallery: real runs of the installed methods, written to the folder `traces` beside their papers.
+
+    python -m explorer.papers.record           records all
+    python -m explorer.papers.record ID ...    only those
 
 What is recorded is in the files of `assets/papers`: method, model, prompt, parameters and seed of each run, with a
 title and one sentence on what to watch. Nothing else is edited; a trace is what the run left."""
@@ -8,10 +10,13 @@ from __future__ import annotations
 
 import gzip
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import engines
 from explorer import papers
+from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.thumbs import beside, picture
 from explorer.papers.schema import Recording
 
@@ -31,15 +36,26 @@ def record(entry: Recording, folder: Path) -> Path:
     return path
 
 
-def main(names: list[str]) -> int:
+def _options(parser: Parser) -> None:
+    parser.add_argument("--list", action="store_true", help="print the ids and record nothing")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="what to record; without one, everything")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Record all entries, or the named ones. Returns the exit status: 2 for a name that no paper has."""
+    asked = of_module("explorer.papers.record", __doc__, argv, _options)
     found = papers.read()
     entries = {one.id: one for one in found.recordings()}
-    for name in names:
+    if asked.list:
+        print("\n".join(entries))
+        return 0
+    for name in asked.ids:
         if name not in entries:
-            print(f"no file of assets/papers has a recording '{name}'; there is {', '.join(entries)}.", file=sys.stderr)
-            return 2
-    for name in names or entries:
+            like = get_close_matches(name, entries)
+            advice = f"did you mean {' or '.join(like)}?" if like else "--list prints those that there are."
+            print(f"no paper has a recording '{name}'; {advice}", file=sys.stderr)
+            return BAD_INPUT
+    for name in asked.ids or entries:
         folder = found.homes[name]
         folder.mkdir(exist_ok=True)
         record(entries[name], folder)
@@ -47,4 +63,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,81 +1,82 @@
-"""The gallery is what its recipe says, and a recorded run repeats: nothing in it was edited."""
+"""The command that records the gallery: what it writes, and what it says where it cannot. What it recorded is held
+against its recipe by `test_recordings`."""
 
-import gzip
-import json
+from __future__ import annotations
+
+import dataclasses
+import runpy
+import sys
 
 import pytest
 
 import engines
-from explorer import ASSETS, papers
-from explorer.papers.record import main, record
-
-TRACES = ASSETS / "traces"
-ENTRIES = papers.read().recordings()
-# Recorded when confidences were exp(z - logsumexp(z)): in these steps end marks that are all equally sure stand in
-# another order than the official loop's, which is ours now, on some processors. The tokens are the same, and so is all
-# around them.
-REORDERED = {"01-llada-sum": range(35, 48), "18-dream-threshold-sum": range(2, 3)}
+from explorer import papers
+from explorer.papers.record import main
+from explorer.runs.gallery import gallery, read_bytes
 
 
-def recorded(entry):
-    return engines.read_trace(gzip.decompress((TRACES / f"{entry.id}.json.gz").read_bytes()))
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """The shortest recording of a model that ships, and a folder that does not exist yet in which it is recorded."""
+    embedded = {model.name for model in engines.list_models() if model.where == "embedded"}
+    found = papers.read()
+    entries = {one.id: one for one in found.recordings() if one.model in embedded}
+    shortest = min((card for card in gallery().cards if card.id in entries), key=lambda card: (card.steps, card.id))
+    homes = found.homes | {shortest.id: tmp_path / "traces"}
+    monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(found, homes=homes))
+    return entries[shortest.id], tmp_path / "traces"
 
 
-def decisions(trace):
-    return [
-        (
-            s.commits and (s.commits.positions, s.commits.tokens, s.commits.causes),
-            s.tree and s.tree.tokens,
-            s.choice and s.choice.chosen,
-        )
-        for s in trace.steps
-    ]
+def test_a_named_recording_is_written_with_its_picture_and_nothing_else_is(elsewhere, capsys):
+    entry, folder = elsewhere
+    assert main([entry.id]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == [f"{entry.id}.json.gz", f"{entry.id}.svg"]
+    trace = engines.read_trace(read_bytes(folder / f"{entry.id}.json.gz"))
+    assert (trace.header.method, trace.header.prompt) == (entry.method, entry.prompt)
+    assert trace.output_ids == gallery().get(entry.id).output_ids
+    said = capsys.readouterr().err
+    assert said.startswith(f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} model calls, ")
+    first = (folder / f"{entry.id}.json.gz").read_bytes()
+    assert first[4:8] == b"\0\0\0\0", "no time stamp: equal traces are equal files"
 
 
-def test_every_entry_is_recorded_and_nothing_else():
-    assert {p.name.removesuffix(".json.gz") for p in TRACES.glob("*.gz")} == {entry.id for entry in ENTRIES}
-    assert len(ENTRIES) >= 8
-    assert {entry.method for entry in ENTRIES} == {info.slug for info in engines.list_methods()}
+def test_the_ids_are_listed(capsys):
+    assert main(["--list"]) == 0
+    assert capsys.readouterr().out.split() == [entry.id for entry in papers.read().recordings()]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.id)
-def test_the_header_says_what_the_recipe_asks(entry):
-    header = recorded(entry).header
-    assert (header.method, header.prompt, header.seed, header.detail) == (
-        entry.method,
-        entry.prompt,
-        entry.seed,
-        "full",
-    )
-    assert entry.model in [m.name for m in header.models]
-    assert entry.params.items() <= header.params.items()
-    cards = {
-        m.name: json.loads((ASSETS / "models" / m.name / "card.json").read_text())
-        for m in header.models
-        if (ASSETS / "models" / m.name).is_dir()
-    }
-    assert all(m.sha256 == cards[m.name]["sha256"] for m in header.models if m.name in cards)
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["99-nothing-at-all"], "no paper has a recording '99-nothing-at-all'; --list prints those that there are."),
+        (["01-lada-sum"], "no paper has a recording '01-lada-sum'; did you mean 01-llada-sum"),
+    ],
+)
+def test_a_name_that_no_paper_has_is_refused_in_a_sentence(capsys, argv, says):
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(says) and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.model.startswith("tiny")], ids=lambda e: e.id)
-def test_a_recorded_run_repeats(entry, tmp_path):
-    record(entry, tmp_path)
-    again = engines.read_trace(gzip.decompress((tmp_path / f"{entry.id}.json.gz").read_bytes()))
-    old = recorded(entry)
-    assert again.output_ids == old.output_ids
-    pairs = list(zip(decisions(again), decisions(old), strict=True))
-    moved = REORDERED.get(entry.id, range(0))
-    assert all(now == then for i, (now, then) in enumerate(pairs) if i not in moved)
-    if moved:
-        now, then = (written(trace.steps[moved.start : moved.stop]) for trace in (again, old))
-        assert sorted(now) == sorted(then)
-        assert min(p for step in old.steps[moved.start : moved.stop] for p in step.commits.probabilities) > 0.999
+MODULES = (
+    "explorer.papers.record",
+    "explorer.papers.documents",
+    "explorer.export.thumbs",
+    "explorer.export.bundle",
+    "explorer.figures.definitions",
+    "explorer.language",
+)
 
 
-def written(steps):
-    return [pair for s in steps for pair in zip(s.commits.positions, s.commits.tokens, strict=True)]
-
-
-def test_a_name_that_no_paper_has_is_refused(capsys):
-    assert main(["99-nothing"]) == 2
-    assert "no file of assets/papers has a recording '99-nothing'; there is 01-llada-sum, " in capsys.readouterr().err
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_run_as_a_module_has_help_and_refuses_in_a_sentence(module, monkeypatch, capsys):
+    """None of them takes a word that it does not know for something else, or for nothing, and writes its files."""
+    for option, status in (("--help", 0), ("--dance", 2)):
+        monkeypatch.setattr(sys, "argv", [module, option])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(module, run_name="__main__")
+        assert ended.value.code == status
+    out, err = capsys.readouterr()
+    assert out.startswith(f"usage: python -m {module} [-h]") and len(out.splitlines()) > 4
+    assert err == f"unrecognized arguments: --dance; see `python -m {module} --help`.\n"
