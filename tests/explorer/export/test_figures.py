@@ -18,12 +18,11 @@ from engines import Trace, UserError
 from engines.core.trace import Piece
 from explorer.export import fonts, look, raster
 from explorer.export.bundle import bundle
-from explorer.export.drawing import Box, Drawing, Words, svg
+from explorer.export.drawing import Drawing, Words, svg
 from explorer.export.figures import cursor_of, figure, layout
 from explorer.export.overview import nice, overview, shared_scale
 from explorer.export.playback import CLOCKS, FIELDS, Playback
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
-from explorer.figures.work import work
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented
 from tests.player.handmade import both_at_once, drafting, hostile, masked
@@ -69,23 +68,6 @@ def test_a_clock_that_a_run_did_not_record_is_refused():
     assert figure([drafting()], view="curve", clock="work").startswith("<svg")
 
 
-@pytest.mark.parametrize("view", ["board", "step", "curve", "tree"])
-def test_every_recorded_run_makes_every_figure(view: str):
-    drawn = 0
-    for trace in recorded():
-        if view == "tree" and not any(step.tree for step in trace.steps):
-            with pytest.raises(UserError, match="no draft trees"):
-                figure(trace, view=view)
-            continue
-        made = figure(trace, view=view, width=3.3)
-        assert made == figure(trace, view=view, width=3.3)
-        root = ET.fromstring(made)
-        assert float(root.get("viewBox").split()[2]) == pytest.approx(72 * 3.3, abs=0.01)
-        assert trace.header.title in root.find(f"{SVG}title").text
-        drawn += 1
-    assert drawn >= 10
-
-
 def test_work_of_two_runs_on_one_scale_of_seconds():
     """Bars stand where the calls ran, the row of both at once where two did, and the scale is that of the longest
     run."""
@@ -107,21 +89,6 @@ def test_work_of_two_runs_on_one_scale_of_seconds():
     for more, traces, sentence in refused:
         with pytest.raises(UserError, match=sentence):
             figure(traces, view="work", **more)
-
-
-def test_letters_stay_inside_and_can_be_read_in_print():
-    for trace in recorded():
-        for view in ("board", "step", "curve", *(["work"] if work(trace).rows else [])):
-            drawing = layout([trace], view=view, width=3.3)
-            for mark in drawing.marks:
-                if isinstance(mark, Words) and not mark.upright:
-                    left = mark.x - {"start": 0, "middle": 0.5, "end": 1}[mark.anchor] * mark.width
-                    assert left > -1 and left + mark.width < drawing.width + 1, (trace.header.title, view, mark)
-                    assert 0 <= mark.y <= drawing.height and mark.size >= (
-                        4 if any(c.isalnum() for c in mark.text) else 2.5
-                    )
-                if isinstance(mark, Box):
-                    assert mark.x >= -1 and mark.x + mark.w <= drawing.width + 1
 
 
 def test_the_overview_marks_each_write_at_its_step_and_place():

@@ -1,21 +1,13 @@
-"""The look back against answers known by hand, against its definition written out in full, and on runs of real
-models."""
+"""The look back against answers known by hand, and against its definition written out in full, on invented runs and on
+one of a real model; `test_recordings` holds every recorded run against it."""
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
-
-import pytest
-
 import engines
 from engines import Edit, Trace
-from explorer import ASSETS
 from explorer.figures.hindsight import CAVEAT, NOTHING, Position, hindsight, summary, written
 from explorer.figures.metrics import measure
 from tests.explorer.figures.lookback import MASK, Turn, invented, looked
-
-RECORDED = sorted((ASSETS / "traces").glob("*.json.gz"))
 
 
 def only(turns: list[Turn], **options) -> Position:
@@ -199,26 +191,6 @@ def test_invented_runs_agree_with_the_definition():
 
 
 # real runs
-
-
-FORESEES = {"lud"}  # a causal run that records what it foresaw at places that it left out
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: Path(path).name[:-8])
-def test_recorded_runs_agree_with_the_definition(path: Path):
-    trace = Trace.from_json(gzip.decompress(path.read_bytes()))
-    assert as_claimed(trace) == by_definition(trace)
-    if trace.header.canvas is None and trace.header.method not in FORESEES:
-        assert hindsight(trace).enough is None, (
-            "these causal runs recorded the candidates of the positions they wrote, and no others"
-        )
-
-
-def test_some_recorded_run_has_something_to_show():
-    """Of the masked boards; a causal run without drafts knows no position before it writes it."""
-    traces = [Trace.from_json(gzip.decompress(path.read_bytes())) for path in RECORDED]
-    shown = [hindsight(trace) for trace in traces if trace.header.canvas is not None]
-    assert sum(lens.enough is not None and (lens.max_delay or 0) > 0 for lens in shown) > len(shown) / 2
 
 
 def test_an_edit_and_less_detail_on_a_real_run():

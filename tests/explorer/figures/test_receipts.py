@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +11,13 @@ from explorer import ASSETS
 from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
 from explorer.figures.metrics import measure, numbers
 from explorer.figures.receipts import facts, receipt
+from explorer.runs.gallery import gallery
 
-RECORDED = sorted((ASSETS / "traces").glob("*.json.gz"))
+
+def drafted() -> Trace:
+    """A recorded run that got tokens for nothing from accepted drafts."""
+    traces = (gallery().get(card.id) for card in gallery().cards)
+    return next(t for t in traces if any(s.commits and "bonus" in s.commits.causes for s in t.steps))
 
 
 def test_the_players_definitions_are_made_from_these():
@@ -30,7 +33,7 @@ def test_definitions_name_only_what_there_is():
         "cut",
         "final",
         "kept",
-        *numbers(Trace.from_json(gzip.decompress(RECORDED[0].read_bytes()))),
+        *numbers(drafted()),
     }
     for name, one in DEFINITIONS.items():
         assert set(re.findall(r"\{(\w+)\}", one.terms)) <= known, name
@@ -48,9 +51,8 @@ def value_of(terms: str) -> float | None:
     return eval(plain) if re.fullmatch(r"[\d\s.()+*/-]+", plain) else None
 
 
-@pytest.mark.parametrize("path", RECORDED[::4], ids=lambda path: Path(path).name[:-8])
-def test_a_formula_with_its_numbers_gives_the_number(path: Path):
-    trace = Trace.from_json(gzip.decompress(path.read_bytes()))
+def formulas_give_their_numbers(trace: Trace) -> None:
+    """Each formula of a run's numbers with its own numbers put in; `test_recordings` asks it of every recorded run."""
     checked = 0
     for metric in measure(trace):
         found = value_of(metric.terms) if metric.terms else None
@@ -64,7 +66,7 @@ def test_a_formula_with_its_numbers_gives_the_number(path: Path):
 
 
 def test_a_receipt_holds_everything_that_a_person_may_ask():
-    trace = Trace.from_json(gzip.decompress(RECORDED[8].read_bytes()))
+    trace = drafted()
     shared, metric = facts(trace), next(m for m in measure(trace) if m.name == "tokens_per_second")
     assert receipt(metric) == {
         "label": "Tokens per second", "kind": "derived", "value": metric.shown, "formula": "tokens ÷ (model time + "
@@ -75,7 +77,7 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
         shared["header"]["models"][0]["sha256"]
         and shared["header"]["versions"]
         and shared["header"]["machine"]
-        and shared["header"]["seed"] == 0
+        and shared["header"]["seed"] == trace.header.seed
     )
     assert shared["numbers"]["bonus"] == sum(s.commits.causes.count("bonus") for s in trace.steps if s.commits) > 0
     assert shared["numbers"]["tokens"] + shared["numbers"]["end_tokens"] + shared["numbers"]["padding"] + shared[

@@ -9,7 +9,6 @@ import pytest
 
 import engines
 from explorer import papers
-from explorer.figures.board import boards
 from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, lessons
 from explorer.runs.gallery import gallery
 
@@ -65,13 +64,6 @@ def test_terms_of_lessons_and_of_the_glossary_exist():
     linked = [t for lesson in lessons() for t in lesson.terms] + [t for entry in glossary() for t in entry.see]
     assert set(linked) <= set(terms), sorted(set(linked) - set(terms))
     assert all(lesson.terms for lesson in lessons()) and all(entry.term not in entry.see for entry in glossary())
-
-
-def test_the_answer_of_every_recorded_run_is_what_its_steps_wrote():
-    for card in gallery().cards:
-        trace = gallery().get(card.id)
-        written = [token for token in list(boards(trace))[-1][len(trace.header.prompt_ids) :] if token is not None]
-        assert written[: card.tokens] == trace.output_ids[: card.tokens], card.id
 
 
 @pytest.mark.parametrize(
