@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import re
 import sys
 import time
 from functools import partial
@@ -19,8 +21,6 @@ from explorer.bench.cells import Cell, Folder, Memory, Outcome, Pace
 from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 from explorer.figures.verdict import judge
-
-pytestmark = pytest.mark.slow
 
 MODEL = "tiny-dlm"
 SETTINGS = [
@@ -242,8 +242,96 @@ def test_only_what_a_model_can_run_is_offered():
 # --- workers
 
 
-def test_the_number_of_workers_changes_nothing(model):
-    several, alone = (Sweep(model, SETTINGS, ["sort", "insert any"], 2) for _ in range(2))
+class Stub:
+    """A worker that decodes nothing. The cell numbered `late` ends after the cell numbered `early`; one that is no cell
+    is no failure of ours, and one whose method is `ends` takes its process with it."""
+
+    late, early = 0, 3
+
+    def __init__(self, about):
+        self.about, self.over = about, Stub.over
+
+    def run(self, cell):
+        if cell.method == "ends":
+            os._exit(7)
+        if cell.number == self.late:
+            assert self.over.wait(60)
+        if cell.number == self.early:
+            self.over.set()
+        return Outcome(cell.prompt == "", cell.number, os.getpid(), self.about.threads, 0.0, cell.prompt)
+
+
+@pytest.fixture
+def crew(monkeypatch):
+    """Workers that need neither a model nor, as they are forked, a new interpreter."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: fork)
+    monkeypatch.setattr(Stub, "over", fork.Event(), raising=False)
+    monkeypatch.setattr(workers, "Worker", Stub)
+    return partial(workers.in_processes, workers.Task(MODEL, {}, [], 5), 2)
+
+
+def numbered(n, method="threshold"):
+    return Cell(0, method, {}, "sort", n, f"prompt {n}", "", 0)
+
+
+def test_outcomes_of_workers_come_in_the_order_of_the_cells(crew):
+    found = list(crew([numbered(n) for n in range(6)], lambda: False))
+    assert [(one.forwards, one.text, one.tokens) for one in found] == [(n, f"prompt {n}", 5) for n in range(6)]
+    ids = [one.fed for one in found]
+    assert len(set(ids)) == 2 and os.getpid() not in ids
+    assert len(set(ids[1:4])) == 1 and ids[0] not in ids[1:4], "while one is busy the other takes what is next"
+    assert not multiprocessing.active_children()
+    assert list(crew([], lambda: False)) == []
+
+
+def test_workers_stop_at_once(crew):
+    assert list(crew([numbered(n) for n in range(6)], lambda: True)) == []
+    assert not multiprocessing.active_children()
+    running = crew([numbered(n) for n in (1, 2, 4, 5)], lambda: False)
+    assert next(running).forwards == 1
+    running.close()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        (None, "a worker failed: AttributeError: 'NoneType' object has no attribute 'method'"),
+        (numbered(2, "ends"), "a worker ended with exit status 7; perhaps memory was short. Try fewer with --workers."),
+    ],
+)
+def test_a_worker_that_fails_is_a_sentence(crew, cell, sentence):
+    run = crew([numbered(1), numbered(4), cell], lambda: False)
+    assert [next(run).forwards, next(run).forwards] == [1, 4]
+    with pytest.raises(engines.UserError, match=f"^{re.escape(sentence)}$"):
+        next(run)
+    assert not multiprocessing.active_children()
+
+
+def test_a_worker_has_the_model_its_options_and_the_method_files(registry_unchanged, tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    engines.load_method_file(path)
+    about = workers.task(MODEL, {"dtype": "bfloat16"}, 1)
+    assert about == workers.Task(MODEL, {"dtype": "bfloat16"}, [("my.py", path.read_text())], 1)
+    registry().methods.pop("my-masked")
+    path.unlink()
+    worker = workers.Worker(about)
+    assert (worker.model.record.name, worker.model.record.dtype) == (MODEL, "bfloat16")
+    cell = Cell(0, "my-masked", {"max_new_tokens": 16}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
+    assert worker.run(cell).tokens > 0
+    assert "unknown method" in worker.run(msgspec.structs.replace(cell, method="no-such-method")).refused
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_changes_nothing(model, registry_unchanged, tmp_path):
+    """Interpreters of their own, a method file, a setting that is refused, and a failure behind the last cell."""
+    path = tmp_path / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    engines.load_method_file(path)
+    settings = [*SETTINGS, Setting("my-masked", {"threshold": 0.9})]
+    several, alone = (Sweep(model, settings, ["sort", "insert any"], 2) for _ in range(2))
     order = [
         i
         for i, _ in several.run(
@@ -251,18 +339,9 @@ def test_the_number_of_workers_changes_nothing(model):
         )
     ]
     list(alone.run(here(model), None))
-    assert order == list(range(12)) and results(several) == results(alone) and several.points() == alone.points()
-
-
-def test_workers_stop_at_once(model):
-    sweep = Sweep(model, SETTINGS, ["sort"], 2)
-    list(sweep.run(partial(workers.in_processes, workers.task(MODEL, {}, 1), 2, stopped=lambda: True), None))
-    assert sweep.left == 6 and not multiprocessing.active_children()
-
-
-def test_a_worker_that_fails_is_a_sentence():
-    cell = Cell(0, "no-such-method", {}, "sort", 0, "sort: Mia", "Mia", 0)
-    run = workers.in_processes(workers.task(MODEL, {}, 1), 1, [cell, None], lambda: False)
+    assert order == list(range(16)) and results(several) == results(alone) and several.points() == alone.points()
+    refused = msgspec.structs.replace(several.cells[0], method="no-such-method")
+    run = workers.in_processes(workers.task(MODEL, {}, 1), 1, [refused, None], lambda: False)
     assert "unknown method" in next(run).refused  # a refusal is an outcome ...
     with pytest.raises(engines.UserError, match="a worker failed: AttributeError"):  # ... and a failure is not
         next(run)
@@ -332,38 +411,28 @@ def test_the_command_sweeps_resumes_and_keeps_to_its_budget(tmp_path, capsys):
     assert "0 runs made, 0 taken from before, 18 left" in capsys.readouterr().err
 
 
-def test_an_own_method_is_swept_like_any_other(tmp_path, capsys):
-    before = dict(registry().methods)
-    try:
-        path = tmp_path / "my.py"
-        path.write_text((cli.TEMPLATES / "masked.py").read_text())
-        ask = [
-            "sweep",
-            "--model",
-            MODEL,
-            "--method-file",
-            str(path),
-            "--method",
-            "my-masked",
-            "--param",
-            "threshold=0.6,0.9",
-            "--task",
-            "copy",
-            "--prompts",
-            "1",
-        ]
-        assert cli.main([*ask, "--workers", "2"]) == 0
-        printed = capsys.readouterr().out
-        assert "my-masked" in printed and "threshold=0.6" in printed
-        path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmaxx(-1)"))
-        assert cli.main(ask) == 2
-        assert (
-            "my-masked threshold=0.6 did not run: 'my-masked' failed after 0 steps: AttributeError"
-            in capsys.readouterr().err
-        )
-    finally:
-        registry().methods.clear()
-        registry().methods.update(before)
+@pytest.mark.usefixtures("registry_unchanged")
+def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def in_processes(about, number, found, stopped):
+        asked.append((about.own[0][0], number))
+        yield from workers.in_turn(engines.load_model(about.model), found, stopped)
+
+    monkeypatch.setattr(workers, "in_processes", in_processes)
+    path = tmp_path / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    ask = ["sweep", "--model", MODEL, "--method-file", str(path), "--method", "my-masked"]
+    ask += ["--param", "threshold=0.6,0.9", "--task", "copy", "--prompts", "1"]
+    assert cli.main([*ask, "--workers", "2"]) == 0 and asked == [("my.py", 2)]
+    printed = capsys.readouterr().out
+    assert "my-masked" in printed and "threshold=0.6" in printed
+    path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmaxx(-1)"))
+    assert cli.main(ask) == 2
+    assert (
+        "my-masked threshold=0.6 did not run: 'my-masked' failed after 0 steps: AttributeError"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
