@@ -15,7 +15,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
@@ -39,29 +40,32 @@ def sources(*roots: str) -> list[Path]:
     return [p for p in found if "__pycache__" not in p.parts]
 
 
-TREES = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for path in sources("engines", "explorer", "app.py")
-    if path.exists()
-}
+Nodes = list[ast.AST]  # of a whole file, the file itself first
 
 
-def under(*roots: str) -> Iterator[tuple[str, ast.Module]]:
-    for path, tree in TREES.items():
+@cache
+def trees() -> dict[Path, Nodes]:
+    """Every file of the program, parsed and walked once for all tests."""
+    found = (path for path in sources("engines", "explorer", "app.py") if path.exists())
+    return {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in found}
+
+
+def under(*roots: str) -> Iterator[tuple[str, Nodes]]:
+    for path, nodes in trees().items():
         name = path.relative_to(ROOT).as_posix()
         if any(name == root or name.startswith(root + "/") for root in roots):
-            yield name, tree
+            yield name, nodes
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """(line, module, names) of every import, wherever in the file it stands."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name, ()
         elif isinstance(node, ast.ImportFrom):
             yield node.lineno, "." * node.level + (node.module or ""), tuple(alias.name for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        elif isinstance(node, ast.Call) and dotted(node.func) in (
             "importlib.import_module",
             "import_module",
             "__import__",
@@ -72,15 +76,21 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
 
 
 def dotted(node: ast.AST) -> str:
-    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+    """`a.b.c` of a name, or of attributes of whatever stands before them; "" of anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, ast.Attribute):
+        return ""
+    before = node.value
+    return f"{dotted(before) if isinstance(before, (ast.Name, ast.Attribute)) else ast.unparse(before)}.{node.attr}"
 
 
 def test_engines_know_nothing_of_the_page():
     forbidden = {"gradio", "plotly", "explorer", "app"}
     wrong = [
         f"{name}:{line} imports {module}"
-        for name, tree in under("engines")
-        for line, module, _ in imports(tree)
+        for name, nodes in under("engines")
+        for line, module, _ in imports(nodes)
         if module.split(".")[0] in forbidden
     ]
     assert not wrong, "\n".join(wrong)
@@ -89,8 +99,8 @@ def test_engines_know_nothing_of_the_page():
 def test_core_knows_no_family():
     wrong = [
         f"{name}:{line} imports {module}"
-        for name, tree in under("engines/core", "engines/models")
-        for line, module, _ in imports(tree)
+        for name, nodes in under("engines/core", "engines/models")
+        for line, module, _ in imports(nodes)
         if module.startswith("engines.methods")
     ]
     assert not wrong, "\n".join(wrong)
@@ -98,14 +108,14 @@ def test_core_knows_no_family():
 
 def test_explorer_uses_only_the_public_surface_of_engines():
     wrong = []
-    for name, tree in under("explorer"):
-        for line, module, names in imports(tree):
+    for name, nodes in under("explorer"):
+        for line, module, names in imports(nodes):
             if module.split(".")[0] != "engines" or module == "engines.tasks":
                 continue
             private = [n for n in names if n not in engines.__all__ and n != "tasks"]
             if module != "engines" or private:
                 wrong.append(f"{name}:{line} imports {', '.join(private or names) or module} from {module}")
-        for node in ast.walk(tree):
+        for node in nodes:
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.value, ast.Name)
@@ -121,15 +131,14 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def import_graph(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
+def import_graph(trees: dict[Path, Nodes]) -> dict[str, set[str]]:
     """Module -> the modules that it imports, wherever in the file; names for the type checker alone do not count."""
-    known = {module_of(path): tree for path, tree in trees.items()}
+    known = {module_of(path): nodes for path, nodes in trees.items()}
     graph: dict[str, set[str]] = {name: set() for name in known}
-    for name, tree in known.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                node.body = [ast.Pass()]
-        for _, module, names in imports(tree):
+    for name, nodes in known.items():
+        typing = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+        left_out = {id(part) for node in typing for line in node.body for part in ast.walk(line)}
+        for _, module, names in imports(node for node in nodes if id(node) not in left_out):
             found = {f"{module}.{one}" for one in names if f"{module}.{one}" in known}
             graph[name] |= found or ({module} & set(known))
     return graph
@@ -137,7 +146,7 @@ def import_graph(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
 
 def test_there_is_no_circle_of_imports():
     """The two public surfaces are left out: they hand out what lies behind them, and name the folder of the assets."""
-    whole = import_graph({path: ast.parse(path.read_text("utf-8")) for path in TREES})
+    whole = import_graph(trees())
     graph = {name: found - SURFACES for name, found in whole.items() if name not in SURFACES}
     try:
         list(TopologicalSorter(graph).static_order())
@@ -146,12 +155,13 @@ def test_there_is_no_circle_of_imports():
 
 
 def test_a_circle_of_imports_is_found():
-    trees = {
-        ROOT / "engines/a.py": ast.parse("def f():\n    from engines.b import g"),
-        ROOT / "engines/b.py": ast.parse("from engines import a"),
-    }
+    a, b = ROOT / "engines/a.py", ROOT / "engines/b.py"
+    there = "def f():\n    from engines.b import g"
+    back = list(ast.walk(ast.parse("from engines import a")))
     with pytest.raises(CycleError):
-        list(TopologicalSorter(import_graph(trees)).static_order())
+        list(TopologicalSorter(import_graph({a: list(ast.walk(ast.parse(there))), b: back})).static_order())
+    for_types = list(ast.walk(ast.parse("if TYPE_CHECKING:\n    from engines.b import g\nelse:\n    g = 1")))
+    assert import_graph({a: for_types, b: back}) == {"engines.a": set(), "engines.b": {"engines.a"}}
 
 
 def test_every_public_name_of_engines_exists():
@@ -162,7 +172,7 @@ def test_every_public_name_of_engines_exists():
 def test_app_is_a_door():
     path = ROOT / "app.py"
     assert len(path.read_text().splitlines()) <= 40
-    foreign = {m.split(".")[0] for _, m, _ in imports(TREES[path])} - {"explorer", "spaces", *sys.stdlib_module_names}
+    foreign = {m.split(".")[0] for _, m, _ in imports(trees()[path])} - {"explorer", "spaces", *sys.stdlib_module_names}
     assert not foreign
 
 
@@ -180,10 +190,8 @@ def vocabulary() -> set[str]:
             | set(info.needs)
             | set(info.emits)
         )
-    for _, tree in under("engines/models"):
-        about_types = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Compare) and "model_type" in ast.unparse(node)
-        ]
+    for _, nodes in under("engines/models"):
+        about_types = [node for node in nodes if isinstance(node, ast.Compare) and "model_type" in ast.unparse(node)]
         words |= {
             part.value
             for node in about_types
@@ -198,9 +206,9 @@ def is_about_methods(node: ast.AST) -> bool:
     return bool(re.search(r"method|slug|baseline", ast.unparse(node), re.IGNORECASE))
 
 
-def used_as_method(tree: ast.Module, shared: set[str]) -> Iterator[tuple[int, str]]:
+def used_as_method(nodes: Iterable[ast.AST], shared: set[str]) -> Iterator[tuple[int, str]]:
     """Places where a literal in `shared` is passed to, or compared with, something about methods."""
-    for node in ast.walk(tree):
+    for node in nodes:
         suspects: list[ast.AST] = []
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -227,13 +235,13 @@ def test_no_slug_outside_its_family():
     shared = slugs & vocabulary()
     unmistakable = slugs - shared
     wrong = []
-    for name, tree in under("engines", "explorer", "app.py"):
+    for name, nodes in under("engines", "explorer", "app.py"):
         if name.startswith(("engines/methods/", "engines/golden/")):
             continue
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in unmistakable:
                 wrong.append(f"{name}:{node.lineno} names the method '{node.value}'")
-        wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(tree, shared)]
+        wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(nodes, shared)]
     print(f"{len(slugs)} slugs; also words of the trace: {', '.join(sorted(shared)) or 'none'}")
     assert not wrong, "\n".join(wrong)
 
@@ -243,9 +251,9 @@ def test_the_slug_rule_bites():
         'run("greedy", model)\nif header.method == "greedy": pass\nshow(method="greedy")\nDEFAULT_METHODS = '
         '("greedy", "x")\n'
     )
-    assert [slug for _, slug in used_as_method(ast.parse(bad), {"greedy"})] == ["greedy"] * 4
+    assert [slug for _, slug in used_as_method(ast.walk(ast.parse(bad)), {"greedy"})] == ["greedy"] * 4
     fine = 'causes = ["greedy"]\nif cause == "greedy": pass\npack("greedy")\n'
-    assert not list(used_as_method(ast.parse(fine), {"greedy"}))
+    assert not list(used_as_method(ast.walk(ast.parse(fine)), {"greedy"}))
 
 
 # --- what an import costs
@@ -288,8 +296,8 @@ def test_the_page_starts_without_torch():
 
 def functions() -> Iterator[tuple[int, str, bool]]:
     """(lines, place, is a method's decode loop); decorators are declarations and do not count."""
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
+    for path, nodes in trees().items():
+        for node in nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 place = f"{path.relative_to(ROOT).as_posix()}:{node.lineno} {node.name}"
                 yield (node.end_lineno or 0) - node.lineno + 1, place, node.name == "decode"
@@ -314,7 +322,7 @@ def test_functions_stay_short():
 
 def test_files_stay_short():
     allowed: dict[str, int] = {}
-    found = sorted(((len(p.read_text().splitlines()), p.relative_to(ROOT).as_posix()) for p in TREES), reverse=True)
+    found = sorted(((len(p.read_text().splitlines()), p.relative_to(ROOT).as_posix()) for p in trees()), reverse=True)
     print(f"files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
     print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
     long = [f"{name} has {n} lines" for n, name in found if n > allowed.get(name, MAX_FILE)]
@@ -326,13 +334,13 @@ def test_files_stay_short():
 
 def test_figures_and_views_use_no_randomness():
     wrong = []
-    for name, tree in under("explorer"):
+    for name, nodes in under("explorer"):
         wrong += [
             f"{name}:{line} imports {module}"
-            for line, module, _ in imports(tree)
+            for line, module, _ in imports(nodes)
             if module.split(".")[0] in ("random", "secrets")
         ]
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Call) and re.search(
                 r"(^|\.)(random|randint|rand|randn|shuffle|uniform|normal|default_rng)(\.|$)", dotted(node.func)
             ):
@@ -343,13 +351,13 @@ def test_figures_and_views_use_no_randomness():
 def test_methods_draw_only_from_the_run():
     """In a method file every drawing call names its generator, and no module of chance is imported."""
     wrong = []
-    for name, tree in under("engines/methods"):
+    for name, nodes in under("engines/methods"):
         wrong += [
             f"{name}:{line} imports {module}"
-            for line, module, _ in imports(tree)
+            for line, module, _ in imports(nodes)
             if module.split(".")[0] in ("random", "secrets")
         ]
-        for node in ast.walk(tree):
+        for node in nodes:
             drawing = isinstance(node, ast.Call) and dotted(node.func).startswith(
                 ("torch.", "np.random.", "numpy.random.")
             )
@@ -366,11 +374,11 @@ def test_methods_draw_only_from_the_run():
 def test_nothing_foreign_is_executed():
     """No eval or exec, no pickles, no code from a model's repository."""
     wrong = []
-    for name, tree in under("engines", "explorer", "app.py"):
+    for name, nodes in under("engines", "explorer", "app.py"):
         wrong += [
-            f"{name}:{line} imports {module}" for line, module, _ in imports(tree) if module.split(".")[0] in PICKLES
+            f"{name}:{line} imports {module}" for line, module, _ in imports(nodes) if module.split(".")[0] in PICKLES
         ]
-        for node in ast.walk(tree):
+        for node in nodes:
             if not isinstance(node, ast.Call):
                 continue
             called, given = dotted(node.func), {k.arg: k.value for k in node.keywords}
