@@ -33,6 +33,11 @@ def written(tmp_path: Path, old: str, new: str) -> Path:
     return path
 
 
+def line_of(old: str) -> str:
+    """The number of the line that was spoiled."""
+    return str(MASKED[: MASKED.index(old)].count("\n") + 1)
+
+
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda p: p.stem)
 def test_a_template_runs_and_shows_all_it_declares(path):
     info = own(path)
@@ -93,15 +98,15 @@ def test_a_template_is_about_twenty_lines_of_method():
     ("old", "new", "sentence"),
     [
         (
-            "def decode(model, prompt, p, run):",
-            "def decode(model, prompt, p, run)",
-            r"my.py' is not Python: .*line 25: def decode",
+            "p: Params, run: Recorder) -> Steps:",
+            "p: Params, run: Recorder) -> Steps",
+            r"my.py' is not Python: .*line LINE: def decode",
         ),
         ('"my-masked",  #', '"greedy",  #', "'greedy', and that name is taken"),
         (
-            "from engines.kit import Float,",
-            "from engines.kit import Flaot,",
-            r"cannot be loaded: ImportError: .*\(my.py, line 10: from engines",
+            "import (\n    Float,",
+            "import (\n    Flaot,",
+            r"cannot be loaded: ImportError: .*\(my.py, line LINE: from engines",
         ),
         (
             '    emits={"commits", "scores", "candidates", "note"},',
@@ -115,7 +120,7 @@ def test_a_template_is_about_twenty_lines_of_method():
 )
 def test_a_file_that_does_not_load_says_why(tmp_path, old, new, sentence):
     before = list(registry().methods)
-    with pytest.raises(engines.UserError, match=sentence):
+    with pytest.raises(engines.UserError, match=sentence.replace("LINE", line_of(old))):
         engines.load_method_file(written(tmp_path, old, new))
     assert list(registry().methods) == before
 
@@ -133,7 +138,7 @@ def test_what_is_no_file_says_so(tmp_path):
         (
             "ready = sure >= p.threshold ",
             "ready = sure / 0 >= p.treshold ",
-            r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line 31: ready = ",
+            r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line LINE: ready = ",
         ),
         ("edit = yield run.step(", "edit = yield dict(", "yielded dict instead of a step; write `yield run.step"),
         (
@@ -156,6 +161,7 @@ def test_what_is_no_file_says_so(tmp_path):
 def test_a_mistake_in_decode_is_a_sentence_for_its_author(tmp_path, old, new, sentence):
     info = own(written(tmp_path, old, new))
     run = engines.stream(info.slug, "tiny-dlm", PROMPT)
+    sentence = sentence.replace("LINE", line_of(old))
     with pytest.raises(engines.UserError, match=sentence):
         list(run)
     assert run.trace().end.reason == "failed" and re.search(sentence, run.trace().end.message)

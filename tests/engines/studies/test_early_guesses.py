@@ -9,7 +9,7 @@ from engines.studies.early_guesses import DEPTHS, WIDTHS, told
 
 
 def found(kappa):
-    return engines.study("early-guesses", model="tiny-ar-m", prompts="story: Mia, boat", tokens=24, kappa=kappa)
+    return engines.study("early-guesses", model="tiny-ar-m", prompts="story: Mia, boat", tokens=12, kappa=kappa)
 
 
 def test_more_guesses_hold_more_and_every_exit_is_read_with_its_map_and_without():

@@ -8,7 +8,7 @@ from engines.studies.fuzzy_draft import SIZES, Row, told
 
 
 def test_agreement_falls_with_n_and_every_column_says_where_it_comes_from():
-    found = engines.study("fuzzy-draft", model="tiny-ar-m", prompts="story: Mia, boat | add: 457 + 86", tokens=24)
+    found = engines.study("fuzzy-draft", model="tiny-ar-m", prompts="story: Mia, boat | add: 457 + 86", tokens=8)
     rows = found.table("sizes").rows
     assert [tuple(row[:2]) for row in rows] == [(way, N) for way in (ATTENTION, WHOLE) for N in SIZES]
     for _, _, share, low, high, overlap, ms, ratio in rows:

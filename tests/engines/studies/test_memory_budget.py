@@ -8,7 +8,7 @@ from engines.studies.memory_budget import Setting, told
 
 
 def test_lean_saves_bytes_and_each_size_is_run():
-    found = engines.study("memory-budget", model="tiny-ar-m", prompts="story: Mia, boat", tokens=16, repeats=1, batch=2)
+    found = engines.study("memory-budget", model="tiny-ar-m", prompts="story: Mia, boat", tokens=8, repeats=1, batch=2)
     rows = found.table("settings").rows
     assert [tuple(row[:2]) for row in rows] == [*(("lean", T) for T in TREES), ("reference", 16)]
     peaks = [row[5] for row in rows]

@@ -9,8 +9,8 @@ TINY = {"model": "tiny-ar-l", "kind": "people", "chunk": 8, "keep": 24, "tokens"
 
 def test_the_retrieved_view_finds_what_the_target_loses_and_the_counts_fit():
     makes = []
-    found = engines.study("needles-in-documents", partial=makes.append, **TINY, documents=8)
-    assert [make().table().title[:12] for make in makes] == [f"Answers to {n}" for n in range(1, 9)]
+    found = engines.study("needles-in-documents", partial=makes.append, **TINY, documents=4)
+    assert [make().table().title[:12] for make in makes] == [f"Answers to {n}" for n in range(1, 5)]
     assert makes[-1]().table().rows == found.table("answers").rows and makes[0]().notes[0].startswith("Stopped")
     rows = {(row[0], row[1]): row for row in found.table("answers").rows}
     lossless, moved = rows["retrieved passages", 0.0], rows["retrieved passages", 10.0]

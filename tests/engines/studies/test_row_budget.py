@@ -10,7 +10,7 @@ A = [[0.4, 0.2, 0.1, *[0.02] * 7], [0.3, 0.1, 0.1, *[0.02] * 7], [0.2, 0.1, 0.05
 
 
 def test_each_budget_is_run_and_the_best_is_the_one_with_the_largest_gain():
-    found = engines.study("row-budget", model="tiny-ar-m", prompt="add: 457 + 86", tokens=16, repeats=1)
+    found = engines.study("row-budget", model="tiny-ar-m", prompt="add: 457 + 86", tokens=8, repeats=1)
     rows = found.table("budgets").rows
     assert [row[0] for row in rows] == list(BUDGETS)
     for B, total, released, real, tokens, ms, gain in rows:

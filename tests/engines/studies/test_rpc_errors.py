@@ -5,7 +5,14 @@ import random
 import pytest
 
 import engines
+from engines.studies import rpc_errors
 from engines.studies.rpc_errors import SIZES, counting_error, summing_error
+
+
+@pytest.fixture(autouse=True)
+def few_subsets(monkeypatch):
+    """An accuracy is a share of a few subsets here."""
+    monkeypatch.setattr(rpc_errors, "SUBSETS", 4)
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])

@@ -117,14 +117,21 @@ def test_the_card_and_the_grid_agree(shipped):
         assert body == size.body
 
 
-def test_the_study_measures_and_other_prompts_give_other_points():
-    found = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, budget=0)
+@pytest.fixture(scope="module")
+def studied():
+    """One run of the study, and what it told on the way."""
+    makes = []
+    return engines.study("scaling-laws", partial=makes.append, prompts=6, tokens=8, batch=False, budget=0), makes
+
+
+def test_the_study_measures_and_other_prompts_give_other_points(studied):
+    found, _ = studied
     points = found.table("points")
     assert len(points.rows) == 24 and all(row[4] <= row[3] <= row[5] for row in points.rows)
     small, large = (row for row in points.rows if row[2] == max(r[2] for r in points.rows) and row[0] in ENDS)
     assert large[6] > small[6]  # the largest agrees more often than the smallest
     assert len(found.table("laws").rows) == 5 and all(row[6] <= 1 for row in found.table("laws").rows)
-    other = engines.study("scaling-laws", prompts=12, tokens=12, batch=False, budget=0, seed=1)
+    other = engines.study("scaling-laws", prompts=6, tokens=8, batch=False, budget=0, seed=1)
     assert other.table("points").rows != points.rows
 
 
@@ -167,9 +174,8 @@ def test_the_shipped_record_opens_and_is_of_this_study(name):
     assert found.study == name and set(found.inputs) == {p.name for p in get_study(name).info.inputs}
 
 
-def test_points_come_one_by_one_with_what_plays_them():
-    makes = []
-    whole = engines.study("scaling-laws", partial=makes.append, prompts=6, tokens=8, batch=False, budget=0)
+def test_points_come_one_by_one_with_what_plays_them(studied):
+    whole, makes = studied
     assert len(makes) == 24 and makes[-1]().table("points") == whole.table("points")
     first, third = makes[0](), makes[2]()
     assert len(first.table().rows) == 1 and [one.name for one in first.tables] == ["points"] and not first.receipts

@@ -8,17 +8,17 @@ from engines.methods.sampling._threshold import learn, references, split, statis
 
 @pytest.fixture(scope="module")
 def found():
-    return engines.study("threshold-from-code", model="tiny-ar-l", functions=12)
+    return engines.study("threshold-from-code", model="tiny-ar-l", functions=6)
 
 
 def test_the_numbers_are_those_of_the_references(found):
     model, H, rank1 = engines.load_model("tiny-ar-l"), [], []
-    for prompt, reference in references(12):
+    for prompt, reference in references(6):
         h, y = statistics(model, prompt, reference)
         H, rank1 = H + h, rank1 + y
     rows = dict(found.table("threshold").rows)
     learned = learn(*split(H, rank1))
-    assert rows["functions"] == 12 and rows["tokens"] == len(H)
+    assert rows["functions"] == 6 and rows["tokens"] == len(H)
     assert rows["share at rank 1"] == sum(rank1) / len(rank1)
     assert rows["threshold, nats"] == learned.threshold == found.receipts[0].result
     assert rows["share of steps that would pause"] == sum(h >= learned.threshold for h in H) / len(H)

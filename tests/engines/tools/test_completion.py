@@ -1,6 +1,7 @@
 """The analyser: what exists in a fixed project, what it does not know, and that it stays in its folder."""
 
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,9 +22,22 @@ def patience(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def ledger():
-    with Analyser(files_of("ledger")) as analyser:
+def ledger(tmp_path_factory):
+    """The project below a folder of its own: what tests put beside it is nobody else's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("beside")))
+        analyser = Analyser(files_of("ledger"))
+    with analyser:
         yield analyser
+
+
+@pytest.fixture
+def secret(ledger):
+    """A module beside the project, where a path that leads out would find it."""
+    file = ledger.folder.parent / "secret.py"
+    file.write_text("class a:\n    hidden = 1\n")
+    yield file
+    file.unlink()
 
 
 @pytest.mark.parametrize(
@@ -82,25 +96,17 @@ def test_no_two_underscores_and_the_standard_library_is_known(ledger):
         "import jedi\njedi.Script().",
     ],
 )
-def test_it_sees_nothing_outside_of_the_project(ledger, text):
-    (ledger.folder.parent / "secret.py").write_text("class a:\n    hidden = 1\n")
-    try:
-        text = text.replace("ABOVE", repr(str(ledger.folder.parent)))
-        assert ledger.members(text).names == () and ledger.members(text).why
-        assert ledger.signatures(text[:-1] + "(").names == ()
-    finally:
-        (ledger.folder.parent / "secret.py").unlink()
+def test_it_sees_nothing_outside_of_the_project(ledger, secret, text):
+    text = text.replace("ABOVE", repr(str(secret.parent)))
+    assert ledger.members(text).names == () and ledger.members(text).why
+    assert ledger.signatures(text[:-1] + "(").names == ()
 
 
-def test_what_the_look_at_the_text_misses_the_analyser_does_not_follow(ledger, monkeypatch):
+def test_what_the_look_at_the_text_misses_the_analyser_does_not_follow(ledger, secret, monkeypatch):
     """Two doors: a text that changes the path is not asked about, and if it were, jedi would not follow it."""
-    (ledger.folder.parent / "secret.py").write_text("class a:\n    hidden = 1\n")
     monkeypatch.setattr(completion, "leaves", lambda code: False)
-    try:
-        text = f"import sys\nsys.path.append({str(ledger.folder.parent)!r})\nimport secret\nsecret."
-        assert ledger.members(text).names == ()
-    finally:
-        (ledger.folder.parent / "secret.py").unlink()
+    text = f"import sys\nsys.path.append({str(secret.parent)!r})\nimport secret\nsecret."
+    assert ledger.members(text).names == ()
 
 
 def test_lines_end_as_the_analyser_ends_them(ledger):

@@ -17,19 +17,19 @@ def run(chain=CHAINS[0], seed=0, model=MODEL, **params):
     return engines.run("concise", model, chain, params=params, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_without_its_switches_it_is_plain_sampling(seed):
     """Probes are read all the same: they leave cache and random numbers as they are."""
-    for chain in CHAINS:
+    for chain in CHAINS[2 * seed : 2 * seed + 2]:
         plain = engines.run("temperature", MODEL, chain, params={"max_new_tokens": 96, "temperature": 1.0}, seed=seed)
         ours = run(chain, seed, **NEVER)
         assert ours.output_ids == plain.output_ids and ours.totals.forwards == plain.totals.forwards
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("chain", CHAINS[:2])
 def test_stopping_alone_gives_a_prefix_and_a_higher_line_never_a_shorter_one(chain):
     whole, before = run(chain, 1, **NEVER).text, ""
-    for line in (0.0, 0.3, 0.5, 0.6, 0.9, 1.0):
+    for line in (0.0, 0.5, 0.6, 1.0):
         text = run(chain, 1, inject=False, t_stop=line).text
         assert whole.startswith(text) and text.startswith(before)
         before = text
@@ -49,7 +49,7 @@ def test_injection_puts_the_confident_mood_where_doubt_was_drawn():
 
 
 def test_every_other_step_gets_a_phrase():
-    both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(6)]
+    both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(4)]
     labels = [[bool(span.label) for span in one.steps[-1].spans] for one in both]
     assert any(any(row) for row in labels) and not any(row[i] for row in labels for i in range(1, len(row), 2))
 
@@ -76,7 +76,7 @@ def test_confidence_is_a_share_of_the_two():
 def test_both_shorten_and_the_tuned_model_is_short_without_them():
     """The card's rows on a few held-out chains; the study measures them with intervals."""
     lengths = {
-        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(4))
+        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(2))
         for name, model, params in (
             ("plain", MODEL, NEVER), ("both", MODEL, {}), ("tuned", "tiny-reasoner-concise", NEVER),
         )
@@ -125,9 +125,9 @@ def test_the_reasoners_write_marked_steps():
 @pytest.mark.smollm2
 def test_on_a_chat_model_phrases_stand_at_line_starts_and_the_probe_is_forgotten():
     asked = "What is 12 + 30? Think in steps, one on each line, and end with 'The answer is'."
-    plain = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=48, **NEVER)
-    greedy = engines.run("greedy", "smollm2", asked, params={"max_new_tokens": 48})
+    plain = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=16, **NEVER)
+    greedy = engines.run("greedy", "smollm2", asked, params={"max_new_tokens": 16})
     assert plain.output_ids == greedy.output_ids
-    ours = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=48, t_stop=1.0)
+    ours = run(asked, 0, "smollm2", temperature=0.0, max_new_tokens=16, t_stop=1.0)
     assert ours.text.startswith("It is clear that") and ours.steps[0].commits.causes[:4] == ["injected"] * 4
     assert "entropy_before" in ours.steps[0].facts

@@ -33,8 +33,7 @@ def texts(trace):
     return [(b.id, b.tokens, b.fate) for step in trace.steps for b in step.branches]
 
 
-@pytest.mark.parametrize("microbatches", [1, 2, 3, 4])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(("microbatches", "temperature"), [(1, 0.0), (3, 0.0), (2, 1.0), (4, 1.0)])
 def test_two_processes_write_what_one_writes(model, microbatches, temperature):
     given = {"microbatches": microbatches, "texts": 2, "temperature": temperature}
     two, one = (decode(model, execution=how, **given) for how in ("two processes", "one process"))
@@ -45,9 +44,8 @@ def test_two_processes_write_what_one_writes(model, microbatches, temperature):
 @pytest.mark.parametrize("name", ["tiny-mha", "tiny-gqa", "tiny-mla"])
 def test_every_attention_runs_apart_and_writes_its_own_greedy_text(name):
     twin = engines.load_model(name, kind="split", dtype="float32")
-    for prompt in (PROMPT, "python: class Robot(size: int)"):
-        plain = engines.run("greedy", twin, prompt, params={"max_new_tokens": 8})
-        assert decode(twin, prompt).output_ids == plain.output_ids
+    plain = engines.run("greedy", twin, PROMPT, params={"max_new_tokens": 8})
+    assert decode(twin).output_ids == plain.output_ids
 
 
 def test_microbatches_and_texts_do_not_change_the_text_on_the_board(model):

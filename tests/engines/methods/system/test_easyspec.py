@@ -27,7 +27,7 @@ def model():
 
 
 def decode(prompt="add: 45 + 86", slug="easyspec", **params):
-    return engines.run(slug, model(), prompt, params={"max_new_tokens": 32, **params})
+    return engines.run(slug, model(), prompt, params={"max_new_tokens": 24, **params})
 
 
 def test_the_golden_cases_pass():
@@ -73,7 +73,14 @@ def test_every_lane_says_whether_it_was_measured():
         assert all(i.measured and i.end > i.start for i in parts)
         assert sorted(i.label for i in laid) == sorted(f"scheduled: {i.label}" for i in parts)
         assert all(i.lane in ("device 1", "device 2") for i in laid)
-        if parts:  # the timed parts lie in the draft's calls, and take most of their time
+
+
+@pytest.mark.timing
+def test_timed_parts_take_no_longer_than_the_calls_they_lie_in():
+    for step in decode("story: Mia, boat", size=3, devices=2).steps:
+        parts = [i for i in step.lanes if i.lane == "one device"]
+        laid = [i for i in step.lanes if not i.measured]
+        if parts:
             time = sum(i.end - i.start for i in parts)
             calls = [
                 i for i in step.lanes if i.lane == "draft" and parts[0].start <= i.end and i.start <= parts[-1].end
@@ -103,12 +110,12 @@ def test_times_end_what_runs():
 @pytest.mark.parametrize("calibrate", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_the_text_is_the_targets_own(size, calibrate):
-    for prompt in ("add: 45 + 86", "story: Mia, boat"):
-        ours = decode(prompt, size=size, calibrate=calibrate, ends=0)
-        assert ours.output_ids == decode(prompt, "greedy").output_ids == board(ours)
-        if size == 1:  # the draft is the model itself
-            ends = ours.header.eos_ids
-            assert all(s.facts["accepted"] == s.facts["drafted"] or s.commits.tokens[-1] in ends for s in ours.steps)
+    prompt = "story: Mia, boat" if calibrate else "add: 45 + 86"
+    ours = decode(prompt, size=size, calibrate=calibrate, ends=0)
+    assert ours.output_ids == decode(prompt, "greedy").output_ids == board(ours)
+    if size == 1:  # the draft is the model itself
+        ends = ours.header.eos_ids
+        assert all(s.facts["accepted"] == s.facts["drafted"] or s.commits.tokens[-1] in ends for s in ours.steps)
 
 
 def test_a_group_reads_what_entered_it_and_leaves_fuzzy_keys():
@@ -195,8 +202,8 @@ def written(toy, runs, **params):
 
 @pytest.mark.parametrize("calibrate", [True, False])
 def test_sampling_keeps_the_distribution(toy, calibrate):
-    """The first three tokens of 250 runs against the target's own joint distribution."""
-    assert chi_square_p(written(toy, 250, calibrate=calibrate), joint(toy, [1, 2, 0])) > 1e-3
+    """The first three tokens of 120 runs against the target's own joint distribution."""
+    assert chi_square_p(written(toy, 120, calibrate=calibrate), joint(toy, [1, 2, 0])) > 1e-3
 
 
 def test_a_draft_that_is_tested_with_the_exact_distribution_gives_another_text(toy, monkeypatch):
@@ -215,4 +222,4 @@ def test_a_draft_that_is_tested_with_the_exact_distribution_gives_another_text(t
     plain = easyspec.propose
     monkeypatch.setattr(easyspec, "forward", noted)
     monkeypatch.setattr(easyspec, "propose", exact)
-    assert chi_square_p(written(toy, 120), joint(toy, [1, 2, 0])) < 1e-6
+    assert chi_square_p(written(toy, 80), joint(toy, [1, 2, 0])) < 1e-6

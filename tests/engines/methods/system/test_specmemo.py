@@ -3,6 +3,7 @@ too small."""
 
 import dataclasses
 import itertools
+from functools import cache
 
 import pytest
 import torch
@@ -26,6 +27,12 @@ def model():
 
 def decode(prompt="story: Mia, boat", slug="specmemo", **params):
     return engines.run(slug, model(), prompt, params={"max_new_tokens": 32, **params})
+
+
+@cache
+def decoded(slug="specmemo", **params):
+    """A run that several tests look at."""
+    return decode(slug=slug, **params)
 
 
 def plan(**changed):
@@ -125,10 +132,10 @@ def test_the_cache_is_allocated_once(monkeypatch):
 
 
 def test_every_budget_that_can_hold_it_gives_the_greedy_text():
-    greedy, free = decode(slug="greedy").output_ids, decode()
-    least = decode(nodes=1).steps[0].facts["planned"] / MB
+    greedy, free = decoded("greedy").output_ids, decoded()
+    least = decoded(nodes=1).steps[0].facts["planned"] / MB
     trees = []
-    for budget in (least + 0.01, least + 0.05, least + 0.1, least + 0.5, 0):
+    for budget in (least + 0.01, least + 0.1, 0):
         trace = decode(budget=budget)
         assert trace.output_ids == greedy == free.output_ids
         assert all(s.facts["accounted"] <= budget * MB for s in trace.steps if budget)
@@ -141,7 +148,7 @@ def test_every_budget_that_can_hold_it_gives_the_greedy_text():
 
 def test_a_budget_that_keeps_the_tree_shortens_the_answer():
     """The text is the beginning of the greedy one, as long as the budget holds, and the tree is whole."""
-    greedy, free = decode(slug="greedy").output_ids, decode()
+    greedy, free = decoded("greedy").output_ids, decoded()
     whole = free.steps[0].facts["planned"] / MB
     lengths = []
     for less in (0.0, 0.02, 0.05):
@@ -153,7 +160,7 @@ def test_a_budget_that_keeps_the_tree_shortens_the_answer():
     assert lengths == sorted(lengths, reverse=True) and lengths[0] == len(greedy) > lengths[-1] > 0
     assert decode(keeps="tree").output_ids == greedy  # without a limit nothing is shortened
     with pytest.raises(engines.UserError, match=r"a tree of 16 nodes and one new token need .* MB with the weights"):
-        decode(budget=round(decode(nodes=1).steps[0].facts["planned"] / MB - 0.05, 2), keeps="tree")
+        decode(budget=round(decoded(nodes=1).steps[0].facts["planned"] / MB - 0.05, 2), keeps="tree")
 
 
 def test_a_plan_is_shortened_to_what_the_budget_holds():
@@ -167,8 +174,8 @@ def test_a_plan_is_shortened_to_what_the_budget_holds():
 
 
 def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
-    free = decode()
-    least = decode(nodes=1).steps[0].facts["planned"] / MB
+    free = decoded()
+    least = decoded(nodes=1).steps[0].facts["planned"] / MB
     fork = engines.fork(free, 6, edit=engines.Edit(params={"budget": round(least + 0.1, 2)}))
     assert {step.facts["T"] for step in fork.steps[:6]} == {16}
     assert fork.steps[-1].facts["T"] < 16 and fork.output_ids == free.output_ids

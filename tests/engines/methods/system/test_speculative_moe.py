@@ -144,7 +144,6 @@ def test_grouping_and_shuffling_together_keep_more_in_place_on_held_out_text():
         assert by["both"][2] > by["shuffled"][2] + 0.02 > by["ordinary"][2] + 0.05
 
 
-@pytest.mark.slow
 def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 12)).astype(np.float32)
