@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 import engines
 from engines import Trace
+from tests.page.tabs import Tab, Tabs, tabs
+from tests.player.node import js
+
+__all__ = ["js", "tabs"]
 
 PROMPT = "sort: Mia, Leo, Ada"
 expect.set_options(
@@ -73,24 +77,29 @@ def address(recorded: Path) -> Iterator[str]:
 class Screen:
     """One visitor."""
 
-    def __init__(self, context: BrowserContext, address: str, query: str = "?still", folded: bool = False) -> None:
-        self.page: Page = context.new_page()
+    def __init__(self, tab: Tab, address: str, query: str = "?still", folded: bool = False, first: str = "") -> None:
+        self.page = tab.page
+        if first:
+            tab.begin(first)
         if not folded:
-            self.page.add_init_script(OPEN)
+            tab.begin(OPEN)
         self.address = address
+        self.asked: list[str] = []
         self.foreign: list[str] = []
         self.complaints: list[str] = []
-        self.page.on(
-            "request",
-            lambda r: self.foreign.append(r.url) if not r.url.startswith((address, "blob:", "data:")) else None,
-        )
-        self.page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
-        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
-        self.page.goto(address + query)
+        tab.on("request", lambda r: self._note(r.url))
+        tab.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        tab.on("pageerror", lambda e: self.complaints.append(str(e)))
+        tab.open(address + query)
         if query == "?still":
             self.wait(0, "ready")
             if not folded:
                 self.unfold()
+
+    def _note(self, url: str) -> None:
+        self.asked.append(url)
+        if not url.startswith((self.address, "blob:", "data:")):
+            self.foreign.append(url)
 
     def unfold(self) -> None:
         """Opens the forms of the slots and what stands below them; on a phone, the sheet that they stand in first."""
@@ -154,16 +163,15 @@ class Screen:
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
-    """Opens the page; at the end each page must have been quiet. folded: as a new visitor finds it, else with Details,
-    prompt, slots and race open."""
-    contexts, screens = [], []
+def visit(tabs: Tabs, address: str) -> Iterator[Callable[..., Screen]]:
+    """Opens the page, of this server or of the one at `at`; at the end each page must have been quiet. folded: as a new
+    visitor finds it, else with Details, prompt, slots and race open. first: a script that runs before the page's."""
+    taken: list[Tab] = []
+    screens: list[Screen] = []
 
-    def open_(query: str = "?still", folded: bool = False, **options) -> Screen:
-        contexts.append(
-            browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, "accept_downloads": True, **options})
-        )
-        screens.append(Screen(contexts[-1], address, query, folded))
+    def open_(query: str = "?still", folded: bool = False, at: str = address, first: str = "", **options) -> Screen:
+        taken.append(tabs.take(**options))
+        screens.append(Screen(taken[-1], at, query, folded, first))
         return screens[-1]
 
     yield open_
@@ -172,8 +180,8 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Screen]]:
             assert screen.foreign == [] and screen.complaints == []
             assert screen.page.evaluate("window.hit") is None
     finally:
-        for context in contexts:
-            context.close()
+        for tab in taken:
+            tabs.give(tab)
 
 
 class Slow:

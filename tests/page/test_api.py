@@ -10,8 +10,6 @@ from gradio_client import Client
 import engines
 from tests.page.conftest import PROMPT, first_model, methods_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Client:

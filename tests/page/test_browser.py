@@ -16,7 +16,7 @@ from explorer.bench import quality
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
 
 
-def test_opens_with_recorded_runs_and_plays_them(visit):
+def test_opens_with_recorded_runs_and_plays_them_and_a_card_of_the_gallery_at_once(visit, traces):
     screen = visit()
     screen.wait(1, "ready")
     assert screen.page.locator("h1").count() == 1
@@ -24,10 +24,6 @@ def test_opens_with_recorded_runs_and_plays_them(visit):
     screen.press("Play")
     screen.wait(0, "done")
     screen.wait(1, "done")
-
-
-def test_a_gallery_card_plays_at_once(visit, traces):
-    screen = visit()
     screen.tab("Gallery")
     screen.page.locator(f"#play-{2}-{traces[2].header.method}").click()
     expect(screen.player(0).locator("h2 > span")).to_have_text(traces[2].header.title)
@@ -95,8 +91,9 @@ def test_one_player_asks_at_a_time_and_never_while_a_fork_is_prepared(visit):
     expect(screen.player(1).locator(".dx-fork")).to_be_hidden()
 
 
-def test_a_number_of_the_results_opens_its_receipt(visit, traces):
+def test_a_number_of_the_results_opens_its_receipt_and_curves_are_drawn_when_asked_for(visit, traces):
     screen = visit()
+    assert screen.page.locator(".js-plotly-plot").count() == 0
     number = screen.page.locator('#results [data-label^="Tokens per"] .number').first
     screen.player(0).press("End")
     number.focus()
@@ -113,14 +110,8 @@ def test_a_number_of_the_results_opens_its_receipt(visit, traces):
     screen.page.locator("#numbers .number").first.click()
     expect(screen.page.get_by_role("dialog")).to_contain_text("turns of the decoding loop")
     screen.page.keyboard.press("Escape")
-
-
-def test_gallery_compares_runs_on_one_prompt(visit, traces):
-    screen = visit()
-    screen.tab("Gallery")
-    screen.page.locator("#gallery-cards section").first.get_by_role("button").first.click()
-    for slot, trace in enumerate(traces):
-        expect(screen.player(slot).locator("h2 > span")).to_have_text(trace.header.title)
+    screen.tab("Curves")
+    expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)
 
 
 def test_recorded_sweeps_show_their_curve_and_table(visit):
@@ -133,29 +124,16 @@ def test_recorded_sweeps_show_their_curve_and_table(visit):
     expect(screen.page.locator("#sweeps")).to_contain_text(found[0].model.sha256[:12])
 
 
-def test_runs_two_methods_and_scrubs_by_keyboard(visit):
+def test_runs_two_methods_scrubs_by_keyboard_and_space_plays_and_does_not_run_again(visit):
     screen = visit()
     screen.press("Run")
     screen.wait(0, "done")
     screen.wait(1, "done")
     screen.says("Done: 2 runs")
     assert screen.page.locator("#results .facts").get_attribute("data-rows") == "2"
-    screen.player(0).press("Home")
-    assert screen.step(0) == screen.step(1) == 0
-    screen.player(0).press("ArrowRight")
-    assert screen.step(0) == 1
-    screen.player(0).press("End")
-    assert screen.step(0) > 1
-
-
-def test_after_a_run_space_plays_and_does_not_run_again(visit):
-    screen = visit()
-    screen.press("Run")
-    screen.wait(1, "done")
-    screen.says("Done: 2 runs")
     expect(screen.page.locator("#run")).not_to_be_focused()
     assert screen.page.evaluate("document.activeElement.closest('.dx-panel') !== null")
-    run = screen.page.locator("#panel-1 .dx-panel").evaluate("() => document.querySelector('#status').innerText")
+    run = screen.page.locator("#status").inner_text()
     screen.page.keyboard.press("Home")
     screen.page.keyboard.press(" ")
     screen.wait(0, "playing")
@@ -165,6 +143,12 @@ def test_after_a_run_space_plays_and_does_not_run_again(visit):
     assert screen.page.locator("#status").inner_text() == run
     screen.page.locator("#prompt textarea").press(" ")
     expect(screen.player(0)).not_to_have_attribute("data-state", "playing")
+    screen.player(0).press("Home")
+    assert screen.step(0) == screen.step(1) == 0
+    screen.player(0).press("ArrowRight")
+    assert screen.step(0) == 1
+    screen.player(0).press("End")
+    assert screen.step(0) > 1
 
 
 def test_what_is_shown_says_that_a_new_run_is_awaited(visit, monkeypatch):
@@ -217,33 +201,20 @@ def test_stop_ends_the_run_within_one_forward_and_the_next_one_works(visit, slow
     assert slowly.running == 0
 
 
-def test_leaving_the_page_ends_its_run(visit, slowly, browser):
+def test_leaving_the_page_ends_its_run(visit, slowly):
     screen = visit()
     screen.press("Run")
     screen.wait(0, "live")
     screen.page.goto("about:blank")
     screen.complaints.clear()  # Gradio reports the stream that it aborts while its page goes away
-    other = visit()
     for _ in range(50):
         if not slowly.running:
             return
-        other.page.wait_for_timeout(100)
+        screen.page.wait_for_timeout(100)
     pytest.fail("the run of a closed page goes on")
 
 
-def test_a_second_visitor_waits_and_sees_the_place(visit, slowly):
-    first, second = visit(), visit()
-    first.press("Run")
-    first.wait(0, "live")
-    second.press("Run")
-    expect(second.page.locator("#status")).to_contain_text("queue", timeout=10_000)
-    first.press("Stop")
-    second.wait(0, "live")
-    second.press("Stop")
-    second.wait(0, "stopped")
-
-
-def test_stop_withdraws_a_waiting_run(visit, slowly):
+def test_a_second_visitor_waits_and_sees_the_place_and_stop_withdraws_a_waiting_run(visit, slowly):
     first, second = visit(), visit()
     first.press("Run")
     first.wait(0, "live")
@@ -252,11 +223,16 @@ def test_stop_withdraws_a_waiting_run(visit, slowly):
     second.press("Stop")
     second.says("Nothing is running")
     second.wait(0, "ready")
+    second.press("Run")
+    expect(second.page.locator("#status")).to_contain_text("queue", timeout=10_000)
     first.press("Stop")
     first.wait(0, "stopped")
+    second.wait(0, "live")
+    second.press("Stop")
+    second.wait(0, "stopped")
 
 
-def test_a_saved_page_plays_offline(visit, browser, tmp_path, traces):
+def test_a_saved_page_plays_offline_and_a_saved_trace_is_the_trace_and_opens_again(visit, browser, tmp_path, traces):
     screen = visit()
     screen.tab("Save and open")
     with screen.page.expect_download() as saved:
@@ -274,11 +250,6 @@ def test_a_saved_page_plays_offline(visit, browser, tmp_path, traces):
     expect(page.locator(".dx-panel").first).to_have_attribute("data-step", str(len(traces[0].steps)))
     assert len(asked) == 1 and wrong == []
     context.close()
-
-
-def test_a_saved_trace_is_the_trace_and_opens_again(visit, tmp_path, traces):
-    screen = visit()
-    screen.tab("Save and open")
     screen.choose("save-what", "player 1")
     with screen.page.expect_download() as saved:
         screen.press("Save trace (JSON)")
@@ -292,33 +263,23 @@ def test_a_saved_trace_is_the_trace_and_opens_again(visit, tmp_path, traces):
     screen.wait(2, "ready")
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_a_broken_trace_is_refused_with_a_sentence(visit, traces):
+    screen = visit()
+    screen.tab("Save and open")
+    for text, sentence in (
         ("", "nothing to read"),
         ("{}", "not a valid trace"),
         ('{"header": {"schema": 1, "meth', "cut off"),
         ('{"header": {"schema": 99}}', "schema version 99"),
         ("[" * 5000, "The trace was not opened"),
-    ],
-)
-def test_a_broken_trace_is_refused_with_a_sentence(visit, text, sentence):
-    screen = visit()
-    screen.tab("Save and open")
-    screen.page.locator("#paste textarea").fill(text)
-    screen.press("Open pasted trace")
-    screen.says(sentence)
-    screen.wait(0, "ready")
-    screen.wait(1, "ready")
-    expect(screen.player(2)).to_be_hidden()
-
-
-def test_a_trace_cut_short_is_refused(visit, traces):
-    screen = visit()
-    screen.tab("Save and open")
-    screen.page.locator("#paste textarea").fill(traces[0].to_json()[:-200])
-    screen.press("Open pasted trace")
-    screen.says("cut off")
+        (traces[0].to_json()[:-200], "cut off"),
+    ):
+        screen.page.locator("#paste textarea").fill(text)
+        screen.press("Open pasted trace")
+        screen.says(sentence)
+        screen.wait(0, "ready")
+        screen.wait(1, "ready")
+        expect(screen.player(2)).to_be_hidden()
 
 
 def test_hostile_tokens_of_a_trace_stay_text(visit, traces):
@@ -344,33 +305,7 @@ def test_hostile_tokens_of_a_trace_stay_text(visit, traces):
     expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)
 
 
-def test_a_hostile_prompt_stays_text(visit):
-    screen = visit()
-    screen.prompt(HOSTILE[:60])
-    screen.press("Run")
-    screen.says("Done")
-    screen.player(0).press("End")
-
-
-def test_bad_prompts_and_seeds_get_a_sentence_and_lose_nothing(visit):
-    screen = visit()
-    for text, sentence in (
-        ("", "prompt is empty"),
-        ("   ", "prompt is empty"),
-        ("x" * 100_000, "100,000 characters"),
-        ("sort " * 3000, "has room for"),
-    ):
-        screen.prompt(text)
-        screen.press("Run")
-        screen.says(sentence)
-        screen.wait(0, "ready")
-    screen.prompt(PROMPT)
-    screen.page.locator("#seed input").fill("")
-    screen.press("Run")
-    screen.says("give a whole number")
-
-
-def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
+def test_what_cannot_run_gets_a_sentence_and_loses_nothing_and_a_hostile_prompt_stays_text(visit):
     screen = visit()
     before = [screen.player(slot).locator("h2 > span").inner_text() for slot in (0, 1)]
     screen.model(0, first_model("causal"))
@@ -381,6 +316,26 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_lost(visit):
     for slot in (0, 1):
         screen.wait(slot, "ready")
         expect(screen.player(slot).locator("h2 > span")).to_have_text(before[slot])
+    screen.model(0, first_model("masked"))
+    for text, sentence in (
+        ("", "prompt is empty"),
+        ("x" * 100_000, "100,000 characters"),
+        ("   ", "prompt is empty"),
+        ("sort " * 3000, "has room for"),
+    ):
+        screen.prompt(text)
+        screen.press("Run")
+        screen.says(sentence)
+        screen.wait(0, "ready")
+    screen.prompt(PROMPT)
+    screen.page.locator("#seed input").fill("")
+    screen.press("Run")
+    screen.says("give a whole number")
+    screen.page.locator("#seed input").fill("0")
+    screen.prompt(HOSTILE[:60])
+    screen.press("Run")
+    screen.says("Done")
+    screen.player(0).press("End")
 
 
 def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):
@@ -400,8 +355,13 @@ def test_a_failing_method_is_a_sentence_not_a_traceback(visit, monkeypatch):
     assert "secret" not in screen.page.content() and "Traceback" not in screen.page.content()
 
 
-def test_choosing_a_method_brings_its_parameters(visit):
+def test_a_task_example_fills_the_prompt_its_answer_is_marked_and_a_method_brings_its_parameters(visit):
     screen = visit()
+    screen.player(0).press("End")
+    expect(screen.page.locator("#results [data-mark]")).to_have_count(2)
+    screen.page.locator("#example input").click()
+    screen.page.get_by_role("listbox").get_by_text("Copy a list").first.click()
+    expect(screen.page.locator("#prompt textarea")).to_have_value(re.compile("^copy: "))
     shown = screen.parameters(0)
     for slug in methods_of("masked")[:3]:
         info = engines.get_method(slug).info
@@ -409,28 +369,6 @@ def test_choosing_a_method_brings_its_parameters(visit):
         expect(shown.locator(".param")).to_have_count(len(info.params))
         for param in info.params:
             expect(shown.get_by_text(param.sees, exact=True)).to_be_visible()
-
-
-def test_curves_are_drawn_only_when_asked_for(visit):
-    screen = visit()
-    assert screen.page.locator(".js-plotly-plot").count() == 0
-    screen.tab("Curves")
-    expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)
-
-
-def test_a_task_example_fills_the_prompt_and_its_answer_is_marked(visit):
-    screen = visit()
-    screen.player(0).press("End")
-    expect(screen.page.locator("#results [data-mark]")).to_have_count(2)
-    screen.page.locator("#example input").click()
-    screen.page.get_by_role("listbox").get_by_text("Copy a list").first.click()
-    expect(screen.page.locator("#prompt textarea")).to_have_value(re.compile("^copy: "))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_sideways_scrolling(visit, scheme):
-    screen = visit(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce")
-    assert screen.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_on_a_phone_the_offer_of_the_tour_leaves_the_title_alone(visit):

@@ -1,4 +1,4 @@
-"""A slot's form: what the server makes of its value, the rules that need no document, and the form as a visitor fills
+"""A slot's form: what the server makes of its value (slot.test.mjs has the rules), and the form as a visitor fills
 it in."""
 
 from __future__ import annotations
@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from playwright.sync_api import Page, expect
 
 import engines
 from engines import MethodInfo, UserError
-from explorer import ASSETS
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.form import LARGEST, Form, read
@@ -122,89 +120,30 @@ def test_a_public_page_offers_what_may_run_there():
 # --- the rules
 
 
-def served(path: str) -> dict[str, str]:
-    """An empty page, and the scripts of the assets."""
-    if path == "/":
-        return {"content_type": "text/html", "body": "<!doctype html>"}
-    return {"content_type": "text/javascript", "body": (ASSETS / path[1:]).read_text("utf-8")}
-
-
-@pytest.fixture(scope="module")
-def rules(browser):
-    """Calls a function of slot.js over JSON."""
-    page = browser.new_page()
-    page.route("http://page.test/**", lambda route: route.fulfill(**served(urlsplit(route.request.url).path)))
-    page.goto("http://page.test/")
-    page.evaluate("async () => { window.M = await import('/page/slot.js'); }")
-    yield lambda name, *arguments: page.evaluate("([name, given]) => M[name](...given)", [name, list(arguments)])
-    page.close()
-
-
-FLOAT = {"name": "x", "kind": "float", "default": 0.5, "low": 0, "high": 1, "sees": ""}
-WIDER = {**FLOAT, "default": 2, "high": 4}
-ON = {"name": "on", "kind": "bool", "default": True, "sees": ""}
-
-
-@pytest.mark.parametrize(
-    ("to", "values", "kept"),
-    [
-        ([WIDER], {"x": 0.7, "on": True}, {"x": 0.7}),  # a value that a person has set
-        ([WIDER], {"x": 0.5, "on": True}, {"x": 2}),  # at its default: the next paper's default
-        ([{**FLOAT, "high": 0.6}], {"x": 0.7, "on": True}, {"x": 0.5}),  # out of the next range
-        ([{**FLOAT, "kind": "int", "default": 0}], {"x": 0.7, "on": True}, {"x": 0}),  # of another kind
-        ([ON, FLOAT], {"x": 0.7, "on": False}, {"on": False, "x": 0.7}),
-        ([{"name": "on", "kind": "choice", "default": "a", "choices": ["a"]}], {"x": 1, "on": False}, {"on": "a"}),
-        ([], {"x": 0.7, "on": False}, {}),
-    ],
-)
-def test_what_a_person_has_set_stays_where_both_methods_have_it(rules, to, values, kept):
-    assert rules("carry", {"params": [FLOAT, ON]}, {"params": to}, values) == kept
-
-
-def test_a_model_stays_if_it_fits_or_is_the_persons_own(rules):
-    models = [{"name": "a", "kind": "masked"}, {"name": "b", "kind": "masked"}, {"name": "c", "kind": "causal"}]
-    catalogue = {"open": True, "models": models, "methods": []}
-    masked = {"kind": "masked"}
-    assert rules("modelFor", catalogue, masked, "b") == "b"
-    assert rules("modelFor", catalogue, masked, "c") == "a"
-    assert rules("modelFor", catalogue, masked, "me/mine") == "me/mine"
-    assert rules("modelFor", {**catalogue, "open": False}, masked, "me/mine") == "a"
-    assert rules("modelFor", catalogue, {"kind": "block"}, "") == ""
-
-
-def test_a_model_is_asked_what_it_knows(rules):
-    models = [
-        {"name": "lists", "kind": "masked", "tasks": ["copy", "sort"]},
-        {"name": "any", "kind": "causal", "tasks": []},
-        {"name": "chains", "kind": "causal", "tasks": ["chain"]},
-    ]
-    catalogue = {"open": True, "models": models, "methods": []}
-    slots = [{"model": name} for name in ("lists", "chains", "any", "lists", "me/mine")]
-    for task, foreign, offered in (
-        ("sort", ["chains"], "any"),
-        ("chain", ["lists"], "chains"),
-        ("", ["lists", "chains"], "any"),
-    ):
-        assert rules("lost", catalogue, slots, task) == foreign
-        assert rules("able", catalogue, task) == offered
-
-
-def test_a_value_is_made_complete(rules, handlers):
+def test_a_value_is_made_complete(js, handlers):
     catalogue = json.loads(handlers.catalogue.offered())
-    for info in handlers.catalogue.methods.values():
-        form = json.loads(handlers.catalogue.form(Plan(info.slug, handlers.catalogue.first_model(info), {})).text())
-        assert rules("complete", catalogue, form) == form, "what the server sends needs no change"
-        assert rules("changed", {"params": catalogue["methods"][0]["params"]}, {}) is not None
-        assert rules("complete", catalogue, {"method": info.slug, "params": {"no such": 1}})["params"] == form["params"]
-    assert rules("complete", catalogue, {"method": "no-such"})["method"] == catalogue["methods"][0]["slug"]
-
-
-def test_the_hint_says_default_source_range_and_where_it_is_the_baseline(rules):
-    assert rules("hint", {**FLOAT, "source": "official", "neutral": 1}, "Greedy") == (
-        "default 0.5 (official) · 0 to 1 · at 1 the same as Greedy"
+    infos = list(handlers.catalogue.methods.values())
+    forms = [
+        json.loads(handlers.catalogue.form(Plan(info.slug, handlers.catalogue.first_model(info), {})).text())
+        for info in infos
+    ]
+    whole, partly, other = js(
+        "/page/slot.js",
+        """[forms.map((form) => M.complete(catalogue, form)),
+          forms.map(({ method }) => M.complete(catalogue, { method, params: { "no such": 1 } }).params),
+          M.complete(catalogue, { method: "no-such" }).method]""",
+        catalogue=catalogue,
+        forms=forms,
     )
-    assert rules("hint", {**ON, "neutral": False}, None) == "default on"
-    assert rules("hint", {"kind": "text", "default": ""}, None) == 'default ""'
+    assert whole == forms, "what the server sends needs no change"
+    assert partly == [form["params"] for form in forms]
+    first = catalogue["methods"][0]
+    assert other == first["slug"]
+    usual = {param["name"]: param["default"] for param in first["params"]}
+    assert js("/page/slot.js", "[M.changed(first, usual), M.changed(first, {})]", first=first, usual=usual) == [
+        [],
+        [*usual],
+    ]
 
 
 # --- the visitor
@@ -349,13 +288,9 @@ def test_a_closed_slot_says_what_it_holds(visit, traces):
     expect(slot.locator("> summary")).to_contain_text(traces[0].header.models[0].name)
 
 
-def test_whatever_the_catalogue_says_stays_text(browser, address):
+def test_whatever_the_catalogue_says_stays_text(visit):
     """A method's own words may come from a file of a person: they are text in every place."""
-    context = browser.new_context()
-    page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(address + "?still")
+    page = visit(folded=True).page
     page.locator("#method-0").wait_for(state="attached")
     param = {
         "name": HOSTILE,
@@ -384,5 +319,3 @@ def test_whatever_the_catalogue_says_stays_text(browser, address):
     )
     assert told == [{"method": HOSTILE, "model": HOSTILE, "params": {HOSTILE: HOSTILE}}]
     expect(page.locator("#about-7")).to_have_text(HOSTILE)
-    assert page.evaluate("window.hit") is None and wrong == []
-    context.close()

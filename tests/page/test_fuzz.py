@@ -27,8 +27,6 @@ from explorer.runs.gallery import Gallery, gallery, read_pasted
 from tests.page.conftest import first_model, methods_of
 from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES, broken_traces
 
-pytestmark = pytest.mark.slow
-
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
 FUZZ = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 INSIDE = ("Traceback", "/engines/", "/explorer/", " object at 0x", 'File "')

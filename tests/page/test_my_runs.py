@@ -24,7 +24,6 @@ from tests.page.conftest import HOSTILE, Screen
 
 RECORDS = Path(__file__).parents[1] / "explorer" / "records"
 LIMITS = Limits(prompt_characters=1000, steps=50, seconds=60, public=False)
-COPIES = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 
 @pytest.fixture
@@ -57,8 +56,8 @@ def follow(screen: Screen, query: str) -> None:
     screen.page.goto(f"{screen.address.rstrip('/')}/?{query}")
 
 
-def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], restarted: str, browser):
-    screen = visit(**COPIES)
+def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], restarted: str):
+    screen = visit()
     screen.press("Run")
     screen.says("Done: 2 runs")
     screen.press("Target calls")
@@ -68,20 +67,18 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     at, text = screen.step(0), screen.player(0).locator(".dx-body").inner_text()
     link = copied(screen)
     assert re.search(r"/\?run=[0-9a-f]{16},[0-9a-f]{16}&step=\d+(&of=2)?&clock=forwards$", link)
-    again = Screen(browser.new_context(viewport={"width": 1400, "height": 1000}), restarted)
+    again = visit(at=restarted)
     follow(again, link.split("?")[1])
     again.says("Opened from the link")
     expect(again.player(0)).to_have_attribute("data-step", str(at))
     expect(again.page.locator('[data-unit="forwards"]')).to_have_attribute("aria-pressed", "true")
     expect(again.player(0).locator(".dx-body")).to_have_text(text, use_inner_text=True)
     expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
-    assert again.foreign == [] and again.complaints == []
-    again.page.context.close()
 
 
 def test_links_to_recorded_runs_and_to_none(visit, traces, recorded):
     names = sorted(path.stem for path in recorded.glob("[0-8]*.json"))
-    screen = visit(**COPIES)
+    screen = visit()
     follow(screen, f"gallery={names[0]}&step=2&lane=entropy")
     screen.says("Opened from the link")
     expect(screen.player(0).locator("h2 > span")).to_have_text(traces[0].header.title)
@@ -102,21 +99,12 @@ def test_links_to_recorded_runs_and_to_none(visit, traces, recorded):
     expect(screen.player(1)).to_be_hidden()
 
 
-def test_a_page_without_a_link_asks_for_nothing(browser, address):
-    context = browser.new_context()
-    page = context.new_page()
-    requests: list[str] = []
-    page.on(
-        "request",
-        lambda r: requests.append(r.url) if "/queue/" in r.url or "/run/" in r.url or "/call/" in r.url else None,
-    )
-    page.goto(address + "?still")
-    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "ready")
-    expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-state", "ready")
-    assert (
-        requests == []
-    )  # what would ask has had its turn: it runs when it is mounted, the players are drawn after that
-    context.close()
+def test_a_page_without_a_link_asks_for_nothing(visit):
+    screen = visit(folded=True)
+    screen.wait(1, "ready")
+    asked = [url for url in screen.asked if re.search("/(queue|run|call)/", url)]
+    assert asked == []  # what would ask has had its turn: it runs when it is mounted, the players are drawn after that
+    assert len(screen.asked) > 1
 
 
 def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
@@ -153,7 +141,7 @@ def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
 
 
 def test_an_import_plays_and_says_what_is_not_recorded(visit):
-    screen = visit(**COPIES)
+    screen = visit()
     screen.tab("Save and open")
     screen.page.locator("#trace-file").set_input_files(RECORDS / "vllm-detailed.json")
     screen.says("Opened in player 3")
@@ -176,7 +164,7 @@ def test_an_import_plays_and_says_what_is_not_recorded(visit):
 
 
 def test_the_lines_and_the_events_of_what_is_shown(visit, traces, tmp_path):
-    screen = visit(**COPIES)
+    screen = visit()
     screen.press("Copy as Python")
     expect(screen.page.locator("#share output")).to_have_text("Copied.")
     text = screen.page.evaluate("navigator.clipboard.readText()")

@@ -100,10 +100,8 @@ def shipped() -> Iterator[str]:
     demo.close()
 
 
-def test_a_chip_plays_its_comparison_and_fills_the_controls(browser, shipped):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.goto(shipped)
+def test_a_chip_plays_its_comparison_and_fills_the_controls(shipped, visit):
+    page = visit("", at=shipped).page
     moves(page)  # the opening; the chip ends it
     chosen = scenarios([card.id for card in gallery().cards])[-1]
     page.get_by_role("button", name=chosen.title, exact=True).click()
@@ -113,7 +111,6 @@ def test_a_chip_plays_its_comparison_and_fills_the_controls(browser, shipped):
         expect(page.locator(f"#method-{slot}")).to_have_value(trace.header.method)
     expect(page.locator("#prompt textarea")).to_have_value(traces[0].header.prompt)
     moves(page)
-    context.close()
 
 
 @pytest.mark.parametrize("scenario", scenarios([card.id for card in gallery().cards]), ids=lambda one: one.title)

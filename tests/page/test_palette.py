@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from itertools import islice
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from engines.models.scene_words import NUMBERED, SceneTokenizer
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
 from explorer.page.palette import answer, look
-from tests.page.test_form import served
 
 READS = "msd"  # a method whose models see scenes
 WORD = np.zeros((32, 128), dtype=np.uint8)
@@ -40,22 +38,17 @@ NONE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def rules(browser):
+CALL = """(() => {
+  const flat = (one) => one instanceof Map ? [...one] : one?.things ? { ...one, things: [...one.things] } : one;
+  const deep = (one) => one?.things ? { ...one, things: new Map(one.things) } : one;
+  return flat(M[name](...given.map(deep)));
+})()"""
+
+
+@pytest.fixture
+def rules(js):
     """Calls a function of scene.js; things come and go as a list of [cell, thing]."""
-    page = browser.new_page()
-    page.route("http://page.test/**", lambda route: route.fulfill(**served(urlsplit(route.request.url).path)))
-    page.goto("http://page.test/")
-    page.evaluate(
-        """async () => {
-          const M = await import('/page/scene.js');
-          const flat = (one) => one instanceof Map ? [...one] : one?.things ? { ...one, things: [...one.things] } : one;
-          const deep = (one) => one?.things ? { ...one, things: new Map(one.things) } : one;
-          window.call = (name, given) => flat(M[name](...given.map(deep)));
-        }"""
-    )
-    yield lambda name, *arguments: page.evaluate("([name, given]) => call(name, given)", [name, [*arguments, WORDS]])
-    page.close()
+    return lambda name, *arguments: js("/page/scene.js", CALL, name=name, given=[*arguments, WORDS])
 
 
 def scene_text(text: str) -> str | None:

@@ -24,9 +24,7 @@ from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
 from explorer.runs.gallery import Gallery
-from tests.page.conftest import PROMPT, Screen, first_model, methods_of
-
-pytestmark = pytest.mark.slow
+from tests.page.conftest import PROMPT, first_model, methods_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(
@@ -125,9 +123,8 @@ def public_address(recorded: Path):
     patch.undo()
 
 
-def test_the_page_says_each_limit_and_keeps_it(browser, public_address, traces):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark")
-    screen = Screen(context, public_address.local_url)
+def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
+    screen = visit(at=public_address.local_url, viewport={"width": 390, "height": 844}, color_scheme="dark")
     said = screen.page.locator("#public")
     for sentence in LIMITS.sentences():
         expect(said).to_contain_text(sentence)
@@ -142,8 +139,6 @@ def test_the_page_says_each_limit_and_keeps_it(browser, public_address, traces):
     screen.says("at most 500 are taken here")
     assert public_address._queue.max_size == 3
     assert public_address.share is False and public_address.share_url is None
-    assert screen.foreign == [] and screen.complaints == []
-    context.close()
 
 
 def test_a_long_trace_is_refused():
@@ -221,6 +216,7 @@ def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     assert last["state"] == "failed" and "room for" in last["message"]
 
 
+@pytest.mark.slow
 def test_a_folder_called_spaces_is_not_the_package(tmp_path):
     (tmp_path / "spaces").mkdir()
     code = (
@@ -261,6 +257,7 @@ print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_runs_the_model_and_this_one_never_loads_it():
     arguments = [methods_of("causal")[0], first_model("causal"), PROMPT]
     done = subprocess.run(

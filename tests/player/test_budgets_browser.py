@@ -2,8 +2,9 @@
 
 The aim, on an idle machine: painted 0.3 s after the data is there, 8 ms of browser time for a scrubbed step of one
 player and 20 ms for one of four. Browser time is the processor time of all Chromium processes, so that waiting for
-other work does not count; caches shared with other work still do, hence the wide limits. test_painting_browser.py holds
-what makes the steps cheap by counts, which no other work changes."""
+other work does not count. What is asserted are ratios within one run: a step against opening the same run, and four
+players against one. test_painting_browser.py holds what makes the steps cheap by counts, which no other work
+changes."""
 
 from __future__ import annotations
 
@@ -28,36 +29,33 @@ SCRUB = """(steps) => new Promise((done) => { let at = 100;
 STEPS = 120
 
 
-@pytest.fixture(scope="module")
-def large() -> str:
-    return masked(1024, 512).to_json()
-
-
-@pytest.mark.parametrize(("players", "most"), [(1, 30), (4, 70)])
-def test_a_scrubbed_step_of_a_large_run_is_cheap(
-    opened: Callable[..., Any], browser: Browser, large: str, players: int, most: int
-) -> None:
-    session = browser.new_browser_cdp_session()
+def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], browser: Browser) -> None:
+    session, large = browser.new_browser_cdp_session(), masked(1024, 512).to_json()
 
     def spent() -> float:
         return sum(process["cpuTime"] for process in session.send("SystemInfo.getProcessInfo")["processInfo"])
 
-    page = opened([masked(24, 4)] * players).page
-    loads = []
-    for _ in range(3):
-        before = spent()
-        loads.append((page.evaluate(LOAD, large), 1000 * (spent() - before)))
-    painted, opening = min(loads)[0], min(cost for _, cost in loads)
-    page.wait_for_timeout(500)
-    costs = []
-    for _ in range(2):
-        before = spent()
-        page.evaluate(SCRUB, STEPS)
-        costs.append(1000 * (spent() - before) / STEPS)
-    assert page.evaluate("handles.map((h) => h.debug().step)") == [100 + STEPS] * players
-    print(
-        f"{players} players: painted {painted:.0f} ms after the data was there, {opening:.0f} ms of browser time; "
-        f"{min(costs):.1f} ms of it for a step of all"
-    )
-    assert opening < 2000 * players and min(costs) < most
+    def measured(players: int) -> tuple[float, float]:
+        """Milliseconds of browser time to open the run, and for a step; the best of two tries each."""
+        page = opened([masked(24, 4)] * players).page
+        loads = []
+        for _ in range(2):
+            before = spent()
+            loads.append((page.evaluate(LOAD, large), 1000 * (spent() - before)))
+        costs = []
+        for _ in range(2):
+            before = spent()
+            page.evaluate(SCRUB, STEPS)
+            costs.append(1000 * (spent() - before) / STEPS)
+        assert page.evaluate("handles.map((h) => h.debug().step)") == [100 + STEPS] * players
+        opening, step = min(cost for _, cost in loads), min(costs)
+        print(
+            f"{players} players: painted {min(loads)[0]:.0f} ms after the data was there, {opening:.0f} ms of browser "
+            f"time; {step:.1f} ms of it for a step of all"
+        )
+        return opening, step
+
+    (opening, step), (opening_of_four, step_of_four) = measured(1), measured(4)
+    assert step < opening / 8 and step_of_four < opening_of_four / 8
+    assert step_of_four < 5 * step and opening_of_four < 6 * opening
     session.detach()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,15 +35,13 @@ PLAY = """(text) => {
 }"""
 
 
+@cache
 def bodies() -> list[dict[str, Any]]:
     """The smallest recorded trace of each family."""
     chosen: dict[str, dict[str, Any]] = {}
     for card in sorted(gallery().cards, key=lambda card: card.steps):
         chosen.setdefault(card.family, json.loads(gallery().get(card.id).to_json()))
     return list(chosen.values())
-
-
-BODIES = bodies()
 
 
 def spoken(body: dict[str, Any], texts: list[str]) -> str:
@@ -91,7 +90,7 @@ Call = Callable[..., Any]
 
 
 @settings(FUZZ, max_examples=60)
-@given(text=broken_traces(BODIES))
+@given(text=st.deferred(lambda: broken_traces(bodies())))
 def test_what_passes_the_check_can_be_played(stage: Page, text: str) -> None:
     try:
         read_trace(text)
@@ -108,7 +107,7 @@ def test_what_passes_the_check_can_be_played(stage: Page, text: str) -> None:
 
 @settings(FUZZ, max_examples=40)
 @given(
-    body=st.sampled_from(BODIES),
+    body=st.deferred(lambda: st.sampled_from(bodies())),
     texts=st.lists(st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=20)), min_size=1, max_size=6),
 )
 def test_hostile_words_stay_words(stage: Page, body: dict[str, Any], texts: list[str]) -> None:

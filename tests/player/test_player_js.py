@@ -1,4 +1,5 @@
-"""The player's pure functions, run as modules in the browser, and the rules that its files keep."""
+"""The player's pure functions against what Python finds (player.test.mjs has those that need no Python), and the rules
+that its files keep."""
 
 from __future__ import annotations
 
@@ -53,77 +54,12 @@ def test_a_packed_array_is_read_as_python_reads_it(js: Call, values: np.ndarray)
     np.testing.assert_allclose(np.array(got, float), packed.array().ravel().astype(float), rtol=1e-6)
 
 
-def test_defaults_that_json_leaves_out_are_known(js: Call) -> None:
-    assert js("codec.js", "[...M.unpack({dtype: 'u1', shape: [2], data: 'AP4='}).values]") == [0, 1]
-
-
 def test_raw_floats(js: Call) -> None:
     packed = pack_exact(np.array([1.5, -2.25], np.float32))
     assert js("codec.js", "[...M.unpack({dtype: 'f4', shape: [2], data: d}).values]", d=packed.data) == [1.5, -2.25]
 
 
-@pytest.mark.parametrize(
-    ("packed", "said"),
-    [
-        ({"dtype": "u2", "shape": [3], "data": "AAA="}, "needs 6 bytes, got 2"),
-        ({"dtype": "u1", "shape": [1], "data": "%%"}, "not base64"),
-        ({"dtype": "i8", "shape": [1], "data": ""}, '"i8"'),
-    ],
-)
-def test_a_broken_array_says_what_is_wrong(js: Call, packed: dict[str, Any], said: str) -> None:
-    assert said in js("codec.js", "(() => { try { M.unpack(p); } catch (e) { return e.message; } })()", p=packed)
-
-
-def test_glyphs(js: Call) -> None:
-    shown = js("codec.js", "t.map((x) => M.glyphs(x))", t=[" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a" * 50])
-    assert shown == ["␣a↵→", "‹0›", "‹202E›x", "∅", "é", "a" * 40 + "…"]
-    assert js("codec.js", r"M.glyphs('\ud800x')") == "\ufffdx"
-    assert js("codec.js", "M.prose(t)", t="a b\nc\u202e") == "a b\nc‹202E›"
-
-
 # clock
-
-
-def test_the_cursor_counts_finished_steps(js: Call) -> None:
-    assert js("clock.js", "[0, 0.9, 1, 2.5, 4, 99].map((x) => M.cursor([0, 1, 2, 4], x))") == [0, 0, 1, 2, 3, 3]
-    assert js("clock.js", "M.cursor([0], 5)") == 0
-
-
-def test_boundaries_of_two_runs_interleave(js: Call) -> None:
-    axes = [[0, 1, 2, 3], [0, 0.4, 2.5]]
-    forward = js(
-        "clock.js",
-        "(() => { const seen = [0]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), 1)); return seen; "
-        "})()",
-        a=axes,
-    )
-    back = js(
-        "clock.js",
-        "(() => { const seen = [3]; while (seen.length < 7) seen.push(M.boundary(a, seen.at(-1), -1)); return seen; "
-        "})()",
-        a=axes,
-    )
-    assert forward == [0, 0.4, 1, 2, 2.5, 3, 3] and back == [3, 2.5, 2, 1, 0.4, 0, 0]
-
-
-def test_the_shorter_run_stays_at_its_end(js: Call) -> None:
-    moved = js(
-        "clock.js",
-        """(() => { const seen = {}, group = new M.Group();
-        for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] })) group.add({ axis: () =>
-          axis, at: (t) => (seen[name] = t) });
-        group.seek(3); return [seen.short, seen.long, group.end]; })()""",
-    )
-    assert moved == [2, 3, 4]
-
-
-def test_one_second_is_one_second_at_speed_one(js: Call) -> None:
-    places = js(
-        "clock.js",
-        """[1, 0.25, 8].map((speed) => { const group = new M.Group(); group.add({ axis: () => [0, 5, 100], at() {} });
-        group.unit = "seconds"; group.speed = speed; group.tick(0.5); return group.x; })""",
-    )
-    assert places == [0.5, 0.125, 4]
 
 
 # store
@@ -207,19 +143,6 @@ def test_the_text_stops_at_the_first_end_mark(js: Call) -> None:
     assert {p["kind"] for p in read(js, trace, "run.text(3)")} == {"old", "new", "hole"}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"header": {"schema": 3}}', "schema version 3; this player reads version 2"),
-        ("{}", "no header"),
-        ('{"header"', "not JSON"),
-        ("null", "no header"),
-    ],
-)
-def test_what_is_not_a_trace_says_so(js: Call, text: str, said: str) -> None:
-    assert said in js("store.js", "(() => { try { M.Run.from(t); } catch (e) { return e.message; } })()", t=text)
-
-
 def old_one() -> dict[str, Any]:
     """Branches and routing of version 1, which no recorded run has."""
     trace: dict[str, Any] = json.loads(everything_else(3).to_json())
@@ -263,22 +186,6 @@ def test_a_trace_of_version_1_is_read_as_python_reads_it(js: Call) -> None:
                 assert weights == (theirs and [None if w != w else w for w in theirs])
 
 
-def test_batches_are_put_in_order(js: Call) -> None:
-    last = {"run": "a", "seq": 3}
-    batches = [
-        *({"run": run, "seq": seq} for run, seq in [("a", 4), ("a", 3), ("a", 6), ("b", 0), ("b", 2)]),
-        {"run": "b", "seq": 1, "header": {}},
-    ]
-    assert js("store.js", "b.map((x) => M.order(last, x))", b=batches, last=last) == [
-        "next",
-        "old",
-        "gap",
-        "start",
-        "gap",
-        "start",
-    ]
-
-
 # hindsight: Python counts for the tables and the command line, the player for what it draws
 
 
@@ -306,36 +213,6 @@ def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces:
 
 
 # layout
-
-
-def test_a_tidy_tree_has_no_two_nodes_in_one_place(js: Call) -> None:
-    parents = [-1, 0, 0, 1, 1, 2, 3]
-    got = js("layout.js", "M.tidy(p)", p=parents)
-    assert len({(p["column"], p["row"]) for p in got["places"]}) == len(parents) and (got["rows"], got["columns"]) == (
-        3,
-        4,
-    )
-    assert got["places"][0]["row"] == pytest.approx((got["places"][1]["row"] + got["places"][2]["row"]) / 2)
-
-
-def test_a_large_tree_is_folded_but_keeps_the_accepted_path(js: Call) -> None:
-    parents = [-1, *[0] * 10, *[1 + i % 10 for i in range(390)]]
-    why = ["root", "accepted", *["mismatch"] * 9, "accepted", *["unreached"] * 389]
-    shown = js("layout.js", "M.fold(p, w)", p=parents, w=why)
-    assert sum(shown) <= 200 and shown[0] and shown[1] and shown[11]
-    assert all(shown[p] for i, p in enumerate(parents) if shown[i] and p >= 0)
-
-
-def test_cells_and_hits_agree(js: Call) -> None:
-    g = js("layout.js", "M.grid(600, 50, { w: 60, h: 30, under: 12 })")
-    for position in (0, g["columns"] - 1, g["columns"], 49):
-        x = g["gutter"] + (position % g["columns"]) * (g["w"] + g["gap"]) + 3
-        assert (
-            js("layout.js", "M.cellAt(g, x, y, 50)", g=g, x=x, y=position // g["columns"] * g["rowHeight"] + 3)
-            == position
-        )
-    assert js("layout.js", "M.cellAt(g, 2, 2, 50)", g=g) == -1
-    assert [s["cells"] for s in js("layout.js", "M.segments(g, 2, 20)", g={**g, "columns": 8})] == [6, 8, 4]
 
 
 # theme

@@ -1,0 +1,61 @@
+"""JavaScript without a browser: one node process evaluates what the tests ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def node() -> str:
+    """The program. Where there is none the test skips, but fails under CI."""
+    found = shutil.which("node")
+    if not found:
+        complain = pytest.fail if os.environ.get("CI") else pytest.skip
+        complain("no node; install Node.js 20 or later.")
+    return str(found)
+
+
+class Node:
+    """node("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name. A module that
+    begins with a slash is a file of assets/, any other one of the player's bundle. What JSON lacks comes as None."""
+
+    def __init__(self) -> None:
+        from explorer.export.bundle import bundle
+
+        self.process = subprocess.Popen(
+            [node(), str(HERE / "node.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self._ask(bundle())
+
+    def _ask(self, what: Any) -> Any:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, f"node ended with {self.process.wait(10)}"
+        told = json.loads(line)
+        assert "error" not in told, told["error"]
+        return told.get("value")
+
+    def __call__(self, module: str, expression: str, **args: Any) -> Any:
+        return self._ask({"module": module, "expression": expression, "args": args})
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def js() -> Iterator[Node]:
+    """One process for all tests."""
+    made = Node()
+    yield made
+    made.close()

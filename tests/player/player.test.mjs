@@ -1,0 +1,136 @@
+// The player's pure functions whose expectations need no Python. `node --test tests/player/`
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asset } from "./assets.mjs";
+
+const codec = await asset("player/codec.js");
+const clock = await asset("player/clock.js");
+const store = await asset("player/store.js");
+const layout = await asset("player/layout.js");
+
+test("defaults that JSON leaves out are known", () => {
+  assert.deepEqual([...codec.unpack({ dtype: "u1", shape: [2], data: "AP4=" }).values], [0, 1]);
+});
+
+for (const [packed, said] of [
+  [{ dtype: "u2", shape: [3], data: "AAA=" }, "needs 6 bytes, got 2"],
+  [{ dtype: "u1", shape: [1], data: "%%" }, "not base64"],
+  [{ dtype: "i8", shape: [1], data: "" }, '"i8"'],
+])
+  test(`a broken array says what is wrong: ${said}`, () => {
+    assert.throws(
+      () => codec.unpack(packed),
+      ({ message }) => message.includes(said),
+    );
+  });
+
+test("glyphs", () => {
+  const shown = [" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a".repeat(50)].map((text) => codec.glyphs(text));
+  assert.deepEqual(shown, ["␣a↵→", "‹0›", "‹202E›x", "∅", "é", `${"a".repeat(40)}…`]);
+  assert.equal(codec.glyphs("\ud800x"), "\ufffdx");
+  assert.equal(codec.prose("a b\nc\u202e"), "a b\nc‹202E›");
+});
+
+test("the cursor counts finished steps", () => {
+  const at = (x) => clock.cursor([0, 1, 2, 4], x);
+  assert.deepEqual([0, 0.9, 1, 2.5, 4, 99].map(at), [0, 0, 1, 2, 3, 3]);
+  assert.equal(clock.cursor([0], 5), 0);
+});
+
+test("boundaries of two runs interleave", () => {
+  const axes = [
+    [0, 1, 2, 3],
+    [0, 0.4, 2.5],
+  ];
+  const walk = (from, by) => {
+    const seen = [from];
+    while (seen.length < 7) seen.push(clock.boundary(axes, seen.at(-1), by));
+    return seen;
+  };
+  assert.deepEqual(walk(0, 1), [0, 0.4, 1, 2, 2.5, 3, 3]);
+  assert.deepEqual(walk(3, -1), [3, 2.5, 2, 1, 0.4, 0, 0]);
+});
+
+test("the shorter run stays at its end", () => {
+  const seen = {};
+  const group = new clock.Group();
+  for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] }))
+    group.add({
+      axis: () => axis,
+      at: (t) => {
+        seen[name] = t;
+      },
+    });
+  group.seek(3);
+  assert.deepEqual([seen.short, seen.long, group.end], [2, 3, 4]);
+});
+
+test("one second is one second at speed one", () => {
+  const places = [1, 0.25, 8].map((speed) => {
+    const group = new clock.Group();
+    group.add({ axis: () => [0, 5, 100], at() {} });
+    group.unit = "seconds";
+    group.speed = speed;
+    group.tick(0.5);
+    return group.x;
+  });
+  assert.deepEqual(places, [0.5, 0.125, 4]);
+});
+
+for (const [text, said] of [
+  ['{"header": {"schema": 3}}', "schema version 3; this player reads version 2"],
+  ["{}", "no header"],
+  ['{"header"', "not JSON"],
+  ["null", "no header"],
+])
+  test(`what is not a trace says so: ${text}`, () => {
+    assert.throws(
+      () => store.Run.from(text),
+      ({ message }) => message.includes(said),
+    );
+  });
+
+test("batches are put in order", () => {
+  const last = { run: "a", seq: 3 };
+  const order = [
+    [{ run: "a", seq: 4 }, "next"],
+    [{ run: "a", seq: 3 }, "old"],
+    [{ run: "a", seq: 6 }, "gap"],
+    [{ run: "b", seq: 0 }, "start"],
+    [{ run: "b", seq: 2 }, "gap"],
+    [{ run: "b", seq: 1, header: {} }, "start"],
+  ];
+  for (const [batch, place] of order) assert.equal(store.order(last, batch), place, JSON.stringify(batch));
+});
+
+test("a tidy tree has no two nodes in one place", () => {
+  const parents = [-1, 0, 0, 1, 1, 2, 3];
+  const { places, rows, columns } = layout.tidy(parents);
+  assert.equal(new Set(places.map(({ column, row }) => `${column} ${row}`)).size, parents.length);
+  assert.deepEqual([rows, columns], [3, 4]);
+  assert.ok(Math.abs(places[0].row - (places[1].row + places[2].row) / 2) < 1e-9);
+});
+
+test("a large tree is folded but keeps the accepted path", () => {
+  const parents = [-1, ...Array(10).fill(0), ...Array.from({ length: 390 }, (_, i) => 1 + (i % 10))];
+  const why = ["root", "accepted", ...Array(9).fill("mismatch"), "accepted", ...Array(389).fill("unreached")];
+  const shown = layout.fold(parents, why);
+  assert.ok(shown.filter(Boolean).length <= 200);
+  assert.ok(shown[0] && shown[1] && shown[11]);
+  for (const [i, parent] of parents.entries()) assert.ok(!shown[i] || parent < 0 || shown[parent], `the way to ${i}`);
+});
+
+test("cells and hits agree", () => {
+  const grid = layout.grid(600, 50, { w: 60, h: 30, under: 12 });
+  const { columns, gutter, w, gap, rowHeight } = grid;
+  for (const position of [0, columns - 1, columns, 49]) {
+    const x = gutter + (position % columns) * (w + gap) + 3;
+    assert.equal(layout.cellAt(grid, x, Math.floor(position / columns) * rowHeight + 3, 50), position);
+  }
+  assert.equal(layout.cellAt(grid, 2, 2, 50), -1);
+  const cut = layout.segments({ ...grid, columns: 8 }, 2, 20);
+  assert.deepEqual(
+    cut.map(({ cells }) => cells),
+    [6, 8, 4],
+  );
+});
