@@ -80,7 +80,7 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
 def run_command(args: argparse.Namespace) -> int:
     """Decode once: text (or the trace) on standard output, the trace in a file."""
     check_target(args.json)
-    info = find_method(args.method or only_own())
+    info = find_method(args.method or only_own(args.method_file))
     prompt = read_prompt(args)
     params = key_values(args.param, "--param")
     roles = pick_models([info], args)[info.slug]
@@ -187,9 +187,11 @@ def find_method(slug: str) -> MethodInfo:
     return engines.get_method(slug).info
 
 
-def only_own() -> str:
-    """The slug of the one method that --method-file brought. Raises UserError where there is none or a choice."""
-    own = [info.slug for info in engines.list_methods() if info.file]
+def only_own(files: Sequence[str]) -> str:
+    """The slug of the one method that these files of --method-file brought; those of an extra folder are there anyway.
+    Raises UserError where there is none or a choice."""
+    here = {str(Path(name).expanduser().resolve()) for name in files}
+    own = [info.slug for info in engines.list_methods() if info.file in here]
     if len(own) != 1:
         raise UserError(
             "no method is chosen; give --method with "

@@ -13,7 +13,7 @@ FOLDERS = ("assets", "explorer")
 
 def test_no_line_of_the_scripts_and_sheets_is_wider_than_120_columns():
     found = [path for folder in FOLDERS for end in ("js", "css") for path in (ROOT / folder).rglob(f"*.{end}")]
-    assert len(found) > 40
+    assert found
     wide = [
         f"{path.relative_to(ROOT)}:{number} has {len(line)} columns"
         for path in found

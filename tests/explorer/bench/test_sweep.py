@@ -302,7 +302,8 @@ def test_workers_stop_at_once(crew):
     ],
 )
 def test_a_worker_that_fails_is_a_sentence(crew, cell, sentence):
-    run = crew([numbered(1), numbered(4), cell], lambda: False)
+    """Behind what it did before: one worker alone, so that what comes first is settled."""
+    run = workers.in_processes(*crew.args[:1], 1, [numbered(1), numbered(4), cell], lambda: False)
     assert [next(run).forwards, next(run).forwards] == [1, 4]
     with pytest.raises(engines.UserError, match=f"^{re.escape(sentence)}$"):
         next(run)
@@ -314,7 +315,8 @@ def test_a_worker_has_the_model_its_options_and_the_method_files(registry_unchan
     path.write_text((cli.TEMPLATES / "masked.py").read_text())
     engines.load_method_file(path)
     about = workers.task(MODEL, {"dtype": "bfloat16"}, 1)
-    assert about == workers.Task(MODEL, {"dtype": "bfloat16"}, [("my.py", path.read_text())], 1)
+    assert (about.model, about.options, about.threads) == (MODEL, {"dtype": "bfloat16"}, 1)
+    assert about.own[-1] == ("my.py", path.read_text())
     registry().methods.pop("my-masked")
     path.unlink()
     worker = workers.Worker(about)
@@ -416,7 +418,7 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
     asked = []
 
     def in_processes(about, number, found, stopped):
-        asked.append((about.own[0][0], number))
+        asked.append((about.own[-1][0], number))
         yield from workers.in_turn(engines.load_model(about.model), found, stopped)
 
     monkeypatch.setattr(workers, "in_processes", in_processes)
