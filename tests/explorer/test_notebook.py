@@ -6,6 +6,8 @@ import pytest
 
 import explorer
 
+pytestmark = pytest.mark.slow  # it starts a kernel, which imports everything anew
+
 NOTEBOOK = explorer.ASSETS / "templates" / "watching.ipynb"
 
 nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed: pip install -e '.[test]'")

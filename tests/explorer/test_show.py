@@ -20,8 +20,6 @@ from explorer.export.events import events_csv
 from explorer.runs.gallery import gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
 
-pytestmark = pytest.mark.slow
-
 
 def run(kind: str, slug: str | None = None, **options) -> Trace:
     return engines.run(slug or methods_of(kind)[0], first_model(kind), PROMPT, **options)

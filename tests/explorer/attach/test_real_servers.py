@@ -8,6 +8,8 @@ from explorer.attach import attach
 from explorer.cli import main
 from explorer.figures.metrics import measure
 
+pytestmark = pytest.mark.slow  # the servers take that long to start
+
 PROMPT = "add: 457 + 286"
 RAW = f"<user> {PROMPT}<turn>"  # as the chat format writes it
 TOKENS = 16
@@ -79,7 +81,6 @@ def test_transformers_serve_sends_text_without_probabilities(transformers, hub, 
     assert trace.steps[-1].facts["completion tokens"] == TOKENS
 
 
-@pytest.mark.slow
 @pytest.mark.smollm2
 def test_transformers_serve_with_smollm2(transformers):
     from engines.models.smollm2 import ensure  # the real weights, as they lie in the cache

@@ -14,9 +14,6 @@ from explorer.bench import quality
 from explorer.bench.quality import Point
 from explorer.bench.sweep import Sweep
 from explorer.bench.workers import in_turn
-from explorer.page.curves import sweep_figure
-
-pytestmark = pytest.mark.slow
 
 
 def point(forwards, right, tried=10, **more):
@@ -123,7 +120,7 @@ def test_the_command_prints_a_table_and_writes_every_task(tmp_path, capsys):
 
 def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
     found = quality.recorded()
-    assert {one.model.name for one in found} == {"tiny-dlm"}
+    assert found
     for one in found:
         assert one.model.sha256 == engines.load_model(one.model.name).record.sha256
         assert {p.method for p in one.points} == {
@@ -138,9 +135,10 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
             )
 
 
+@pytest.mark.exhaustive
 def test_a_recorded_point_is_what_a_run_gives_again():
     """One task of the recorded control and of the curve, run again: the same marks."""
-    one = quality.recorded()[0]
+    one = next(one for one in quality.recorded() if one.model.kind == "masked")
     model = engines.load_model(one.model.name)
     sweep = Sweep(model, quality.plan("masked", [])[:2], ["copy"], one.prompts_per_task)
     list(sweep.run(partial(in_turn, model, stopped=lambda: False), None))
@@ -160,7 +158,9 @@ def test_a_fixed_number_of_steps_follows_the_canvas():
 
 
 def test_the_figure_shows_every_point_and_says_where_its_axis_begins():
-    (found,) = quality.recorded()
+    from explorer.page.curves import sweep_figure
+
+    found = quality.recorded()[0]
     drawn = sweep_figure(found.points, "a title")
     bottom, top = drawn.layout.yaxis.range
     assert (

@@ -16,6 +16,8 @@ import pytest
 
 from engines import UserError
 from explorer.cli import main, publish
+from explorer.runs.gallery import Gallery
+from tests.player.handmade import masked
 
 WEIGHTS = bytes(range(256)) * 64
 TREE = {
@@ -168,6 +170,9 @@ def test_outside_a_checkout_it_says_so(tmp_path):
         publish.space_files(tmp_path / "none")
 
 
-def test_a_static_space_is_the_site_with_its_card(tmp_path):
+def test_a_static_space_is_the_site_with_its_card(tmp_path, monkeypatch):
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "one.json").write_text(masked().to_json())
+    monkeypatch.setattr("explorer.site.gallery", lambda: Gallery(tmp_path / "traces"))
     files = publish.site_files(tmp_path / "site")
-    assert "index.html" in files and "sdk: static" in files["README.md"].read_text("utf-8")
+    assert {"index.html", "runs/one.html"} <= files.keys() and "sdk: static" in files["README.md"].read_text("utf-8")

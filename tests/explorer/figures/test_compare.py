@@ -11,7 +11,6 @@ import engines
 from explorer.bench import classes
 from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace, whole_run
 from explorer.figures.metrics import measure
-from explorer.page import tables
 from tests.engines.fakes import TableCausal
 
 PROMPT = "add: 457 + 86"
@@ -82,6 +81,8 @@ def test_a_stopped_run_has_not_parted(pair):
 
 
 def test_above_temperature_0_no_text_is_promised(pair):
+    from explorer.page import tables
+
     _, control = pair
     hot = engines.run(
         "speculative-sampling",
@@ -110,6 +111,8 @@ def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
 
 def test_the_pace_is_what_the_steps_measured(pair):
     """Times set by hand: a round of 40 ms that gains 2 tokens against 30 ms per plain token."""
+    from explorer.page import tables
+
     ours, control = (engines.Trace.from_json(t.to_json()) for t in pair)
     for trace, seconds in ((ours, 0.04), (control, 0.03)):
         for step in trace.steps:

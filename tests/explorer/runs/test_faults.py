@@ -12,8 +12,6 @@ import pytest
 
 import engines
 from engines import UserError
-from explorer.page.feed import Feed
-from explorer.page.sessions import Job
 from explorer.runs import disk
 from explorer.runs.journal import Journal, recover
 from explorer.runs.store import RunStore
@@ -62,6 +60,9 @@ def test_no_damaged_journal_stops_a_start(keep):
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, monkeypatch):
+    from explorer.page.feed import Feed
+    from explorer.page.sessions import Job
+
     feed = Feed(Job(), 0, "a method", keep)
     with monkeypatch.context() as failing:
         failing.setattr("explorer.runs.store.write_whole", full)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -20,8 +22,6 @@ from explorer.runs.gallery import read_bytes
 from explorer.runs.journal import Journal, read_journal, recover
 from explorer.runs.store import RunStore
 from tests.page.conftest import PROMPT, first_model, methods_of
-
-pytestmark = pytest.mark.slow
 
 LONG = "copy: Mia, Leo, Ada, Tom, Kim, Eva, Ben"  # six steps and more by any method
 ROOT = Path(__file__).resolve().parents[3]
@@ -284,32 +284,58 @@ def bare(trace: Trace) -> list[dict]:
     ]
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory) -> Iterator[dict[str, tuple[Path, subprocess.Popen]]]:
-    """Two processes that decode and are in no hurry to end, with the folders of their stores; both start at once."""
-    started = {}
-    for kind in ("masked", "causal"):
-        folder = tmp_path_factory.mktemp("live") / "runs"
-        command = [sys.executable, "-c", LIVE, str(folder), methods_of(kind)[0], first_model(kind), LONG]
-        started[kind] = folder, subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    yield started
-    for _, process in started.values():
-        process.kill()
-        process.wait()
+def journalled(folder: str, kind: str, pipe: Connection) -> None:
+    """What `LIVE` does, in a process that was forked."""
+    run = engines.stream(methods_of(kind)[0], first_model(kind), LONG, params={"max_new_tokens": 48}, seed=3)
+    journal = Journal(RunStore(Path(folder)), run)
+    for step in run:
+        journal.step(step)
+        if step.index == 5:
+            pipe.send(step.index)
+            pipe.recv()
 
 
-@pytest.mark.parametrize("kind", ["masked", "causal"])
-def test_a_killed_process_leaves_the_prefix_of_its_run(live, kind):
+@pytest.fixture(params=["masked", "causal"])
+def forked(request, tmp_path) -> Iterator[tuple[str, Path, int, Callable[[], None]]]:
+    """A process that has written five steps of a run into its journal and waits: (kind, folder, its id, its end)."""
+    engines.load_model(first_model(request.param))
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=journalled, args=(str(tmp_path / "runs"), request.param, theirs), daemon=True)
+    process.start()
+    assert ours.poll(60), "it did not come to its fifth step"
+    yield request.param, tmp_path / "runs", process.pid, process.join
+    process.kill()
+    process.join()
+
+
+def test_a_killed_process_leaves_the_prefix_of_its_run(forked):
+    it_leaves_its_prefix(*forked)
+
+
+@pytest.fixture
+def started(request, tmp_path) -> Iterator[tuple[str, Path, int, Callable[[], None]]]:
+    """The same in an interpreter of its own."""
+    kind, folder = "masked", tmp_path / "runs"
+    command = [sys.executable, "-c", LIVE, str(folder), methods_of(kind)[0], first_model(kind), LONG]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and any(line.strip() == "4" for line in process.stdout)
+    yield kind, folder, process.pid, process.wait
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_program_leaves_the_prefix_of_its_run(started):
+    it_leaves_its_prefix(*started)
+
+
+def it_leaves_its_prefix(kind: str, folder: Path, process: int, ended: Callable[[], None]) -> None:
     slug, model = methods_of(kind)[0], first_model(kind)
-    folder, process = live[kind]
-    assert process.stdout
-    for line in process.stdout:
-        if int(line) == 4:
-            break
     keep = RunStore(folder)
     assert recover(keep) == [] and len(list(keep.live.glob("*.journal"))) == 1  # it lives: its journal is its own
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    os.kill(process, signal.SIGKILL)
+    ended()
     names = recover(keep)
     assert len(names) == 1 and not list(keep.live.glob("*"))
     trace = keep.get(names[0])
