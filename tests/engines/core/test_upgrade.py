@@ -20,7 +20,13 @@ def old(path: Path) -> dict[str, Any]:
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-FIRST = [path for path in RECORDED if old(path)["header"]["schema"] == 1]
+def begins(path: Path) -> bytes:
+    """Enough of a recording to know its version; to unpack them all would cost every collection of tests."""
+    with gzip.open(path) as file:
+        return file.read(24)
+
+
+FIRST = [path for path in RECORDED if begins(path).startswith(b'{"header":{"schema":1,')]
 
 
 def minimal(**changes: Any) -> dict[str, Any]:

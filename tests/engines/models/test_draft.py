@@ -28,8 +28,6 @@ from engines.training.smollm2.draft_loop import Settings, Training
 from engines.training.smollm2.draft_rows import answer_logits, answer_loss, examples
 from engines.training.tiny.tokenizer import copy_tokenizer, load_tokenizer
 
-pytestmark = pytest.mark.slow
-
 MICRO = Settings(
     layers=(0, 2),
     vocabulary=48,
@@ -373,6 +371,7 @@ def short(micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     return tmp_path / "smollm2-draft" / "card.json"
 
 
+@pytest.mark.training
 def test_every_variant_is_trained_and_stands_in_the_card(
     short: Path, micro: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

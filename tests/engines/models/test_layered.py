@@ -88,7 +88,7 @@ def close(a: torch.Tensor, b: torch.Tensor) -> None:
 # --- the whole forward
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("family", LAYERED)
 def test_the_three_calls_composed_are_the_stock_forward_to_the_bit(family: str, attention: str) -> None:
     model = build(family, attention)

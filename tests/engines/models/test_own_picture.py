@@ -167,6 +167,7 @@ def test_next_tokens_behind_a_picture_can_be_asked():
         engines.next_logits(model, [3], [SCENES.ids[0]])
 
 
+@pytest.mark.exhaustive
 def test_blocks_cost_the_models_little():
     """The two colours of a block are enough: of 12 held-out scenes at most one object in ten is lost."""
     rng, right, things = random.Random(0), 0, 0

@@ -228,6 +228,7 @@ def test_a_model_that_accelerate_has_put_on_devices(dlm, ids):
     assert len(trace.steps) == 4 and all(step.commits and step.scores for step in trace.steps)
 
 
+@pytest.mark.exhaustive
 def test_a_compiled_module_is_watched_from_outside_or_refused(dlm, network, ids):
     compiled = torch.compile(network, backend="eager")
     with engines.watch(compiled, mask_id=dlm.mask_id) as seen:

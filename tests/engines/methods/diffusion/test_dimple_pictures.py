@@ -66,6 +66,7 @@ def test_the_picture_stands_in_the_record(model):
     assert all(step.vision is None for step in text.steps)
 
 
+@pytest.mark.exhaustive
 def test_it_says_what_it_sees():
     hits = [right(held_out(number), run(f"scene {number}").text) for number in range(101, 109)]
     assert sum(hits) >= 16, "of 24 objects"

@@ -18,16 +18,16 @@ PROMPTS = ("add: 457 + 86", "story: Mia, boat")
 
 
 def decode(model, prompt=PROMPTS[1], slug="del", **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 40, **params})
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params})
 
 
 @pytest.mark.parametrize(
     "given", [{}, {"exits": "raw"}, {"stop": "length"}, {"omega": 0.5, "gamma_max": 4}, {"gamma_min": 2}]
 )
 def test_the_text_is_the_greedy_one(ar, given):
-    for prompt in PROMPTS:
-        ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
-        assert ours.output_ids == plain.output_ids == board(ours)
+    prompt = PROMPTS[len(given) % 2]
+    ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
+    assert ours.output_ids == plain.output_ids == board(ours)
 
 
 def test_a_round_loads_the_layers_it_says(ar):
@@ -59,7 +59,7 @@ def test_without_hope_it_decodes_plainly(ar):
 
 def test_the_length_rule_drafts_what_was_chosen(ar):
     """DELE; the line of plain decoding counts the output head where its cost is given."""
-    trace, left = decode(ar, stop="length", cost_verify=2.0), 40
+    trace, left = decode(ar, stop="length", cost_verify=2.0), 28
     for step in trace.steps:
         assert step.facts["drafted"] <= min(step.facts["chosen_d"], left - 1)
         ended = step.tree.tokens[-1] in ar.eos_ids
@@ -73,11 +73,12 @@ def test_a_fork_goes_on_as_plain_decoding_would(ar):
     at = len(original.header.prompt_ids) + 4
     fork = engines.fork(original, 3, edit=engines.Edit(force={at: 300}))
     ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
-    left = 40 - (len(ids) - len(original.header.prompt_ids))
+    left = 28 - (len(ids) - len(original.header.prompt_ids))
     plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
     assert ids[-1] == 300 and fork.output_ids[len(ids) - len(original.header.prompt_ids) :] == plain.output_ids
 
 
+@pytest.mark.exhaustive
 def test_sampling_keeps_the_distribution(ar):
     """The first token of 150 runs against the law of the model, in bins."""
     prompt = ar.tokenizer.encode_prompt(PROMPTS[1])

@@ -56,7 +56,7 @@ def test_a_layer_that_knows_nothing_only_slows_it_down(model, monkeypatch):
     assert ours.output_ids == plain and len(ours.steps) > 2
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
     """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
     give the text that no candidates give."""

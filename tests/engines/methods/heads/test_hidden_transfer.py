@@ -62,7 +62,7 @@ def test_maps_that_know_nothing_only_slow_it_down(model, monkeypatch, layer, kin
     assert ours.output_ids == decode(model, slug="greedy").output_ids and ours.steps[1].facts["drafted"] == 8
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
     """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
     give the text that no candidates give."""

@@ -46,7 +46,7 @@ def test_heads_that_know_nothing_only_slow_it_down(model, monkeypatch):
     assert ours.output_ids == plain and ours.steps[1].facts["drafted"] == 12
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
     """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
     give the text that no candidates give."""

@@ -22,7 +22,7 @@ MODULE = "engines.models.networks.exit_adapter"
 
 
 def decode(model, prompt=PROMPTS[0], slug="kangaroo", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 40, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params}, seed=seed)
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ GIVEN = [{}, {"eta": 0.0}, {"eta": 1.05}, {"gamma": 1}, {"exit_layer": 1, "eta":
 
 @pytest.mark.parametrize("given", GIVEN)
 def test_the_text_is_the_greedy_one(ar, given):
-    for prompt in PROMPTS:
-        ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
-        assert ours.output_ids == plain.output_ids == board(ours)
-        assert len(ours.steps) < len(plain.steps)
+    prompt = PROMPTS[len(given) % 2]
+    ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
+    assert ours.output_ids == plain.output_ids == board(ours)
+    assert len(ours.steps) < len(plain.steps)
 
 
 @pytest.mark.parametrize("given", [{}, {"eta": 0.0, "exit_layer": 3}])
@@ -60,7 +60,7 @@ def test_the_second_exit_ends_the_drafts(ar):
     """eta 0 always drafts gamma, above 1 always one; between, only the last draft of a round is below the line."""
     for given, wanted in (({"eta": 0.0, "gamma": 4}, 4), ({"eta": 1.05}, 1)):
         trace = decode(ar, PROMPTS[1], **given)
-        left = 40
+        left = 28
         for step in trace.steps:
             assert step.facts["drafted"] == min(wanted, left - 1)
             left -= len(step.commits.tokens)
@@ -104,7 +104,7 @@ def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
 
     streams = []
     monkeypatch.setattr(f"{MODULE}.adapter_of", lambda *_: Perfect())
-    trace = decode(ar, PROMPTS[1], exit_layer=5, eta=0.0)
+    trace = decode(ar, PROMPTS[1], exit_layer=5, eta=0.0, max_new_tokens=40)
     *rounds, last = trace.steps
     assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
     assert trace.output_ids[-1] in ar.eos_ids and last.commits.causes[-1] == "accepted"  # drafts behind it are not read
@@ -117,7 +117,7 @@ def test_a_fork_goes_on_with_the_adapter_in_step(ar):
     fork = engines.fork(original, 3, edit=edit)
     ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
     assert ids[-1] == 300
-    left = 40 - (len(ids) - len(original.header.prompt_ids))
+    left = 28 - (len(ids) - len(original.header.prompt_ids))
     plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
     assert fork.output_ids[-len(plain.output_ids) :] == plain.output_ids
 
@@ -134,6 +134,7 @@ def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
     assert not torch.allclose(adapter(changed)[5:], whole[5:], atol=1e-2)
 
 
+@pytest.mark.exhaustive
 def test_sampling_keeps_the_distribution(ar):
     """The first tokens of 200 runs against the model's own law, binned by the likeliest first tokens."""
     prompt = ar.tokenizer.encode_prompt(PROMPTS[1])
@@ -149,7 +150,7 @@ def test_sampling_keeps_the_distribution(ar):
     assert chi_square_p(counts, wanted) > 1e-3
 
 
-def test_bad_exits_are_refused(ar):
+def test_bad_exits_are_refused(ar, monkeypatch):
     with pytest.raises(UserError, match=r"exit_layer 6 was given and tiny-ar-m has 6 layers; .* behind 1 to 5"):
         decode(ar, exit_layer=6)
     part = load_part("exit-adapters", [ar.record])
@@ -158,6 +159,6 @@ def test_bad_exits_are_refused(ar):
         adapter_of(fewer, 3, 6)
     info = get_method("kangaroo").info
     other = assign_roles(info, "tiny-ar-m")["target"]
-    other.record.name = "headless"
+    monkeypatch.setattr(other.record, "name", "headless")  # the model is loaded for all tests
     with pytest.raises(UserError, match=r"no exit-adapters for headless .*training exit-adapters headless"):
         parts_of(info, other)

@@ -32,7 +32,7 @@ def model():
 
 
 def decode(model, prompt=PROMPTS[1], slug="lud", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 40, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params}, seed=seed)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_fork_goes_on_from_the_edited_text(model):
     plain = decode(model)
     at = plain.steps[2].commits.positions[0]
     edits = [(1, Edit(force={at: plain.steps[0].commits.tokens[0]}, params={"k": 1}))]
-    fork = engines.run("lud", model, PROMPTS[1], params={"max_new_tokens": 40}, edits=edits)
+    fork = engines.run("lud", model, PROMPTS[1], params={"max_new_tokens": 28}, edits=edits)
     assert fork.steps[2].facts["checked"] == 0 and {len(s.spans) for s in fork.steps[2:]} == {1}
     assert all(s.facts["foreseen"] == 1 for s in fork.steps[2:])
 

@@ -1,6 +1,7 @@
 """Context-STR: the rule, its two matchings, the gate in a run, and the heavy reader as its control has it."""
 
 import json
+from functools import cache
 
 import pytest
 import torch
@@ -17,9 +18,10 @@ READER, SLUG = "tiny-reader", "context-str"
 MODELS = {"reader": READER, "scene": "tiny-scenes", "language": "tiny-ar-m"}
 
 
+@cache
 def run(word="cafe", slug=SLUG, **params):
     models = {role: MODELS[role] for role in MODELS if slug == SLUG or role != "language"}
-    return engines.run(slug, models, word, params=params)
+    return engines.run(slug, models, list(word) if isinstance(word, tuple) else word, params=params)
 
 
 def stages(trace):
@@ -178,13 +180,18 @@ def test_meaning_is_what_the_caption_adds():
 
 @pytest.mark.parametrize(
     ("prompt", "sentence"),
-    [("two words", "does not know a blank"), ([1] * 11, "11 tokens were given as a word"), ([3, 0], "without the end")],
+    [
+        ("two words", "does not know a blank"),
+        ((1,) * 11, "11 tokens were given as a word"),
+        ((3, 0), "without the end"),
+    ],
 )
 def test_what_is_no_word_is_refused(prompt, sentence):
     with pytest.raises(UserError, match=sentence):
         run(prompt)
 
 
+@pytest.mark.exhaustive
 def test_what_ships_looks_as_its_card_says():
     card = json.loads((ASSETS / "models" / "tiny-scenes" / "card.json").read_text("utf-8"))
     model = engines.load_model("tiny-scenes", dtype="float32")

@@ -113,6 +113,7 @@ def test_what_is_no_word_is_refused_in_one_sentence(slug, prompt, sentence):
         engines.run(slug, MODEL, prompt)
 
 
+@pytest.mark.exhaustive
 def test_what_ships_reads_as_its_card_says():
     card, model = json.loads((ASSETS / "models" / MODEL / "card.json").read_text("utf-8")), reader()
     assert model.record.parameters == card["parameters"] < 2_000_000, "both count what is in the file"

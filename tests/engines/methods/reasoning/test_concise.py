@@ -73,10 +73,11 @@ def test_confidence_is_a_share_of_the_two():
     assert Probe(0.3, 0.1, 0).confidence == pytest.approx(0.75) and Probe(0.0, 0.0, 1).confidence == 0.5
 
 
+@pytest.mark.exhaustive
 def test_both_shorten_and_the_tuned_model_is_short_without_them():
     """The card's rows on a few held-out chains; the study measures them with intervals."""
     lengths = {
-        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(2))
+        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(4))
         for name, model, params in (
             ("plain", MODEL, NEVER), ("both", MODEL, {}), ("tuned", "tiny-reasoner-concise", NEVER),
         )

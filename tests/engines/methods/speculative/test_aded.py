@@ -242,7 +242,7 @@ def test_the_first_token_of_a_step_has_the_targets_distribution():
     draft = merge(table, text, trim(drafts(table, search(table, text[-2:], 60, 3, uniforms()), text[-2:], 8), 16), 9)
     z = torch.randn(len(draft), V, generator=rng)
     counts, released = torch.zeros(V), torch.zeros(V)
-    for _ in range(4000):
+    for _ in range(2000):
         verdict = verify(z, draft, 1.0, rng)
         counts[draft.tokens[verdict.path[1]] if len(verdict.path) > 1 else verdict.emitted] += 1
         released[z[0].argmax()] += 1

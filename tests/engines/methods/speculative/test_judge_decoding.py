@@ -40,7 +40,7 @@ def test_a_higher_line_keeps_no_more_and_the_judge_takes_nothing_away():
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_at_one_it_is_standard_verification(prompt):
-    for gamma in (1, 8, 32):
+    for gamma in (1, 32) if prompt == PROMPTS[0] else (8,):
         ours = decode(prompt, delta=1.0, gamma=gamma)
         plain = decode(prompt, "speculative-sampling", gamma=min(gamma, 12))
         assert ours.output_ids == decode(prompt, "greedy").output_ids == board(ours)
@@ -92,7 +92,7 @@ def test_without_the_judge_a_round_has_the_targets_distribution(drawn):
     z = torch.tensor([[1.0, 0.2, -0.5, 0.8], [0.0, 1.0, 0.3, -1.0]], dtype=torch.float64)
     q, p = torch.tensor([0.1, 0.5, 0.2, 0.2], dtype=torch.float64), Params(temperature=1.0)
     rng, counts = torch.Generator().manual_seed(3), torch.zeros(4)
-    for _ in range(3000):
+    for _ in range(2000):
         draft = Draft(0)
         if drawn:
             draft.distributions[0] = q

@@ -69,7 +69,7 @@ def test_the_emitted_token_follows_the_law_and_not_the_other_one(eta):
     a transfer where there is none."""
     z, q = random_pair(2)
     rng, counts = torch.Generator().manual_seed(0), torch.zeros(len(z))
-    for _ in range(4000):
+    for _ in range(2000):
         draft = Draft(0)
         draft.add(0, draw(q, rng))
         verdict = Look(eta, 0.1, 1.0, [q]).walk(torch.stack([z, z]), draft, 1.0, rng, frozenset())

@@ -219,7 +219,7 @@ def test_a_whole_run_has_the_distribution_of_plain_sampling(given):
         [p1[a] * distribution(models["target"].logits([*PROMPT, a])[0].double(), 1.0) for a in range(V)]
     ).flatten()
     counts, chain = torch.zeros(V * V), torch.zeros(V * V)
-    for seed in range(700):
+    for seed in range(300):
         params = {"max_new_tokens": 2, "temperature": 1.0, **given}
         a, b = engines.run("rasd", models, PROMPT, params=params, seed=seed, detail="none").output_ids
         counts[a * V + b] += 1

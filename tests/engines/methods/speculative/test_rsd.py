@@ -16,8 +16,6 @@ from engines.methods.speculative._verify import Draft
 from tests.engines.fakes import board, chi_square_p
 from tests.engines.methods.speculative.toys import Toy, V, check_rows, pair, passes, rebuilt
 
-pytestmark = pytest.mark.slow
-
 
 def decode(models, slug="rsd", seed=0, **params):
     return engines.run(slug, models, [1, 2, 3], params={"max_new_tokens": 24, **params}, seed=seed)
@@ -134,7 +132,7 @@ def test_branching_is_read_or_refused():
 # ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("tree", "rounds"), [("S", 12_000), ("C", 2500), ("independent", 2500)])
+@pytest.mark.parametrize(("tree", "rounds"), [("S", 1500), ("C", 1200), ("independent", 1200)])
 def test_two_tokens_have_the_targets_distribution(tree, rounds):
     toy = Toy(3)
 
@@ -154,7 +152,7 @@ def test_siblings_in_another_order_are_found_out():
         depths = draft.depths()
         return rebuilt(draft, sorted(range(1, len(draft)), key=lambda row: (depths[row], draft.tokens[row])))
 
-    assert chi_square_p(toy.counts(grow, 1500), toy.joint()) < 1e-6
+    assert chi_square_p(toy.counts(grow, 900), toy.joint()) < 1e-6
 
 
 def test_the_whole_vocabulary_as_siblings_is_always_accepted():

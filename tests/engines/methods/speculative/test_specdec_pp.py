@@ -169,7 +169,7 @@ def test_a_whole_run_has_the_distribution_of_plain_sampling(given):
         [p1[a] * distribution(models["target"].logits([*PROMPT, a])[0].double(), 1.0) for a in range(V)]
     ).flatten()
     counts = torch.zeros(V * V)
-    for seed in range(600):
+    for seed in range(300):
         params = {"max_new_tokens": 3, "temperature": 1.0, **given}
         a, b, _ = engines.run("specdec-pp", models, PROMPT, params=params, seed=seed, detail="none").output_ids
         counts[a * V + b] += 1
@@ -183,7 +183,7 @@ def test_dropping_a_drawn_token_breaks_the_distribution():
     z, q = torch.randn(2, V, generator=rng) * 1.5, distribution(torch.randn(V, generator=rng).double(), 1.0)
     counts = {True: torch.zeros(V), False: torch.zeros(V)}
     for take_back in counts:
-        for _ in range(3000):
+        for _ in range(1500):
             draft = Draft(0, distributions={0: q})
             x = draw(q, rng)
             if not (take_back and q[x] < q.max()):

@@ -11,8 +11,6 @@ from engines.core.sampling import distribution
 from engines.methods.speculative._verify import Draft, verify
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
-pytestmark = pytest.mark.slow
-
 V = 5
 
 
@@ -71,7 +69,7 @@ def test_padded_vocabularies_fit(sizes):
 # --- the distribution
 # ---------------------------------------------------------------------------------------------------------
 
-STEPS = 12_000
+STEPS = 2500
 
 
 def emitted(draw_tree, z, rng, check=verify):
@@ -146,7 +144,7 @@ def test_a_whole_run_has_the_distribution_of_plain_sampling():
         [p1[a] * distribution(models["target"].logits([1, 2, 3, a])[0].double(), temperature) for a in range(V)]
     ).flatten()
     counts = torch.zeros(V * V)
-    for seed in range(3000):
+    for seed in range(600):
         a, b = engines.run(
             "speculative-sampling",
             models,

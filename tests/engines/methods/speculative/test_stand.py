@@ -106,7 +106,7 @@ def test_any_store_leaves_the_distribution_as_it_is(drafting):
     parents, _ = from_child_counts([3, 2, 1, 1])
     p1 = distribution(model.logits(text)[0].double(), 1.0)
     counts, pairs = torch.zeros(V), torch.zeros(V)
-    for _ in range(2500):
+    for _ in range(1200):
         draft = grow(
             store,
             text,
@@ -136,7 +136,7 @@ def test_verifying_with_another_distribution_than_the_one_drawn_from_is_found_ou
     )
     parents, _ = from_child_counts([2])
     counts = torch.zeros(V)
-    for _ in range(2500):
+    for _ in range(1500):
         draft = grow(store, text, parents, (2, 1), vocab_size=V, noise=noise(rng), deepest=9).draft
         draft.distributions[0] = draft.distributions[0] * sum(store.entries[1,].distribution.values())
         verdict = verify(model.logits(*([*text, *draft.path(row)] for row in range(len(draft)))), draft, 1.0, rng)
@@ -331,7 +331,7 @@ def test_samples_side_by_side_are_all_recorded_and_the_first_one_stays():
 
 
 def test_side_by_side_needs_fewer_forwards_than_one_after_the_other():
-    params = {"temperature": 0.7, "trajectories": 4, "max_new_tokens": 60}
+    params = {"temperature": 0.7, "trajectories": 4, "max_new_tokens": 40}
     serial, ours = (decode(TableCausal(vocab_size=40, memory=2, scale=4.0), **params, side_by_side=s) for s in (0, 1))
     assert ours.totals.forwards < serial.totals.forwards / 2
 

@@ -200,7 +200,7 @@ def written(toy, runs, **params):
     return counts
 
 
-@pytest.mark.parametrize("calibrate", [True, False])
+@pytest.mark.parametrize("calibrate", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_sampling_keeps_the_distribution(toy, calibrate):
     """The first three tokens of 120 runs against the target's own joint distribution."""
     assert chi_square_p(written(toy, 120, calibrate=calibrate), joint(toy, [1, 2, 0])) > 1e-3
