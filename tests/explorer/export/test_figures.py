@@ -17,7 +17,6 @@ from playwright.sync_api import Browser
 from engines import Trace, UserError
 from engines.core.trace import Piece
 from explorer.export import fonts, look, raster
-from explorer.export.bundle import bundle
 from explorer.export.drawing import Drawing, Words, svg
 from explorer.export.figures import cursor_of, figure, layout
 from explorer.export.overview import nice, overview, shared_scale
@@ -26,15 +25,18 @@ from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented
 from tests.player.handmade import both_at_once, drafting, hostile, masked
+from tests.player.node import js
+
+__all__ = ["js"]
 
 SVG = "{http://www.w3.org/2000/svg}"
-READ = """text => {
-  const run = modules["store.js"].Run.from(text), out = [];
+READ = """(() => {
+  const run = M.Run.from(text), out = [];
   for (let t = 0; t <= run.length; t++) out.push({ tokens: run.tokens(t), board: run.board(t).map((c) => [c.position,
     c.token, c.state]),
     axes: ["steps", "forwards", "seconds", "work"].map((unit) => run.axes[unit][t]) });
   return out;
-}"""
+})()"""
 
 
 def recorded() -> list[Trace]:
@@ -45,26 +47,23 @@ def texts(drawn: str) -> list[str]:
     return [node.text or "" for node in ET.fromstring(drawn).iter(f"{SVG}text")]
 
 
-def test_the_board_is_the_players(browser: Browser):
+def test_the_board_is_the_players(js):
     """State, token, gained tokens and clocks of every cell after every step, as store.js has them."""
-    page = browser.new_page()
-    page.evaluate(f"() => {{ {bundle()}\n window.modules = modules; }}")
     traces = [*(invented(seed) for seed in range(12)), drafting(), masked(), *recorded()]
     for trace in traces:
         run = Playback(trace)
-        for t, theirs in enumerate(page.evaluate(READ, trace.to_json())):
+        for t, theirs in enumerate(js("store.js", READ, text=trace.to_json())):
             ours = [[cell.position, cell.token, cell.state] for cell in run.board(t)]
             assert ours == theirs["board"], (trace.header.title, t)
             assert run.tokens(t) == theirs["tokens"]
             clocks = [clock for clock in CLOCKS if FIELDS.get(clock) not in trace.header.missing]
             axes = dict(zip(CLOCKS, theirs["axes"], strict=True))
             assert [run.axes[clock][t] for clock in clocks] == pytest.approx([axes[c] for c in clocks], abs=1e-6)
-    page.close()
 
 
 def test_a_clock_that_a_run_did_not_record_is_refused():
     with pytest.raises(UserError, match="recorded nothing for clock=work"):
-        figure([recorded()[0]], view="curve", clock="work")
+        figure([next(one for one in recorded() if FIELDS["work"] in one.header.missing)], view="curve", clock="work")
     assert figure([drafting()], view="curve", clock="work").startswith("<svg")
 
 
