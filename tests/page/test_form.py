@@ -271,16 +271,12 @@ def test_a_longer_text_is_picked_by_name_and_sent_whole_once_it_is_changed(visit
     assert screen.complaints == []
 
 
-def test_as_many_slots_are_shown_as_are_run(visit):
+def test_as_many_slots_are_shown_as_are_run_and_a_closed_one_says_what_it_holds(visit, traces):
     screen = visit()
     for count in (4, 1, 3, 2):
         screen.page.locator("#count").get_by_label(str(count), exact=True).check()
         for slot in range(SLOTS):
             expect(screen.page.locator(f"#method-{slot}")).to_be_visible(visible=slot < count)
-
-
-def test_a_closed_slot_says_what_it_holds(visit, traces):
-    screen = visit()
     slot = screen.page.locator("#slot-0 .slot-form")
     slot.locator("> summary").press("Enter")
     expect(screen.page.locator("#method-0")).to_be_hidden()

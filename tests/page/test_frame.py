@@ -38,7 +38,7 @@ def test_a_player_shows_board_idea_and_answer_and_folds_the_rest_for_all(visit):
     expect(numbers).to_have_count(0)
 
 
-def test_the_prompt_is_a_chip_and_comes_out_in_all_boards(visit, traces):
+def test_the_prompt_is_a_chip_end_marks_are_one_word_and_best_guesses_stand_in_open_cells(visit, traces):
     screen = visit(folded=True)
     first = screen.player(0).locator(".dx-cells .dx-cell").first
     prompt = len(traces[0].header.prompt_ids)
@@ -50,9 +50,6 @@ def test_the_prompt_is_a_chip_and_comes_out_in_all_boards(visit, traces):
     chips.nth(1).click()
     expect(first).to_have_attribute("data-s", "masked")
 
-
-def test_end_marks_are_one_word_and_best_guesses_stand_in_open_cells(visit, traces):
-    screen = visit(folded=True)
     screen.player(0).press("ArrowRight")
     cells = screen.player(0).locator(".dx-cells .dx-cell")
     guesses = cells.filter(has_not=screen.page.locator("[data-k=end]")).and_(screen.page.locator("[data-k=peek]"))

@@ -33,7 +33,8 @@ def test_recorded_runs_play_by_themselves_and_again(visit):
 
 WATCH = """window.seen = {};
 const look = () => { const panel = document.querySelector("#panel-0 .dx-panel"); if (!panel) return;
-  if (panel.dataset.state === "ready") seen.ready ??= performance.now();
+  if (panel.dataset.state === "ready" && !seen.ready) { seen.ready = performance.now();
+    setTimeout(() => (seen.later = performance.now()), 2000); }
   if (Number(panel.dataset.step) > 0) seen.moved ??= performance.now(); };
 new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true });"""
 
@@ -44,12 +45,12 @@ def test_something_moves_two_seconds_after_the_runs_are_there(browser, address):
     page = context.new_page()
     page.add_init_script(WATCH)
     page.goto(address)
-    page.wait_for_function("() => seen.moved")
+    page.wait_for_function("() => seen.moved && seen.later")
     seen = page.evaluate("seen")
     print(
         f"the runs are there after {seen['ready']:.0f} ms, the first step {seen['moved'] - seen['ready']:.0f} ms later"
     )
-    assert seen["moved"] - seen["ready"] <= 2000
+    assert seen["moved"] < seen["later"], "two seconds by the page's own timer, which a busy machine delays as well"
     context.close()
 
 

@@ -39,7 +39,8 @@ NONE = [
 
 
 CALL = """(() => {
-  const flat = (one) => one instanceof Map ? [...one] : one?.things ? { ...one, things: [...one.things] } : one;
+  const list = (one) => one instanceof Map || ArrayBuffer.isView(one);
+  const flat = (one) => list(one) ? [...one] : one?.things ? { ...one, things: [...one.things] } : one;
   const deep = (one) => one?.things ? { ...one, things: new Map(one.things) } : one;
   return flat(M[name](...given.map(deep)));
 })()"""

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_stops_and_closed_pages_free_the_model_within_one_forward():
-    found = measure(25, 10, pause=0.01)
-    assert len(found) == 35 and {one.how for one in found} == {"stop", "close"}
+    found = measure(8, 4, pause=0.01)
+    assert len(found) == 12 and {one.how for one in found} == {"stop", "close"}
     assert max(one.begun_after for one in found) <= 1, (
         "one forward may begin between the request and its notice, no more"
     )

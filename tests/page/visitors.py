@@ -155,6 +155,7 @@ def measure(visitors: int, browsers: int, rounds: int = ROUNDS, browser: Any = N
         ours.send(what)
         return ours.recv()
 
+    pages: list[Any] = []
     try:
         Visitor(address, Report(0)).open()  # whatever is made once is made now
         live(address)
@@ -172,6 +173,8 @@ def measure(visitors: int, browsers: int, rounds: int = ROUNDS, browser: Any = N
         report.slow_down = beside / alone
         watch(pages, report, lambda: ask("cpu"))
     finally:
+        for page in pages:
+            page.context.close()
         ours.send("end")
         server.join(20)
         server.kill()
