@@ -257,7 +257,7 @@ def test_seeds_decide_what_chance_decides(slug):
     hot = {"temperature": 1.5} if slug != "greedy" else {}
     assert facts(decode(slug, seed=4, **hot)) == facts(decode(slug, seed=4, **hot))
     if hot:
-        assert len({tuple(decode(slug, seed=s, **hot).output_ids) for s in range(6)}) > 1
+        assert len({tuple(decode(slug, seed=s, **hot).output_ids) for s in range(3)}) > 1
 
 
 @pytest.mark.parametrize("slug", MASKED + CAUSAL)

@@ -7,7 +7,7 @@ import engines
 from tests.engines.watching.strangers import Llada
 
 PROMPT = "sort: Mia, Leo, Ada"
-G, BLOCK = 32, 16
+G, BLOCK = 16, 8
 
 
 def board(ids, dlm):

@@ -6,7 +6,9 @@ import torch
 import engines
 from engines.core.watched import board_after, nearest_method
 from tests.engines.watching import strangers
-from tests.engines.watching.conftest import BLOCK, PROMPT, G
+from tests.engines.watching.conftest import PROMPT
+
+G, BLOCK = 32, 16  # long enough that something is left when a second method takes over
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def lane(step, name):
 
 def watched_llada(dlm, network, ids, **more):
     with engines.watch(network, mask_id=dlm.mask_id, tokenizer=dlm.tokenizer, **more) as seen:
-        out = strangers.llada(network, ids, length=G, block=BLOCK, steps=16, mask_id=dlm.mask_id)
+        out = strangers.llada(network, ids, length=G, block=BLOCK, steps=8, mask_id=dlm.mask_id)
     return seen, out
 
 
@@ -30,7 +30,7 @@ def test_a_loop_like_llada_shows_the_commits_of_ours(dlm, network, ids):
     seen, out = watched_llada(dlm, network, ids)
     trace = seen.trace(out)
     ours = engines.run(
-        "llada", dlm, PROMPT, params={"max_new_tokens": G, "block_length": BLOCK, "steps": 16, "cache": "none"}
+        "llada", dlm, PROMPT, params={"max_new_tokens": G, "block_length": BLOCK, "steps": 8, "cache": "none"}
     )
     assert by_step(trace) == by_step(ours)
     assert trace.header.canvas == ours.header.canvas and trace.text == ours.text
@@ -43,13 +43,13 @@ def test_a_loop_like_llada_shows_the_commits_of_ours(dlm, network, ids):
             np.testing.assert_allclose(a[1], b[1], atol=0.03)
         np.testing.assert_array_equal(mine.candidates.tokens.array()[:, 0], theirs.candidates.tokens.array()[:, 0])
     assert engines.read_trace(trace.to_json()) == trace
-    assert trace.totals.forwards == 16 and trace.totals.model_seconds > 0
+    assert trace.totals.forwards == 8 and trace.totals.model_seconds > 0
     assert {"params", "seed"} <= set(trace.header.missing) and "tokens" not in trace.header.missing
     assert "distribution of token i:" in trace.header.departures  # found out, and said
 
 
 def test_results_are_the_same_bits_and_the_hooks_go(dlm, network, ids):
-    bare = strangers.llada(network, ids, length=G, block=BLOCK, steps=16, mask_id=dlm.mask_id)
+    bare = strangers.llada(network, ids, length=G, block=BLOCK, steps=8, mask_id=dlm.mask_id)
     before = network(board(ids, dlm)).logits
     _, out = watched_llada(dlm, network, ids)
     with engines.watch(network, mask_id=dlm.mask_id) as again:

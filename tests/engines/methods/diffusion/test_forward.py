@@ -122,9 +122,15 @@ def test_fed_and_old_positions_make_up_the_board(kind):
 
 
 @pytest.mark.parametrize(
-    "edit", [Edit(force={4: 7}), Edit(remask=[4]), Edit(force={20: 7}), Edit(remask=[5, 12], force={6: 1})], ids=str
+    ("edit", "shift"),
+    [
+        (Edit(force={4: 7}), False),
+        (Edit(remask=[4]), True),
+        (Edit(force={20: 7}), True),
+        (Edit(remask=[5, 12], force={6: 1}), False),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("slug", SLUGS)
 def test_an_edit_behind_the_cache_feeds_the_whole_board(slug, kind, shift, edit):

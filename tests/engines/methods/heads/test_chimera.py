@@ -35,7 +35,7 @@ def net(model):
 
 
 def decode(model, prompt=PROMPTS[0], slug="chimera", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 def drafter_on(model, net, ids, **switches):

@@ -39,7 +39,7 @@ def part(model):
 
 
 def decode(model, prompt=PROMPTS[0], slug="clover", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 class Speaking:

@@ -30,7 +30,7 @@ def model():
 
 
 def decode(model, prompt=PROMPTS[0], slug="eagle", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 def test_the_golden_trees_come_out():

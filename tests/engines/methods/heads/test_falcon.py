@@ -34,7 +34,7 @@ def model():
 
 
 def decode(model, prompt=PROMPTS[0], slug="falcon", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 def untrained(d=128, seed=0):
@@ -65,9 +65,9 @@ def test_rows_of_a_block_see_the_same_and_later_ones_no_less(n, k, past):
     assert whole[-k:] == [past + n] * k and len(whole) == n
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("given", GIVEN)
-def test_the_text_is_the_greedy_one(model, prompt, given):
+def test_the_text_is_the_greedy_one(model, given):
+    prompt = PROMPTS[GIVEN.index(given) % 2]
     ours, plain = decode(model, prompt, **given), decode(model, prompt, "greedy")
     assert ours.output_ids == plain.output_ids
     assert len(ours.steps) < len(plain.steps) or given.get("nodes") == 0 or len(plain.steps) < 8

@@ -27,7 +27,7 @@ def model():
 
 
 def decode(model, prompt=PROMPTS[0], slug="hydra", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)

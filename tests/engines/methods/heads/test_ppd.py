@@ -32,7 +32,7 @@ def model():
 
 
 def decode(model, prompt="add: 457 + 86", slug="ppd", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
 
 
 @pytest.mark.parametrize("topic", ["ppd_buffers", "ppd_dynamic_tree"])

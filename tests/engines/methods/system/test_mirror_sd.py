@@ -28,8 +28,15 @@ def test_the_golden_cases_pass():
     assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 24
 
 
-@pytest.mark.parametrize("rooting", ["every row", "first row"])
-@pytest.mark.parametrize("given", [{"depth": 0.2, "kappa": 1, "gamma": 1}, {"kappa": 16, "gamma": 8}, {"exits": "raw"}])
+@pytest.mark.parametrize(
+    ("given", "rooting"),
+    [
+        ({"depth": 0.2, "kappa": 1, "gamma": 1}, "every row"),
+        ({"kappa": 16, "gamma": 8}, "every row"),
+        ({"kappa": 16, "gamma": 8}, "first row"),
+        ({"exits": "raw"}, "first row"),
+    ],
+)
 def test_the_text_is_the_targets_own(given, rooting):
     ours = decode(rooting=rooting, **given)
     assert ours.output_ids == decode(slug="greedy").output_ids == board(ours)
