@@ -160,22 +160,20 @@ def test_with_its_files_every_place_has_it(without: Path, moved: Path):
 
 
 NEW = """
-from engines.core.kinds import MaskedLM
-from engines.core.masks import mask_positions
-from engines.core.method import method
-from engines.core.params import max_new_tokens
-from engines.core.sampling import token_probability
+from engines.kit import LaneInfo, mask_positions, max_new_tokens, method, token_probability
 
 
 @method("left-first", title="Left first", family="diffusion", paper="arXiv:2601.00001", summary="The first mask.",
-        needs="masked", params=[max_new_tokens()], emits={"commits"}, departures="It is a test.")
+        needs="masked", params=[max_new_tokens()], signature="bars", emits={"commits", "scores"},
+        lanes={"confidence": LaneInfo("probability", "Of the first mask.")}, departures="It is a test.")
 def decode(model, prompt, p, run):
     x = run.canvas(p.max_new_tokens, model.record.device)
     while len(masks := mask_positions(x, model.mask_id)):
-        z = model(x)[masks[:1]]
-        best = z.argmax(-1)
-        x[masks[:1]] = best
-        edit = yield run.step(commits=(masks[:1], best, "left", token_probability(z, best)))
+        at = masks[:1]
+        z = model(x)[at]
+        best, sure = z.argmax(-1), token_probability(z, z.argmax(-1))
+        x[at] = best
+        edit = yield run.step(commits=(at, best, "left", sure), scores=lambda: {"confidence": (at, sure)})
         x = run.apply_edit(edit, x)
 """
 ENTRY = {
