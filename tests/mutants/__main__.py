@@ -31,6 +31,7 @@ from tests.tiers import TIERS
 
 MOST, WALL, PROCESSOR = 15.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
 TESTS = 300  # and no more tests than that
+OURS = str(Path(__file__).resolve().parents[2])
 
 
 def chosen(fault: Fault, seen: Map, default: bool) -> list[str]:
@@ -98,7 +99,7 @@ def _child(tree: Path, tests: list[str], log: Path) -> None:
     os.chdir(tree)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]  # those of the tree, not ours
-    sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", os.getcwd()))]
+    sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", OURS))]
     import pytest
 
     code = pytest.main(["-x", "-q", "-n0", "--timeout", "60", "-p", "no:cacheprovider", *tests])
