@@ -21,7 +21,7 @@ os.environ.setdefault(
 import pytest
 
 from tests.alone import Turns
-from tests.tiers import TIERS, chosen, named, says, tiers_of
+from tests.tiers import TIERS, chosen, named, says, tier_of_file, tiers_of
 
 REQUIRED = "DECODING_EXPLORER_REQUIRE_SMOLLM2"  # set by .ci/run: there a missing model is a failure, not a skip
 TURNS = pytest.StashKey[Turns]()
@@ -45,14 +45,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if named(config) else None
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of one tier are not even imported where it does not run."""
+    tier = tier_of_file(collection_path)
+    return True if tier and not chosen(config)({tier}) and not any(map(config.getoption, TIERS)) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         if "js" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.node)
-        if "training" in item.path.parts:
-            item.add_marker(pytest.mark.training)
+        if tier := tier_of_file(item.path):
+            item.add_marker(tier)
     wanted = chosen(config)
     kept = [item for item in items if wanted(tiers_of(item))]
     if left := [item for item in items if not wanted(tiers_of(item))]:
@@ -60,14 +66,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
     marked = [item for item in items if item.get_closest_marker("smollm2")]
     if marked and not os.environ.get(REQUIRED) and not smollm2_is_here():
-        skip = pytest.mark.skip(
-            reason="the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2"
-        )
+        reason = "the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2"
         for item in marked:
-            item.add_marker(skip)
-    if worker := getattr(config, "workerinput", None):
-        if any(item.get_closest_marker("timing") for item in items):
-            config.stash[TURNS] = Turns(worker["testrunuid"])
+            item.add_marker(pytest.mark.skip(reason=reason))
+    worker = getattr(config, "workerinput", None)
+    if worker and any(item.get_closest_marker("timing") for item in items):
+        config.stash[TURNS] = Turns(worker["testrunuid"])
 
 
 def smollm2_is_here() -> bool:

@@ -4,6 +4,7 @@ by its marks, and runs where one of them is asked for."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,13 @@ TIERS = {
 def tiers_of(item: pytest.Item) -> set[str]:
     """The tiers of a test; none for one that plain `pytest` runs."""
     return {mark.name for mark in item.iter_markers()} & TIERS.keys()
+
+
+def tier_of_file(path: Path) -> str | None:
+    """The tier of all tests of a file, where its name or its folder tells it."""
+    if path.name.endswith("_browser.py"):
+        return "browser"
+    return "training" if "training" in path.parts else None
 
 
 def named(config: pytest.Config) -> bool:
