@@ -3,11 +3,7 @@ them."""
 
 from __future__ import annotations
 
-import pytest
-
 from tests.page.stops import measure
-
-pytestmark = pytest.mark.slow
 
 
 def test_stops_and_closed_pages_free_the_model_within_one_forward():

@@ -56,6 +56,6 @@ def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], bro
         return opening, step
 
     (opening, step), (opening_of_four, step_of_four) = measured(1), measured(4)
-    assert step < opening / 8 and step_of_four < opening_of_four / 8
-    assert step_of_four < 5 * step and opening_of_four < 6 * opening
+    assert step < opening / 16 and step_of_four < opening_of_four / 16
+    assert step_of_four < 4 * step and opening_of_four < 5 * opening
     session.detach()
