@@ -8,9 +8,9 @@ import torch
 import engines
 from engines.core.kinds import KINDS
 from explorer.bench.sweep import runnable
+from tests.contract import runs
 from tests.contract import test_every_method as contract
-from tests.contract.test_every_method import decode
-from tests.engines.models.test_layered import network
+from tests.contract.runs import decode
 
 FILE = Path(__file__).parent / "methods" / "exit_and_verify.py"
 EVERY = [
@@ -20,11 +20,13 @@ EVERY = [
     contract.test_detail_changes_the_record_and_not_the_run,
     contract.test_closing_stops_at_once_and_keeps_what_is_there,
     contract.test_the_step_budget_holds,
+    contract.test_every_parameter_has_an_effect,
     contract.test_lossless_means_equal_to_the_baseline,
     contract.test_a_run_can_be_forked_at_any_step,
     contract.test_a_forbidden_token_is_not_written,
     contract.test_a_fork_goes_on_from_the_recorded_state,
     contract.test_a_method_takes_over_where_its_control_stopped,
+    contract.test_drafts_and_confidences_go_both_ways,
     contract.test_a_model_of_the_wrong_kind_is_refused,
 ]
 
@@ -34,21 +36,16 @@ pytestmark = pytest.mark.usefixtures("registry_unchanged")
 @pytest.fixture
 def slug(monkeypatch):
     (info,) = engines.load_method_file(FILE)
-    monkeypatch.setitem(contract.METHODS, info.slug, info)
-    monkeypatch.setitem(contract.MODELS, info.slug, KINDS[info.needs[info.role]].example)
-    contract.decoded.cache_clear()
+    monkeypatch.setitem(runs.METHODS, info.slug, info)
+    monkeypatch.setitem(runs.MODELS, info.slug, KINDS[info.needs[info.role]].example)
+    runs.forget()
     yield info.slug
-    contract.decoded.cache_clear()
+    runs.forget()
 
 
 @pytest.mark.parametrize("test", EVERY, ids=lambda test: test.__name__.removeprefix("test_"))
 def test_a_layered_method_keeps_the_contract(slug, test):
     test(slug)
-
-
-@pytest.mark.parametrize("name", ["exit_layer", "drafts", "max_new_tokens"])
-def test_its_parameters_have_an_effect(slug, name):
-    contract.test_every_parameter_has_an_effect(slug, name)
 
 
 def test_the_layers_really_hold_different_numbers_of_rows(slug):
@@ -81,13 +78,16 @@ def test_it_is_listed_offered_and_refused_like_any_method_of_its_kind(slug, tmp_
         decode(slug, exit_layer=20)
     assert info in runnable("causal", "tiny-ar-s") and info not in runnable("causal", "a folder")
     torch.manual_seed(0)
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
     config = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None)
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt")
     with pytest.raises(engines.UserError, match="needs a layered model, gpt is causal; choose one of tiny-ar-l, "):
         engines.run(slug, tmp_path / "gpt", "1 2 3")
-    network("qwen3").save_pretrained(tmp_path / "qwen")
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "head_dim": 8}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    none = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None, "initializer_range": 0.3}
+    Qwen3ForCausalLM(Qwen3Config(vocab_size=50, **size, **heads, **none)).save_pretrained(tmp_path / "qwen")
     trace = engines.run(slug, tmp_path / "qwen", "1 2 3", params={"max_new_tokens": 6})
     assert (
         trace.output_ids == engines.run("greedy", tmp_path / "qwen", "1 2 3", params={"max_new_tokens": 6}).output_ids

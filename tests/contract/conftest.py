@@ -1,0 +1,18 @@
+"""The runs of the contract are kept under pytest's cache folder, where all workers find them."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_runs(pytestconfig: pytest.Config) -> None:
+    """`pytest --cache-clear` empties the folder; `-p no:cacheprovider` keeps nothing."""
+    from tests.contract import runs
+    from tests.memo import fingerprint
+
+    cache = getattr(pytestconfig, "cache", None)
+    read = [ROOT / "engines", ROOT / "tests/memo.py", Path(runs.__file__), Path(__file__).parent / "methods"]
+    runs.keep_in(cache.mkdir("runs") if cache else None, fingerprint(read, seen=[ROOT / "assets"]))

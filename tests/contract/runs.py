@@ -1,0 +1,185 @@
+"""What the contract of every method asks: on which model, with which prompts, for how long an answer; and the runs
+themselves, each decoded once for all tests that ask for the same one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+import engines
+from engines.core.kinds import KINDS
+from engines.core.method import arguments
+from engines.core.params import LENGTH
+from engines.models.parts import folder_of
+from tests.memo import Memo
+
+METHODS = {info.slug: info for info in engines.list_methods()}
+SLUGS = list(METHODS)
+
+DRAWS, THINKS = "tiny-digits", "tiny-reasoner"
+CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4")
+PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
+PASSAGES = (
+    "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
+    "years old. Tom lives in Paris. Tom has a green key. Where does Mia live?",
+    "story: Mia, boat. Leo, cup",
+)
+TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
+READS = {  # models that read something of their own
+    THINKS: CHAINS,
+    DRAWS: ("7", "3"),
+    "tiny-reader": ("address", "coffee"),
+    **dict.fromkeys(("tiny-blockffn", "tiny-moe", "tiny-mfa", "tiny-pldr"), TEXTS),
+    "tiny-ultramem": ("fact: Ada Raven", "story: Mia, boat, lamp"),
+    "tiny-encdec": (
+        "ask: Which people? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom likes red.",
+        "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn. Tom lives in Oslo.",
+    ),
+    "tiny-vlm": ("scene 12", "scene 3"),
+}
+LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here
+LISTED = engines.list_models()
+
+# Answers are short: long enough that drafts are accepted and refused and confidences pass and fail
+# (`test_drafts_and_confidences_go_both_ways`), shorter where a token is dear, and whole where a chain of thought comes
+# to its end, or a masked board is filled in few steps.
+SHORT = {LENGTH: 24, "steps": 12, "copies": 2}
+LENGTHS = {THINKS: 96, **dict.fromkeys(("tiny-mfa", "tiny-moe", "tiny-pldr", "tiny-ultramem"), 8)}
+BLOCK = {"block_length": 8}  # where steps are shared out over blocks, which then have to divide the board
+whole = False  # with whole answers, as long as they are by default (test_whole_answers.py)
+SUITED = {  # view -> parameters with which a tiny model wavers, or branches less
+    "branches": {"threshold": 0.05},
+    "frontier": {"k": 2},
+    "passages": {"eta": 1.0, "keep": 16},
+    "thoughts": {"t_stop": 0.55},
+    "tree": {"corpus": "store"},
+}
+
+
+def example(info):
+    """The model that a method is tried on: the example of its kind, the smallest that has its trained parts, or one
+    that draws pictures or thinks aloud, where the method shows that."""
+    if "media" in info.emits:
+        return DRAWS
+    if info.signature == "thoughts":
+        return THINKS
+    usual = KINDS[info.needs[info.role]].example
+    having = [m.name for m in LISTED if all(folder_of(part, m.name).is_dir() for part in info.parts.values())]
+    return usual if usual in having else having[0]
+
+
+MODELS = {info.slug: example(info) for info in METHODS.values()}
+
+
+def prompts(slug):
+    """What the model of a method is asked."""
+    if METHODS[slug].signature == "passages":  # its drafter reads a part of the prompt
+        return PASSAGES
+    return READS.get(MODELS[slug], PROMPTS)
+
+
+def short(slug, on=None):
+    """The parameters of a method that make its answer a short one, within its ranges, as on the model of another."""
+    if whole:
+        return {}
+    info, declared = METHODS[slug], {p.name: p for p in METHODS[slug].params}
+    blocks = BLOCK if "steps" in declared and "block_length" in declared and declared["block_length"].default else {}
+    length = LENGTHS.get(MODELS[on or slug], SHORT[LENGTH])
+    if info.kind == "masked" and "steps" not in declared:
+        length = declared[LENGTH].default
+    wanted = {**SHORT, **blocks, LENGTH: length, **SUITED.get(info.signature, {})}
+    given = arguments(info, **wanted)
+    return given | {LENGTH: int(min(given[LENGTH], declared[LENGTH].high))}
+
+
+@lru_cache(maxsize=4)
+def models(slug, name):
+    """The models of a run by role: a tiny one, too, where SmolLM2 would play."""
+    model, info = engines.load_model(name, dtype="float32"), METHODS[slug]
+    light = {role: engines.load_model(LIGHT[role], dtype="float32") for role in info.needs if role in LIGHT}
+    return engines.assign_roles(info, {info.role: model, **light})
+
+
+def vocabulary(slug):
+    """How many tokens the model of a method has."""
+    return engines.load_model(MODELS[slug], dtype="float32").vocab_size
+
+
+def stream(slug, prompt=None, *, params=None, **options):
+    """A run on the method's model that has not begun, with a short answer if its parameters do not say otherwise."""
+    prompt = prompts(slug)[0] if prompt is None else prompt
+    return engines.stream(slug, models(slug, MODELS[slug]), prompt, params={**short(slug), **(params or {})}, **options)
+
+
+def decode(slug, prompt=None, *, on=None, seed=0, detail="full", edits=(), max_steps=4096, **params):
+    """A run on the method's model, or on that of the method `on`, with a short answer if its parameters do not say
+    otherwise; nothing may change it."""
+    prompt = prompts(on or slug)[0] if prompt is None else prompt
+    given = {**short(slug, on), **params}
+    return _decoded(
+        slug,
+        MODELS[on or slug],
+        prompt if isinstance(prompt, str) else tuple(prompt),
+        tuple(sorted(given.items())),
+        (("seed", seed), ("detail", detail), ("max_steps", max_steps)),
+        tuple((step, msgspec.json.encode(edit)) for step, edit in edits),
+    )
+
+
+@lru_cache(maxsize=400)
+def _decoded(slug, name, prompt, params, options, edits):
+    asked = (whole, slug, METHODS[slug].version, name, sorted(LIGHT.items()), prompt, params, options, edits)
+
+    def run():
+        return engines.run(
+            slug,
+            models(slug, name),
+            prompt if isinstance(prompt, str) else list(prompt),
+            params=dict(params),
+            edits=[(step, msgspec.json.decode(edit, type=engines.Edit)) for step, edit in edits],
+            **dict(options),
+        )
+
+    return memo.run(asked, run)
+
+
+memo = Memo(None, "")  # in memory alone; the tests' session gives it a folder (conftest.py)
+
+
+def keep_in(folder: Path | None, sources: str) -> None:
+    """From here on runs are kept in a folder, too."""
+    global memo
+    memo = Memo(folder, sources)
+
+
+def forget():
+    """Runs kept in memory are decoded anew when they are asked for."""
+    _decoded.cache_clear()
+
+
+def bare(step):
+    """A step without its times; of intervals that were measured, or scheduled from measured ones, only what was done
+    stays."""
+    lanes = [
+        msgspec.structs.replace(i, start=0.0, end=0.0) if i.measured or i.label.startswith("scheduled") else i
+        for i in step.lanes
+    ]
+    return msgspec.structs.replace(step, lanes=lanes, model_seconds=0.0, method_seconds=0.0)
+
+
+def facts(trace):
+    """A trace without its times."""
+    return msgspec.json.encode(([bare(step) for step in trace.steps], trace.end.output_ids))
+
+
+def written(steps):
+    """What the steps wrote: (position, token) pairs of each."""
+    return [list(zip(s.commits.positions, s.commits.tokens, strict=True)) if s.commits else [] for s in steps]
+
+
+def caused(step):
+    """What a step wrote: (position, token, cause)."""
+    commits = step.commits
+    return list(zip(commits.positions, commits.tokens, commits.causes, strict=True))
