@@ -84,6 +84,7 @@ def separable(n, seed):
     return Records(c, c > 0.7, torch.ones(n, B, dtype=torch.bool))
 
 
+@pytest.mark.training
 def test_a_line_is_learned_and_measured():
     state, facts = fit(separable(800, 0), separable(100, 1), epochs=3000, seed=0)
     g, test = BlockFilter("g", "", *(state[key] for key in KEYS)), separable(200, 2)

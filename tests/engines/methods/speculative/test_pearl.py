@@ -144,7 +144,15 @@ def test_the_drafter_reads_each_token_of_an_agreement_once():
 # ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [{}, {"pre_verify": False}, {"post_verify": False}, {"draft_temperature": 0.0}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"pre_verify": False},
+        pytest.param({"post_verify": False}, marks=pytest.mark.exhaustive),
+        pytest.param({"draft_temperature": 0.0}, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_whole_run_has_the_distribution_of_plain_sampling(given):
     """Three tokens of two kinds: one by pre-verify, the next two by post-verify, against the product of the target's
     distributions."""
