@@ -87,7 +87,8 @@ def tried(tree: Path, tests: list[str], log: Path) -> tuple[str, float]:
         return "late", took
     if os.WIFSIGNALED(status):
         return "late", took
-    return {0: "missed", 1: "found", 2: "found"}.get(os.WEXITSTATUS(status), "unclear"), took
+    # 1: a test failed; 2 to 4: with the fault they could not even be collected, which they could without it
+    return {0: "missed", 5: "unclear"}.get(os.WEXITSTATUS(status), "found"), took
 
 
 def _child(tree: Path, tests: list[str], log: Path) -> None:
@@ -114,6 +115,7 @@ def main() -> None:
     p.add_argument("results", type=Path, help="JSON lines; faults that stand there are not tried again")
     p.add_argument("--coverage", type=Path, nargs="+", required=True, help="data of coverage.py with contexts")
     p.add_argument("--ledger", type=Path, nargs="+", required=True, help="what each test took")
+    p.add_argument("--measured", type=Path, help="the checkout that the coverage data name (default: the tree)")
     p.add_argument("--faults", type=Path, help="a checkout whose faults are taken (default: the tree)")
     p.add_argument("--default", action="store_true", help="only the tests that plain `pytest` runs")
     p.add_argument("--share", default="0/1", help="I/N: every N-th fault, from the I-th on")
@@ -127,7 +129,7 @@ def main() -> None:
     }
     for cache in tree.rglob("__pycache__"):
         shutil.rmtree(cache, ignore_errors=True)
-    seen = Map(tree, given.coverage, given.ledger)
+    seen = Map((given.measured or tree).resolve(), given.coverage, given.ledger)
     known = (
         {json.loads(line)["name"] for line in given.results.read_text().splitlines()}
         if given.results.exists()
