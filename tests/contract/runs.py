@@ -44,10 +44,10 @@ LISTED = engines.list_models()
 
 # Answers are short: long enough that drafts are accepted and refused and confidences pass and fail
 # (`test_drafts_and_confidences_go_both_ways`), shorter where a token is dear, and whole where a chain of thought comes
-# to its end, or a masked board is filled in few steps.
+# to its end. A masked board has blocks that divide it.
 SHORT = {LENGTH: 24, "steps": 12, "copies": 2}
+MASKED = {LENGTH: 48}, {LENGTH: 24, "block_length": 8}  # filled in as many steps as it takes; in a number of steps
 LENGTHS = {THINKS: 96, **dict.fromkeys(("tiny-mfa", "tiny-moe", "tiny-pldr", "tiny-ultramem"), 8)}
-BLOCK = {"block_length": 8}  # where steps are shared out over blocks, which then have to divide the board
 whole = False  # with whole answers, as long as they are by default (test_whole_answers.py)
 SUITED = {  # view -> parameters with which a tiny model wavers, or branches less
     "branches": {"threshold": 0.05},
@@ -85,11 +85,12 @@ def short(slug, on=None):
     if whole:
         return {}
     info, declared = METHODS[slug], {p.name: p for p in METHODS[slug].params}
-    blocks = BLOCK if "steps" in declared and "block_length" in declared and declared["block_length"].default else {}
-    length = LENGTHS.get(MODELS[on or slug], SHORT[LENGTH])
-    if info.kind == "masked" and "steps" not in declared:
-        length = declared[LENGTH].default
-    wanted = {**SHORT, **blocks, LENGTH: length, **SUITED.get(info.signature, {})}
+    wanted = {**SHORT, **SUITED.get(info.signature, {})}
+    if info.kind == "masked":
+        wanted |= MASKED["steps" in declared]
+    wanted[LENGTH] = LENGTHS.get(MODELS[on or slug], wanted[LENGTH])
+    if "block_length" in declared and not declared["block_length"].default:  # one block
+        wanted.pop("block_length", None)
     given = arguments(info, **wanted)
     return given | {LENGTH: int(min(given[LENGTH], declared[LENGTH].high))}
 
