@@ -1,5 +1,6 @@
 """The runs of the contract are kept under pytest's cache folder, where all workers find them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,15 @@ def kept_runs(pytestconfig: pytest.Config) -> None:
     cache = getattr(pytestconfig, "cache", None)
     read = [ROOT / "engines", ROOT / "tests/memo.py", Path(runs.__file__), Path(__file__).parent / "methods"]
     runs.keep_in(cache.mkdir("runs") if cache else None, fingerprint(read, seen=[ROOT / "assets"]))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def light_companions() -> Iterator[None]:
+    """A tiny model plays where SmolLM2 would, also in a method that takes over."""
+    from engines.models import zoo
+    from tests.contract.runs import LIGHT
+
+    companion = zoo.companion
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zoo, "companion", lambda name, role: LIGHT.get(role) or companion(name, role))
+        yield

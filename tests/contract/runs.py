@@ -39,7 +39,7 @@ READS = {  # models that read something of their own
     ),
     "tiny-vlm": ("scene 12", "scene 3"),
 }
-LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here
+LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here, in place of SmolLM2 (conftest.py)
 LISTED = engines.list_models()
 
 # Answers are short: long enough that drafts are accepted and refused and confidences pass and fail
@@ -97,10 +97,8 @@ def short(slug, on=None):
 
 @lru_cache(maxsize=4)
 def models(slug, name):
-    """The models of a run by role: a tiny one, too, where SmolLM2 would play."""
-    model, info = engines.load_model(name, dtype="float32"), METHODS[slug]
-    light = {role: engines.load_model(LIGHT[role], dtype="float32") for role in info.needs if role in LIGHT}
-    return engines.assign_roles(info, {info.role: model, **light})
+    """The models of a run by role."""
+    return engines.assign_roles(METHODS[slug], engines.load_model(name, dtype="float32"))
 
 
 def vocabulary(slug):

@@ -39,11 +39,12 @@ one_of_each_kind = pytest.mark.parametrize("slug", of_each_kind(), scope="module
 
 @pytest.fixture(scope="module", autouse=True)
 def fewer_views():
-    """A scene is read at three turns in place of fifteen turns and scales."""
+    """A scene is read at three turns in place of fifteen turns and scales, with two beams of five."""
     with pytest.MonkeyPatch.context() as patch:
         if not runs.whole:
             patch.setattr(_heavy, "TURNS", _heavy.TURNS[:3])
             patch.setattr(_heavy, "SCALES", _heavy.SCALES[:1])
+            patch.setattr(_heavy, "BEAMS", 2)
         yield
 
 

@@ -1,0 +1,53 @@
+"""What the contract of a method may cost, so that the suite stays one that people run."""
+
+import inspect
+import time
+
+import pytest
+
+from tests.contract import runs
+from tests.contract import test_every_method as contract
+from tests.contract.test_every_method import fewer_views  # noqa: F401  # as there
+
+MOST = 4.0  # times what the plainest method costs: about 2 seconds of a processor, with the models loaded and no run kept
+ASKED = [
+    test
+    for _, test in inspect.getmembers(contract, inspect.isfunction)
+    if any(mark.name == "parametrize" and mark.args[1] is runs.SLUGS for mark in getattr(test, "pytestmark", ()))
+]
+
+pytestmark = pytest.mark.timing
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_kept():
+    """Runs are decoded here, whatever was kept before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "memo", runs.Memo(None, ""))
+        yield
+
+
+def cost(slug):
+    """Processor seconds of each test of a method."""
+    contract.test_a_method_takes_over_where_its_control_stopped(slug)  # loads all models
+    runs.forget()
+    spent = {}
+    for test in ASKED:
+        before = time.process_time()
+        test(slug)
+        spent[test.__name__] = time.process_time() - before
+    return spent
+
+
+@pytest.fixture(scope="module")
+def plainest():
+    """Processor seconds of the contract of a method that asks its model for one token at a time, and nothing else."""
+    return sum(cost("greedy").values())
+
+
+@pytest.mark.parametrize("slug", runs.SLUGS)
+def test_the_contract_of_a_method_is_cheap(slug, plainest):
+    spent = cost(slug)
+    assert sum(spent.values()) < MOST * plainest, "shorter answers, or a smaller model (runs.py): " + ", ".join(
+        f"{seconds:.2f} s {name}" for name, seconds in sorted(spent.items(), key=lambda one: -one[1])
+    )
