@@ -9,7 +9,7 @@ from tests.contract import runs
 from tests.contract import test_every_method as contract
 from tests.contract.test_every_method import fewer_views  # noqa: F401  # as there
 
-MOST = 4.0  # times what the plainest method costs: about 2 seconds of a processor, with the models loaded and no run kept
+MOST = 4.0  # times what the plainest method costs: about 2 processor seconds, with models loaded and no run kept
 ASKED = [
     test
     for _, test in inspect.getmembers(contract, inspect.isfunction)
