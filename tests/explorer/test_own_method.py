@@ -136,16 +136,17 @@ def test_without_commits_the_step_is_unknown():
 # --- the template itself
 
 KINDS = sorted(path.stem for path in cli.TEMPLATES.glob("*.py"))
-IN_THE_PROJECT = "engines/methods/own/my_{kind}.py"  # where it would stand, and so which of the rules are asked of it
+PLACES = ["my.py", "engines/methods/own/my_own.py"]  # where it is printed to, and where it stands in the project
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("rules", [["check"], ["format", "--check"]], ids=" ".join)
-def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, rules):
+def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, place, rules):
     pytest.importorskip("ruff", reason="ruff is not installed: pip install -e '.[test]'")
-    place = ["--no-cache", "--stdin-filename", IN_THE_PROJECT.format(kind=kind), "-"]
+    given = ["--no-cache", "--stdin-filename", place, "-"]
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", *rules, *place],
+        [sys.executable, "-m", "ruff", *rules, *given],
         input=template(kind).read_text("utf-8"),
         capture_output=True,
         text=True,
