@@ -182,3 +182,9 @@ def caused(step):
     """What a step wrote: (position, token, cause)."""
     commits = step.commits
     return list(zip(commits.positions, commits.tokens, commits.causes, strict=True))
+
+
+def asked_of(test):
+    """The methods that a test of the contract is about; none for a function that is no such test."""
+    marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" and mark.args[0] == "slug"]
+    return marks[0].args[1] if marks else []

@@ -40,8 +40,12 @@ def whole():
     runs.forget()
 
 
-@pytest.mark.parametrize("slug", runs.SLUGS, scope="module")
-@pytest.mark.parametrize("test", LONG, ids=lambda test: test.__name__.removeprefix("test_"))
+@pytest.mark.parametrize(
+    ("slug", "test"),
+    [(slug, test) for slug in runs.SLUGS for test in LONG if slug in runs.asked_of(test)],
+    ids=lambda one: one if isinstance(one, str) else one.__name__.removeprefix("test_"),
+    scope="module",
+)
 def test_long_answers_keep_the_contract(slug, test):
     test(slug)
 
