@@ -5,6 +5,7 @@ import pytest
 import engines.methods
 from engines.core import registry
 from engines.core.errors import UserError
+from engines.core.extra import VARIABLE
 from engines.core.method import method
 from engines.core.params import Float
 
@@ -22,6 +23,7 @@ def family(tmp_path, monkeypatch):
     folder = tmp_path / "strange"
     folder.mkdir()
     (folder / "__init__.py").touch()
+    monkeypatch.delenv(VARIABLE, raising=False)  # a person's own methods are not among these
     monkeypatch.setattr(registry, "METHODS", tmp_path)
     monkeypatch.setattr(engines.methods, "__path__", [*engines.methods.__path__, str(tmp_path)])
     yield folder
