@@ -30,7 +30,7 @@ TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
 READS = {  # models that read something of their own
     THINKS: CHAINS,
     DRAWS: ("7", "3"),
-    "tiny-reader": ("address", "coffee"),
+    "tiny-reader": ("coffee", "address"),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe", "tiny-mfa", "tiny-pldr"), TEXTS),
     "tiny-ultramem": ("fact: Ada Raven", "story: Mia, boat, lamp"),
     "tiny-encdec": (
