@@ -118,6 +118,7 @@ def main() -> None:
     p.add_argument("--measured", type=Path, help="the checkout that the coverage data name (default: the tree)")
     p.add_argument("--faults", type=Path, help="a checkout whose faults are taken (default: the tree)")
     p.add_argument("--default", action="store_true", help="only the tests that plain `pytest` runs")
+    p.add_argument("--part", choices=PARTS, action="append", help="only faults of this part of the program")
     p.add_argument("--share", default="0/1", help="I/N: every N-th fault, from the I-th on")
     given = p.parse_args()
     tree = given.tree.resolve()
@@ -141,7 +142,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     for number, fault in enumerate(faults((given.faults or tree).resolve())):
-        if fault.name in known or number % of != share:
+        if fault.name in known or number % of != share or fault.part not in (given.part or PARTS):
             continue
         tests = chosen(fault, seen, given.default)
         log = given.results.with_suffix(f".{share}.log")
