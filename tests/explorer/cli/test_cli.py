@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import resource
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import engines
 from engines import Trace
 from explorer.cli import main
+from explorer.cli.io import write
 from explorer.figures.hindsight import hindsight, summary
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -524,3 +526,11 @@ def test_fork(capsys, trace_file, tmp_path):
 )
 def test_forks_that_are_refused(capsys, trace_file, options, sentence):
     assert sentence in refused(capsys, "fork", str(trace_file), *options)
+
+
+def test_a_text_goes_to_a_file_packed_by_its_name_or_to_the_terminal(tmp_path, capsys):
+    for name, read in (("a.json", Path.read_bytes), ("a.json.gz", lambda path: gzip.decompress(path.read_bytes()))):
+        write(str(tmp_path / name), "[1]")
+        assert read(tmp_path / name) == b"[1]\n" and capsys.readouterr().out == ""
+    write("-", "[1]")
+    assert capsys.readouterr().out == "[1]\n" and not Path("-").exists()

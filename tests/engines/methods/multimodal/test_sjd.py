@@ -83,6 +83,13 @@ def test_on_text_it_writes_the_greedy_text_to_its_end_mark(criterion):
     assert ours.output_ids == greedy.output_ids and ours.end.reason == greedy.end.reason
 
 
+@pytest.mark.parametrize("criterion", ["speculative", "jacobi"])
+def test_jacobi_asks_for_equal_tokens_where_speculation_takes_a_chance(criterion):
+    made = run(TEXT, "copy: Mia, Leo, Ada", temperature=1.0, max_new_tokens=24, criterion=criterion)
+    chances = {c for step in made.steps if step.tree for c in step.tree.chances[1:] if c is not None}
+    assert chances and (chances <= {0.0, 1.0}) == (criterion == "jacobi")
+
+
 def test_a_window_of_one_draws_one_by_one():
     """The same draws by hand: a uniform per forward decides, the second is for a test that is not made."""
     made = run(window=1)

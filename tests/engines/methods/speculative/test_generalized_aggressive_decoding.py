@@ -32,7 +32,10 @@ def test_greedy_acceptance_gives_the_greedy_text(canvas, k):
         ours, plain = decode(models, k=k, canvas=canvas), decode(models["target"], "greedy")
         assert ours.output_ids == plain.output_ids == board(ours)
         assert all(s.facts["relaxed"] == 0 for s in ours.steps)
-        kept += sum(s.facts["accepted"] for s in ours.steps)
+        for step in ours.steps:
+            n = int(step.facts["accepted"])
+            assert step.commits.causes == ["accepted"] * n + ["bonus"] * (len(step.commits.tokens) - n)
+            kept += n
         gad = decode(models, k=k, canvas=canvas, accept="gad++", beta=1, tau=0.0)
         assert gad.output_ids == plain.output_ids
     assert kept > 3
