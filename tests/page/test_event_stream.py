@@ -191,7 +191,8 @@ def run(screen: Any) -> None:
     expect(screen.player(1)).to_be_hidden()
 
 
-def test_a_page_reads_the_stream_and_shows_the_same_without_it(visit: Callable[..., Any]) -> None:
+def test_a_page_reads_the_stream_and_shows_the_same_without_it(visit: Callable[..., Any], slowly: Any) -> None:
+    """The run is slow, since one that has ended before its stream is asked for has none."""
     seen, streams = visit(), []
     seen.page.on("response", lambda answer: streams.append(answer) if "/live/" in answer.url else None)
     run(seen)
