@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import fcntl
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 class Turns:
-    """Two locked files that the workers of one run share. Who runs alone holds `gate` until all others have ended their
-    test; the others pass it before each of theirs, so that none of them overtakes."""
+    """Two locked files in a folder that the workers of one run share. Who runs alone holds `gate` until all others have
+    ended their test; the others pass it before each of theirs, so that none of them overtakes."""
 
-    def __init__(self, run: str) -> None:
-        self.folder = Path(tempfile.gettempdir()) / f"decoding-explorer-tests-{run}"
-        self.folder.mkdir(exist_ok=True)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     @contextmanager
     def _locked(self, name: str, how: int) -> Iterator[None]:

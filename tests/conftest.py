@@ -25,6 +25,7 @@ from tests.tiers import TIERS, chosen, named, says, tier_of_file, tiers_of
 
 REQUIRED = "DECODING_EXPLORER_REQUIRE_SMOLLM2"  # set by .ci/run: there a missing model is a failure, not a skip
 TURNS = pytest.StashKey[Turns]()
+FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +44,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """A named file or test is not worth the start of further processes."""
     return 0 if named(config) else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Each worker is told the folder in which they take turns; the process that starts them made it."""
+    config = node.config
+    if FOLDER not in config.stash:
+        config.stash[FOLDER] = tempfile.TemporaryDirectory(prefix="turns-")
+    node.workerinput["turns"] = config.stash[FOLDER].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if folder := config.stash.get(FOLDER, None):
+        folder.cleanup()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -71,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
     worker = getattr(config, "workerinput", None)
     if worker and any(item.get_closest_marker("timing") for item in items):
-        config.stash[TURNS] = Turns(worker["testrunuid"])
+        config.stash[TURNS] = Turns(Path(worker["turns"]))
 
 
 def smollm2_is_here() -> bool:

@@ -43,9 +43,8 @@ def test_what_is_left_out_is_said_with_the_way_to_run_it():
     assert says(config("rest")) == says(config("all")) == ""
 
 
-def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    turns, order = Turns("run"), []
+def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path):
+    turns, order = Turns(tmp_path), []
     inside, leave = threading.Event(), threading.Event()
 
     def other():
