@@ -1,6 +1,6 @@
 """How many of the small faults of `pick.py` the tests find.
 
-    pytest -n 2 -p tests.mutants.ledger --cov=engines --cov=explorer --cov-context=test    # which test runs which line
+    python -m pytest -p tests.ledger --cov=engines --cov=explorer --cov-context=test    # which test runs which line
     python -m tests.mutants TREE RESULTS.jsonl --coverage FILE... --ledger FILE...         # TREE: a clean clone
 
 A fault is written into TREE, and the tests that run its line are run, plain `pytest`'s before the others and the most
