@@ -135,6 +135,20 @@ def test_the_study_measures_and_other_prompts_give_other_points(studied):
     assert other.table("points").rows != points.rows
 
 
+def test_a_stop_is_heard_while_batches_are_timed(shipped):
+    model, _, drafts = shipped
+    heard = []
+
+    def stop():
+        heard.append(1)
+        if len(heard) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grid.timed(model, drafts[0][-1], (1, 2), (1,), stop)
+    assert len(heard) == 3, "before each batch of each turn"
+
+
 def test_forwards_of_batches_are_timed_and_leave_the_caches_as_they_were(shipped):
     model, _, drafts = shipped
     target_ms, draft_ms = grid.timed(model, drafts[0][-1], (1, 2), (1, 3))
