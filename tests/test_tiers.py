@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.alone import Turns
-from tests.tiers import TIERS, chosen, says
+from tests.conftest import pytest_ignore_collect
+from tests.tiers import TIERS, chosen, says, tier_of_file
 
 
 def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""):
@@ -35,6 +37,21 @@ def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""
 def test_what_runs(given, runs):
     wanted = chosen(given)
     assert [tiers for tiers in ({*()}, {"browser"}, {"slow", "smollm2"}) if wanted(tiers)] == runs
+
+
+@pytest.mark.parametrize(
+    ("path", "tier"),
+    [
+        ("tests/engines/training/test_train.py", "training"),
+        ("tests/player/test_word_browser.py", "browser"),
+        ("tests/player/test_player_js.py", None),
+    ],
+)
+def test_a_file_of_one_tier_is_not_even_imported_where_that_does_not_run(path, tier):
+    assert tier_of_file(Path(path)) == tier
+    assert pytest_ignore_collect(Path(path), config()) is (True if tier else None)
+    for asked in (config("rest"), config("all"), config("slow"), config(args=(path,))):
+        assert pytest_ignore_collect(Path(path), asked) is None
 
 
 def test_what_is_left_out_is_said_with_the_way_to_run_it():
