@@ -108,6 +108,43 @@ def _child(tree: Path, tests: list[str], log: Path) -> None:
     os._exit(int(code))
 
 
+class Sound:
+    """Whether tests pass without a fault, tried once for the same ones."""
+
+    def __init__(self, tree: Path, log: Path) -> None:
+        self.tree, self.log = tree, log
+        self.known: dict[tuple[str, ...], bool] = {}
+
+    def __call__(self, tests: list[str]) -> bool:
+        key = tuple(tests)
+        if key not in self.known:
+            self.known[key] = tried(self.tree, tests, self.log)[0] == "missed"
+        return self.known[key]
+
+
+def judged(tree: Path, fault: Fault, tests: list[str], tick: int, passes: Sound) -> tuple[str, float, str]:
+    """What became of a fault, the seconds, and the test that found it. A test that fails without the fault, too, has
+    found nothing: it is left out, and the others are asked again."""
+    took = 0.0
+    while tests:
+        with written(tree, fault, tick) as there:
+            if not there:
+                return "gone", took, ""
+            fate, seconds = tried(tree, tests, passes.log)
+        took, tick = took + seconds, tick + 2
+        by = failed(passes.log, tests)
+        if fate != "found" or passes([by] if by else tests):
+            return fate, took, by
+        tests = [test for test in tests if by and test != by]
+    return "not run", took, ""
+
+
+def failed(log: Path, tests: list[str]) -> str:
+    """The test that pytest's last lines name; none if it was a file that could not be collected."""
+    told = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return next((test for line in told for test in tests if f"{line} ".split(" ", 1)[1].startswith(f"{test} ")), "")
+
+
 def main() -> None:
     """Reads the command line, tries each fault that has no result yet, and prints the rates."""
     p = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
@@ -141,33 +178,14 @@ def main() -> None:
     import transformers  # noqa: F401
 
     torch.set_num_threads(1)
+    passes = Sound(tree, given.results.with_suffix(f".{share}.log"))
     for number, fault in enumerate(faults((given.faults or tree).resolve())):
         if fault.name in known or number % of != share or fault.part not in (given.part or PARTS):
             continue
         tests = chosen(fault, seen, given.default)
-        log = given.results.with_suffix(f".{share}.log")
-        with written(tree, fault, int(time.time()) + 10 * number) as there:
-            fate, took = ("gone", 0.0) if not there else tried(tree, tests, log) if tests else ("not run", 0.0)
-        by = (
-            next(
-                (
-                    line.split()[1]
-                    for line in log.read_text(errors="replace").splitlines()
-                    if line.startswith(("FAILED", "ERROR"))
-                ),
-                "",
-            )
-            if tests
-            else ""
-        )
-        row = {
-            "name": fault.name,
-            "fate": fate,
-            "seconds": round(took, 1),
-            "tests": len(tests),
-            "by": by,
-            **asdict(fault),
-        }
+        fate, took, by = judged(tree, fault, tests, int(time.time()) + 100 * number, passes)
+        row = {"name": fault.name, "fate": fate, "seconds": round(took, 1), "tests": len(tests), "by": by}
+        row |= asdict(fault)
         with given.results.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{fate:8} {took:6.1f} s {len(tests):4} {fault.name[:150]}", flush=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import chosen, written
+from tests.mutants import __main__ as runner
+from tests.mutants.__main__ import Sound, chosen, failed, judged, written
 from tests.mutants.pick import PARTS, Fault, _sites, faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,3 +90,30 @@ def test_the_default_tier_comes_first_and_the_time_is_bounded():
     seen.seconds["b"] = 1.0
     assert chosen(fault, seen, default=False) == ["c", "b", "a", "d"]
     assert chosen(fault, seen, default=True) == ["c", "b"]
+
+
+def test_a_test_that_fails_without_the_fault_has_found_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch):
+    (fault,) = [one for one in faults(tree) if one.new == "    if best:"]
+    file, asked = tree / fault.file, []
+
+    def tried(_: Path, tests: list[str], log: Path) -> tuple[str, float]:
+        """`t.py::always` fails anyway, `t.py::finds[a b]` only with the fault."""
+        asked.append(tests)
+        bad = [t for t in tests if "always" in t or ("finds" in t and fault.new in file.read_text())]
+        log.write_text(f"F\nFAILED {bad[0]} - AssertionError: no\n" if bad else "1 passed\n")
+        return ("found" if bad else "missed"), 1.0
+
+    monkeypatch.setattr(runner, "tried", tried)
+    passes = Sound(tree, tree / "log")
+    always, finds, fine = "t.py::always", "t.py::finds[a b]", "t.py::fine"
+    assert judged(tree, fault, [always, finds], 1_000_000_000, passes) == ("found", 2.0, finds)
+    assert asked == [[always, finds], [always], [finds], [finds]]
+    assert judged(tree, fault, [always, fine], 1_000_000_000, passes) == ("missed", 2.0, "")
+    assert judged(tree, fault, [always], 1_000_000_000, passes) == ("not run", 1.0, "")
+    assert asked.count([always]) == 2, "asked once without the fault"
+    assert file.read_text() == CODE
+
+
+def test_a_file_that_cannot_be_collected_names_no_test(tmp_path: Path):
+    (tmp_path / "log").write_text("ERROR tests/t.py - SyntaxError\n")
+    assert failed(tmp_path / "log", ["tests/t.py::one"]) == ""
