@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,7 +14,7 @@ from typing import Any
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ["EXPLORER_STORE"] = tempfile.mkdtemp(prefix="explorer-store-")  # nobody's own runs are touched
+STORE = os.environ["EXPLORER_STORE"] = tempfile.mkdtemp(prefix="explorer-store-")  # nobody's own runs are touched
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # the models are tiny; threads that wait for a busy core cost far more than they help
@@ -56,6 +57,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(STORE, ignore_errors=True)
     if folder := config.stash.get(FOLDER, None):
         folder.cleanup()
 
