@@ -55,6 +55,7 @@ SUITED = {  # view -> parameters with which a tiny model wavers, or branches les
     "passages": {"eta": 1.0, "keep": 16},
     "thoughts": {"t_stop": 0.55},
     "tree": {"corpus": "store"},
+    "vote": {"n": 8},
 }
 
 
