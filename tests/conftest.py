@@ -22,9 +22,9 @@ os.environ.setdefault(
 import pytest
 
 from tests.alone import Turns
-from tests.tiers import TIERS, chosen, named, says, tier_of_file, tiers_of
+from tests.tiers import TIERS, browser_binary, chosen, lacking, named, no_browser, says, tier_of_file, tiers_of
 
-REQUIRED = "DECODING_EXPLORER_REQUIRE_SMOLLM2"  # set by .ci/run: there a missing model is a failure, not a skip
+LACKING = pytest.StashKey[dict[str, str]]()
 TURNS = pytest.StashKey[Turns]()
 FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
@@ -77,25 +77,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if tier := tier_of_file(item.path):
             item.add_marker(tier)
     wanted = chosen(config)
-    kept = [item for item in items if wanted(tiers_of(item))]
-    if left := [item for item in items if not wanted(tiers_of(item))]:
+    config.stash[LACKING] = lacking({tier for item in items for tier in tiers_of(item) if wanted(tiers_of(item))})
+    kept, left = [], []
+    for item in items:
+        tiers = tiers_of(item)
+        (kept if wanted(tiers) and not tiers & config.stash[LACKING].keys() else left).append(item)
+    if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
-    marked = [item for item in items if item.get_closest_marker("smollm2")]
-    if marked and not os.environ.get(REQUIRED) and not smollm2_is_here():
-        reason = "the SmolLM2 weights are not installed: decoding-explorer models --fetch smollm2"
-        for item in marked:
-            item.add_marker(pytest.mark.skip(reason=reason))
     worker = getattr(config, "workerinput", None)
     if worker and any(item.get_closest_marker("timing") for item in items):
         config.stash[TURNS] = Turns(Path(worker["turns"]))
-
-
-def smollm2_is_here() -> bool:
-    """Whether the weights can be loaded without a network."""
-    import engines
-
-    return any(m.name == "smollm2" and m.where != "download" for m in engines.list_models())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,6 +101,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if text := says(config):
         terminalreporter.write_line(text)
+    run = chosen(config)  # where workers run the tests, this process has collected none
+    for tier, how in config.stash.get(LACKING, lacking(tier for tier in TIERS if run({tier}))).items():
+        terminalreporter.write_line(f"left out: {tier}, {how}")
 
 
 FLAGS = (
@@ -130,16 +125,13 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """One Chromium for all tests; CHROMIUM names another binary. Where there is none the tests skip, but fail under
-    CI."""
+    """One Chromium for all tests; CHROMIUM names another binary."""
     from playwright.sync_api import sync_playwright
 
-    binary = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-    if not Path(binary).exists():
-        complain = pytest.fail if os.environ.get("CI") else pytest.skip
-        complain(f"no browser at {binary}; install chromium, or name one in CHROMIUM.")
+    if missing := no_browser():  # under CI; elsewhere these tests are left out
+        pytest.fail(missing)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=binary, args=FLAGS.split())
+        chromium = playwright.chromium.launch(executable_path=browser_binary(), args=FLAGS.split())
         yield chromium
         chromium.close()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 
 from tests.alone import Turns
 from tests.conftest import pytest_ignore_collect
-from tests.tiers import TIERS, chosen, says, tier_of_file
+from tests.tiers import TIERS, chosen, lacking, says, tier_of_file
 
 
 def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""):
@@ -58,6 +61,30 @@ def test_what_is_left_out_is_said_with_the_way_to_run_it():
     assert all(tier in says(config()) for tier in TIERS) and "`pytest --rest`" in says(config())
     assert "browser" not in says(config("browser")) and "training" in says(config("browser"))
     assert says(config("rest")) == says(config("all")) == ""
+
+
+def test_what_cannot_run_is_said_with_the_way_to_get_it_and_under_ci_it_runs_and_fails(monkeypatch, tmp_path):
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+    missing = lacking({"browser", "node", "slow"})
+    assert missing.keys() == {"browser", "node"} and str(tmp_path / "none") in missing["browser"]
+    assert all("install" in how for how in missing.values())
+    assert lacking({"slow"}) == {}
+    monkeypatch.setenv("CI", "1")
+    assert lacking({"browser", "node", "slow"}) == {}
+
+
+def test_tests_without_their_browser_are_left_out_with_one_line():
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "tests/page/test_language.py"],
+        env={k: v for k, v in os.environ.items() if k != "CI"} | {"CHROMIUM": "/nowhere/chromium"},
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
+    assert told.count("/nowhere/chromium") == 1 and "deselected" in told and "skipped" not in told
 
 
 def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path):

@@ -3,7 +3,9 @@ by its marks, and runs where one of them is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,38 @@ def chosen(config: pytest.Config) -> Callable[[set[str]], bool]:
     if config.getoption("rest"):
         return lambda tiers: bool(tiers)
     return lambda tiers: bool(tiers & asked) if asked else not tiers
+
+
+def lacking(tiers: Iterable[str]) -> dict[str, str]:
+    """Of these tiers those that cannot run on this machine -> how to get what they need; under CI, none: there they
+    fail."""
+    needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2}
+    asked = {} if os.environ.get("CI") else {tier: needs[tier]() for tier in sorted({*tiers} & needs.keys())}
+    return {tier: how for tier, how in asked.items() if how}
+
+
+def browser_binary() -> str:
+    """The Chromium that pages are opened in."""
+    return os.environ.get("CHROMIUM", "/usr/bin/chromium")
+
+
+def no_browser() -> str:
+    """How to get a browser, where there is none."""
+    binary = browser_binary()
+    return "" if Path(binary).exists() else f"no browser at {binary}: install chromium, or name one in CHROMIUM"
+
+
+def no_node() -> str:
+    """How to get node, where it is not there."""
+    return "" if shutil.which("node") else "no node: install Node.js 20 or later"
+
+
+def no_smollm2() -> str:
+    """How to get the weights of SmolLM2, where they cannot be loaded without a network."""
+    import engines
+
+    there = any(m.name == "smollm2" and m.where != "download" for m in engines.list_models())
+    return "" if there else "no weights of SmolLM2: decoding-explorer models --fetch smollm2"
 
 
 def says(config: pytest.Config) -> str:
