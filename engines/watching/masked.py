@@ -66,6 +66,8 @@ class Board:
     def __init__(self, reader: MaskedReader, row: int, blind: int | None) -> None:
         self.reader, self.row, self.blind = reader, row, blind
         self.x = np.zeros(0, dtype=np.int64)  # [L], as it was last seen
+        self.fed = 0  # positions that were fed so far; behind them stands what is known of the prompt
+        self.offset = 0  # from a position id to a position of the board (padding on the left)
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
         self.evidence: list[tuple[float, float]] = []  # p and before of every token written, see `Written`
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
@@ -93,9 +95,9 @@ class Board:
                 self.blind_calls += 1
                 return
             start = self._start(part, call)
-            if start is not None:
-                self._write(part, start)
+            given = self._write(part, start) if start is not None else []
             self.turns.append(self._turn(call, part, start))
+            self.turns[-1].written += given
         except Unreadable as error:
             self.fault = str(error)
 
@@ -108,12 +110,15 @@ class Board:
         masks = np.flatnonzero(part == self.reader.mask_id)
         given = self.reader.prompt
         self.prompt = len(given) if given is not None else int(masks[0]) if len(masks) else len(part)
-        if self.prompt > len(part) or (given is not None and part[: self.prompt].tolist() != given):
+        if given is not None and part[: self.prompt].tolist() != given[: len(part)]:
             raise Unreadable(
                 f"the board does not begin with the {self.prompt} tokens of `prompt`; give the ids as the loop feeds "
                 "them, or leave `prompt` out."
             )
-        self.x = part.copy()
+        if call.positions is not None:
+            self.offset = len(part) - 1 - int(call.positions[self.row, -1])
+        rest = [] if given is None else given[len(part) :]  # of a prompt that is fed in several calls
+        self.x, self.fed = np.concatenate([part, np.asarray(rest, dtype=part.dtype)]), len(part)
 
     def _unguided(self, part: np.ndarray, call: Call) -> bool:
         """Whether this is the board once more with its prompt hidden, the other half of guidance in two calls."""
@@ -124,46 +129,63 @@ class Board:
 
     def _start(self, part: np.ndarray, call: Call) -> int | None:
         """Where the part stands on the board: as the call says it, by what the cache holds, or by the one place where
-        it fits; None where that cannot be known."""
-        n, length, past = len(part), len(self.x), call.past
-        if call.positions is not None and n < length and past != 0:
-            at = call.positions[self.row]
-            if bool((at.diff() == 1).all()):
-                return int(at[0])
+        it fits; None where that cannot be known. A part may be as wide as the board and still stand behind it."""
+        n, past, complete = len(part), call.past, self.reader.mask_id not in self.x[: self.fed]
+        if call.positions is not None and past != 0 and bool((call.positions[self.row].diff() == 1).all()):
+            at = int(call.positions[self.row, 0]) + self.offset
+            if at >= 0:
+                return at
         if call.place is not None:
             return call.place
-        if past == 0 and n < length:
+        if past == 0 and n < self.fed:
             raise Unreadable(
-                f"the board had {length} positions and a board of {n} was fed without a cache; watch one answer at a "
+                f"the board had {self.fed} positions and a board of {n} was fed without a cache; watch one answer at a "
                 "time, with a board of one width."
             )
-        if past == 0 or n == length:
+        if past == 0:
             return 0
-        if past is not None and past + n == length:
+        if past is not None and past + n == self.fed:
             return past
-        if past == length and self.reader.mask_id not in self.x:
-            return length  # another block behind a text that is complete
-        places = fitting(self.x, part, self.reader.mask_id)
+        if past == self.fed and complete:
+            return past  # another block behind a text that is complete
+        if n == self.fed:
+            return 0
+        board, mask = self.x[: self.fed], self.reader.mask_id
+        if past is not None and past < self.fed < past + n and past in fitting(board, part[: self.fed - past], mask):
+            return past
+        places = fitting(board, part, mask)
         return places[0] if len(places) == 1 else None
 
-    def _write(self, part: np.ndarray, start: int) -> None:
-        """Note what the turn before wrote: where the part differs from what stood there."""
+    def _write(self, part: np.ndarray, start: int) -> list[Written]:
+        """Note what the turn before wrote: where the part differs from what stood there. What the loop put in beside it
+        is returned."""
         mask, end = self.reader.mask_id, start + len(part)
+        if start > self.fed:
+            raise Unreadable(f"positions from {start} on were fed of a board of {self.fed}.")
         if end > len(self.x):  # the board grows by masks
-            if start > len(self.x):
-                raise Unreadable(f"positions from {start} on were fed of a board of {len(self.x)}.")
             self.x = np.concatenate([self.x, np.full(end - len(self.x), mask)])
-        old = self.x[start:end]
-        at = start + np.flatnonzero(old != part)
+        at = start + np.flatnonzero(self.x[start:end] != part)
         if len(at) and at[0] < self.prompt:
             raise Unreadable("another prompt began; use one `with` for each answer.")
+        at, given = self._given(at, part, start)
+        self.fed = max(self.fed, end)
         if not len(self.turns):
-            return
+            return given
         again = not (self.x[self.prompt :] == mask).any() and len(self.x) - self.prompt == len(at)
         if again and (part[at - start] == mask).all():
             raise Unreadable("the same prompt began once more; use one `with` for each answer.")
         self._note(at, part[at - start])
         self.x[start:end] = part
+        return given
+
+    def _given(self, at: np.ndarray, part: np.ndarray, start: int) -> tuple[np.ndarray, list[Written]]:
+        """Of the places `at` that differ: those that the turn before may have written, and the tokens that stood behind
+        all that was fed, where no forward can have written them: the loop put them there, the rest of a prompt. Alone
+        directly behind it a token may come from the row before its place."""
+        beyond = at[at >= max(self.fed, self.prompt)]
+        if len(self.turns) and self.reader.shift is not False and beyond.tolist() == [self.fed]:
+            return at, []
+        return at[at < self.fed], [Written(int(p), int(part[p - start]), "constraint") for p in beyond]
 
     def _note(self, at: np.ndarray, tokens: np.ndarray) -> None:
         """Book the changes on the last turn, and let go of its distributions."""

@@ -1,7 +1,29 @@
 """Decoding loops as somebody else would write them: on a bare module, without anything of this project."""
 
 import torch
+import transformers
 from transformers.modeling_outputs import CausalLMOutput, CausalLMOutputWithPast
+
+V, MASK = 40, 39
+
+
+def tiny(cls="Llama", **more):
+    """A causal network of two layers with random weights, sure of what it says."""
+    torch.manual_seed(1)
+    sizes = {"vocab_size": V, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}
+    ends = {"eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
+    config = getattr(transformers, f"{cls}Config")(**{**sizes, **heads, **ends, **more})
+    model = getattr(transformers, f"{cls}ForCausalLM")(config).eval()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(40)
+    return model
+
+
+def written(trace):
+    """(position, token, cause) of all that the steps wrote."""
+    commits = [s.commits for s in trace.steps if s.commits]
+    return [one for c in commits for one in zip(c.positions, c.tokens, c.causes, strict=True)]
 
 
 def remask_lowest(confidence, n):
