@@ -6,7 +6,7 @@ the last step where no output was given."""
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +98,8 @@ def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
     work: dict[str, int] = {}
     for call in turn.calls:
         forwards[call.role] = forwards.get(call.role, 0) + 1
-        if layers := session.layers.get(call.role):
-            work[call.role] = work.get(call.role, 0) + layers * _fed(call, reading)
+        if rows := _layer_rows(call, reading, session):
+            work[call.role] = work.get(call.role, 0) + rows
     step = Step(
         index=index,
         forwards=forwards,
@@ -137,6 +137,13 @@ def _described(step: Step, turn: Turn, shift: bool) -> None:
 def _fed(call: Call, reading: Reading) -> int:
     """Positions computed for one answer: its share of a batch of several, all rows of guidance and of beams."""
     return call.n * max(1, call.batch // reading.rows)
+
+
+def _layer_rows(call: Call, reading: Reading, session: Session) -> int:
+    """Rows that layers computed for one answer: as they ran, or, where they cannot be seen, by the number of layers."""
+    if call.layer_rows:
+        return round(call.layer_rows * max(1, call.batch // reading.rows) / call.batch)
+    return session.layers.get(call.role, 0) * _fed(call, reading)
 
 
 def _commits(written: Sequence[Written], shift: bool, turn: Turn, role: str) -> Commits | None:
@@ -231,12 +238,3 @@ def _end(reading: Reading, session: Session, output: list[int], table: Table, fa
         record_seconds=recorded,
         message=" ".join(said),
     )
-
-
-def layers_of(config: Mapping[str, Any] | Any) -> int:
-    """Transformer layers by a module's config, 0 where it does not say."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    for name in ("num_hidden_layers", "n_layers", "n_layer", "num_layers"):
-        if isinstance(found := getattr(text, name, None), int):
-            return found
-    return 0

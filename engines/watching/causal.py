@@ -7,6 +7,9 @@ Several sequences at once are read in `lockstep`. Shapes: B sequences, n rows fe
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +24,35 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST = 512  # rows of a forward that are taken down
+DRAFT = "draft"  # the role of a module's own first layers, where they draft for the whole of it
+UNLIKELY, USUAL = math.log(0.01), math.log(0.25)  # mean log-probability of tokens nobody accepts, and of written ones
+ANOTHER = (
+    "another prompt began, or the first call held drafts behind the prompt; use one `with` for each answer, and give "
+    "prompt= where the first call holds more than it."
+)
+DRAFTS_UNSEEN = (
+    "the cache does not say how many positions it holds, and several tokens were fed behind it, so which of them are "
+    "drafts cannot be seen; pass the call position_ids."
+)
+ELSEWHERE = (
+    "a call fed {n} tokens that neither repeat the text nor stand behind it by position ids or by a cache among the "
+    "call's arguments: another prompt began (use one `with` for each answer), or the module keeps a cache of its own "
+    "(then pass it position_ids)."
+)
 
 
 class CausalReader:
-    """The calls of the module that decides, and of those that draft for it."""
+    """The calls of the module that decides, and of those that draft for it, which may be its own first layers."""
 
     def __init__(self, main: str, full: bool, prompt: list[int] | None) -> None:
         self.main, self.full, self.prompt = main, full, prompt
         self._line: Line | None = None
         self._lockstep: Lockstep | None = None
         self._drafts: list[Call] = []
+        self._aside: list[Call] = []  # behind a cache of their own, until it is seen that the text goes on
+        self._drafting = self._exits = False  # what calls of fewer layers were seen to be
+        self._shallow: list[Call] = []  # those of which it is not known yet
+        self._before: tuple[Line, list[Call]] | None = None  # the text and the drafts before the first of them
 
     def before(self, call: Call, cache: Any) -> None:
         """What the cache kept of the forward before."""
@@ -51,12 +73,20 @@ class CausalReader:
         if self._line is not None:
             if call.batch != 1:
                 raise Unreadable(f"the loop fed 1 row and then {call.batch}; decode the prompts one by one.")
-            self._line.look(call, cache)
+            call.aside = self._line.beside(call)
+            if not call.aside:
+                self._line.look(call, cache)
         elif self._lockstep is not None:
             self._lockstep.look(call, cache)
 
     def after(self, call: Call, logits: Tensor, cache: Any) -> None:
         """What the forward fed, and what it says."""
+        if call.role == self.main and self._line is not None:
+            if call.aside:
+                self._aside.append(call)
+                return
+            self._guided()
+            self._early(call)
         if call.role != self.main:
             if self.full:
                 rows = range(max(0, call.n - 8), call.n)
@@ -70,13 +100,46 @@ class CausalReader:
         elif self._lockstep is not None:
             self._lockstep.take(calls, logits, cache)
 
+    def _guided(self) -> None:
+        """The text goes on behind its own cache: what came between was the other half of guidance."""
+        if self._aside and self._line is not None:
+            self._line.guide(self._aside)
+            self._aside = []
+
+    def _early(self, call: Call) -> None:
+        """Tell a call of fewer layers that drafts from one that left early: what the former fed behind a cache, a call
+        of all layers feeds again. Until one has shown it, calls of fewer layers are taken for steps of their own."""
+        if not call.depth or self._line is None or (self._exits and call.depth == call.layers):
+            return
+        if call.depth < call.layers:
+            if self._drafting:
+                call.role = DRAFT
+            elif not self._exits:
+                self._before = self._before or (copy.deepcopy(self._line), list(self._drafts))
+                self._shallow.append(call)
+        elif self._before is not None:
+            self._drafting = call.cached and self._line.begins(call) < self._line.end
+            self._exits = not self._drafting
+            if self._drafting:  # the same once more, knowing it
+                self._line, drafts = self._before
+                for one in self._shallow:
+                    one.role = DRAFT
+                self._drafts = [*drafts, *self._shallow]
+            self._before, self._shallow = None, []
+
     def readings(self, outputs: list[list[int]] | None) -> list[Reading]:
         """What is known of each answer. outputs: the loop's own."""
         if self._lockstep is not None:
             return self._lockstep.readings(outputs, self._drafts)
         if self._line is None:
             return []
-        return [self._line.reading(outputs[0] if outputs else None, self._drafts)]
+        one = self._line.reading(outputs[0] if outputs else None, self._drafts)
+        if self._aside and self._line.guided and len(self._aside) == 1:
+            last = one.turns[-1]
+            last.calls = [*last.calls[:-1], *self._aside, last.calls[-1]]  # the other half of the last step
+        elif self._aside:
+            one.fault = ANOTHER
+        return [one]
 
 
 @dataclass
@@ -117,6 +180,15 @@ class Line:
     remarks: list[str] = field(default_factory=list)
     describe: Describer = field(default_factory=Describer)
     offset: int = 0  # from a position id to a position of the text (padding on the left)
+    end: int = 0  # behind the last row that was fed
+    extra: int = 0  # rows in the cache that are no part of the text, which was fed again
+    cached: bool = False  # whether the last forward had a cache, or made one
+    guided: bool = False
+    wrote: list[float] = field(default_factory=list)  # log-probabilities of what forwards without drafts wrote
+    again: list[int] = field(default_factory=list)  # turns that fed the whole text behind a cache that held it
+    pieces: int = 0  # tokens of the prompt that came behind its first piece
+    put: list[int] = field(default_factory=list)  # positions of the tokens that the loop itself put in
+    blind: bool = False  # whether a cache does not say its length
 
     def look(self, call: Call, cache: Any) -> None:
         """Before a forward: the rows that the cache kept of the one before."""
@@ -124,14 +196,29 @@ class Line:
         if fed is not None and fed.print is not None and fed.drafted and call.past:
             fed.kept = fed.print.kept(cache, call.past)
 
+    def beside(self, call: Call) -> bool:
+        """Whether a call belongs to another text, behind a cache of its own: the half of guidance that sees no prompt.
+        A cache that is not known, and holds nothing, begins one where a text behind a cache is not begun anew."""
+        if call.branch is not None or not self.turns or not self.cached or call.past or call.ids is None:
+            return bool(call.branch)
+        return not self._repeats(call.ids[0].tolist())
+
+    def guide(self, calls: list[Call]) -> None:
+        """Calls of the other half of guidance belong to the last forward; what is written is mixed from both."""
+        self.turns[-1].calls[-1:-1] = calls
+        self.guided = True
+
     def take(self, calls: list[Call], logits: Tensor, cache: Any) -> None:
         """After a forward: close the turn before it and begin its own. calls: those that drafted for it, and it."""
         call = calls[-1]
         assert call.ids is not None
         ids = call.ids[0].tolist()
-        start = self._start(call)
+        start = self.begins(call)
         if not self.turns and self.given is None:
             self._first_draft(calls, ids)
+        if self._fed_again(call, ids, start):
+            self.again.append(len(self.turns))
+            start, self.extra = 0, call.past or 0
         root = self._root(call, start, len(logits))
         if self.turns and start == 0 and len(calls) > 1:  # all of the text again: what was there before it was drafted
             known = (calls[0].past or 0) + calls[0].n
@@ -143,6 +230,7 @@ class Line:
             self.offset = root - int(call.positions[0, root]) if call.positions is not None else 0
         parents = [-1] if call.n == 1 else parents_of(call) if root < call.n - 1 else list(range(-1, call.n - 1))
         turn = Turn(calls, start, start + call.n)
+        self.end, self.cached = start + call.n, cache is not None
         if call.n > 1 and root < call.n - 1 and parents is None:
             turn.notes.append("How the drafted rows hang together cannot be seen from the call.")
         self.turns.append(turn)
@@ -152,6 +240,22 @@ class Line:
         self.fed = Fed(turn, ids, start, root, parents, facts)
         if call.n - 1 - root > 0:
             self.fed.print = fingerprint(call, cache)
+
+    def _fed_again(self, call: Call, ids: list[int], start: int) -> bool:
+        """Whether the whole text and one more token were fed behind a cache that holds that text. Where the text
+        repeats itself these may be drafts: the token that was written is the likelier one, the last or the first."""
+        known = len(self.text)
+        if not call.past or known < 2 or ids[:known] != self.text or len(ids) <= known:
+            return False
+        if start < known:  # told by position ids; a cache that replaces its rows does not grow by them
+            return call.past > known
+        facts, root = (self.fed.facts, self.fed.root) if self.fed is not None else (None, 0)
+        first, last = (facts.of(root, token) if facts is not None else None for token in (ids[0], ids[-1]))
+        return first is None or last is None or last > first or bool(self.again)
+
+    def _repeats(self, ids: list[int]) -> bool:
+        """Whether the fed tokens begin with the prompt."""
+        return len(ids) >= self.prompt and ids[: self.prompt] == self.text[: self.prompt]
 
     def _first_draft(self, calls: list[Call], ids: list[int]) -> None:
         """The prompt by what a drafting module was fed first, where the first forward holds it and drafts behind it."""
@@ -170,15 +274,22 @@ class Line:
         facts.rows, facts.place = rows, {row: i for i, row in enumerate(rows)}
         return facts
 
-    def _start(self, call: Call) -> int:
-        """The position of a forward's first row: by its position ids where they are known to be those of the text,
-        else by the cache."""
-        if call.positions is None:
-            if call.past is None:
-                raise Unreadable("neither the cache nor position ids say where the rows of a call stand.")
-            return call.past
-        first = int(call.positions[0, 0]) + self.offset
-        return call.past if call.past == 0 or first < 0 else first  # type: ignore[return-value]
+    def begins(self, call: Call) -> int:
+        """The position of a forward's first row: by its position ids where they are known to be those of the text, else
+        by the cache. Without either among the arguments the rows repeat the text, or the module keeps a cache of its
+        own and they stand behind it."""
+        assert call.ids is not None
+        ids, past = call.ids[0].tolist(), call.past
+        if not self.turns or (past == 0 and (call.cached or self._repeats(ids))):
+            return 0
+        if call.positions is not None and (first := int(call.positions[0, 0]) + self.offset) >= 0:
+            return first
+        if past:
+            return past - self.extra
+        if call.n > 1 and (past == 0 or call.rows == call.n):
+            raise Unreadable(ELSEWHERE.format(n=call.n) if past == 0 else DRAFTS_UNSEEN)
+        self.blind = True
+        return self.end
 
     def _root(self, call: Call, start: int, rows: int) -> int:
         """The row that is the text's last; what has logits behind it are drafts. rows: those with logits."""
@@ -210,24 +321,42 @@ class Line:
         )
         cut = common if common is not None else now + 1 if now + 1 < len(self.text) else None
         if cut is not None and cut < self.prompt:
-            raise Unreadable(
-                "another prompt began, or the first call held drafts behind the prompt; use one `with` for each "
-                "answer, and give prompt= where the first call holds more than it."
-            )
+            raise Unreadable(ANOTHER)
         if cut is not None:
             fed.turn.written.append(Written(cut, -1, "withdrawn"))
             del self.text[cut:]
-            fed.turn.written += [Written(q, ids[q - start], "written") for q in range(max(cut, start), now + 1)]
+            new = range(max(cut, start), now + 1)
+            fed.turn.written += [Written(q, ids[q - start], self._cause(fed, q - new[0])) for q in new]
+            self._note_put(new[fed.drafted + 1 :])
             self.text += ids[cut - start : root + 1] if cut >= start else []
             self._forget()
             return
         tokens, path = self._gained(fed, ids, start, now)
+        if self.given is None and not self.decoded and not fed.drafted and len(tokens) > 1:
+            self.text += tokens  # the next piece of the prompt
+            self.pieces += len(tokens)
+            self.prompt = len(self.text)
+            self._forget()
+            return
         if -1 not in tokens:
             self._settle(fed, tokens, path)
         else:
             fed.turn.unseen = (fed.end + 1, now + 1)
         self.text += tokens
         self._forget()
+
+    @property
+    def decoded(self) -> bool:
+        """Whether a forward was seen to write."""
+        return any(turn.written or turn.unseen for turn in self.turns)
+
+    @staticmethod
+    def _cause(fed: Fed, i: int) -> str:
+        """Of the i-th token behind a forward: as many as its drafts and one more can be the model's."""
+        return "written" if i <= fed.drafted else "constraint"
+
+    def _note_put(self, positions: Sequence[int]) -> None:
+        self.put += positions
 
     def _forget(self) -> None:
         for call in self.fed.turn.calls if self.fed is not None else ():
@@ -262,21 +391,43 @@ class Line:
     def _settle(self, fed: Fed, tokens: list[int], path: list[int] | None) -> None:
         """Write down what a forward gained. path: the rows accepted, as many as tokens or one fewer."""
         turn, rows = fed.turn, [fed.root, *(path or [])]
+        given = self._unlikely(fed, tokens, path)
         for i, token in enumerate(tokens):
-            cause = "written" if not fed.drafted or path is None else "accepted" if i < len(path) else "bonus"
+            cause = self._cause(fed, i)
+            if fed.drafted and path is not None and cause == "written":
+                cause = "accepted" if i < len(path) else "bonus"
+            if given:
+                cause = "constraint" if i < len(tokens) - 1 else "written"
             known = i < len(rows) and (path is not None or i == 0) and fed.facts is not None
             p = fed.facts.of(rows[i], token) if known and fed.facts is not None else None
+            if cause == "constraint":
+                self.put.append(fed.end + 1 + i)
+            elif not fed.drafted and p:
+                self.wrote.append(math.log(p))
+            p = None if self.guided or cause == "constraint" else p
             turn.written.append(Written(fed.end + 1 + i, token, cause, p, p))
             if known:
                 turn.rows[fed.end + 1 + i] = rows[i]
         turn.facts = fed.facts
-        if fed.drafted and fed.parents is not None and path is not None:
+        if fed.drafted and fed.parents is not None and path is not None and not given:
             turn.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, turn.calls, fed.facts)
+
+    def _unlikely(self, fed: Fed, tokens: list[int], path: list[int] | None) -> bool:
+        """Whether the rows behind the root were no drafts but what the loop put in, a second turn: all of them stayed,
+        and the model finds them far less likely than what it wrote otherwise."""
+        if path is None or len(path) < 2 or len(path) != fed.drafted or fed.facts is None or len(self.wrote) < 2:
+            return False
+        chances = [fed.facts.of(row, token) for row, token in zip([fed.root, *path], tokens, strict=False)][: len(path)]
+        if any(p is None for p in chances):
+            return False
+        mean = sum(math.log(p or 1e-9) for p in chances) / len(chances)
+        return mean < UNLIKELY and sum(self.wrote) / len(self.wrote) > USUAL
 
     def reading(self, output: list[int] | None, drafts: list[Call]) -> Reading:
         """What is known of the answer. drafts: calls of other modules after the last forward."""
         kept = [Turn(**{**vars(turn), "written": list(turn.written), "rows": dict(turn.rows)}) for turn in self.turns]
         fed, text, remarks, complete = self.fed, list(self.text), list(self.remarks), False
+        put, wrote = list(self.put), list(self.wrote)
         probabilities = fed.facts.probabilities if fed is not None and fed.facts is not None else None
         if self.turns:
             self.turns[-1].calls = [*self.turns[-1].calls, *drafts]
@@ -284,8 +435,9 @@ class Line:
             complete = self._finish(fed, output, remarks)
         elif output is None:
             remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+        remarks += self._said()
         shown, board = self.turns, self.text
-        self.turns, self.text = kept, text  # trace() may be asked again
+        self.turns, self.text, self.put, self.wrote = kept, text, put, wrote  # trace() may be asked again
         if fed is not None:
             fed.turn = kept[shown.index(fed.turn)]
             if fed.facts is not None:
@@ -296,6 +448,36 @@ class Line:
             for turn in shown:
                 turn.written = [one for one in turn.written if one.position < len(board)]
         return Reading(shown, board, self.prompt, "", None, True, remarks, complete)
+
+    def _said(self) -> list[str]:
+        """What else a reader must know."""
+        said = []
+        if self.again:
+            said.append(
+                f"{len(self.again)} of {len(self.turns)} calls fed the whole text again behind a cache that already "
+                "held it, so the model read it twice or more; feed the new tokens alone, or leave the cache out."
+            )
+        if self.pieces:
+            said.append(
+                f"{self.pieces} tokens of the prompt were fed behind its first piece; a last piece of one token cannot "
+                "be told from an answer: prompt= says where the prompt ends."
+            )
+        if self.put:
+            said.append(
+                f"{len(self.put)} tokens, the first at position {self.put[0]}, were put in by the loop and not written "
+                "by a watched model: another turn, or a part of the prompt, of which prompt= says where it ends."
+            )
+        if self.blind:
+            said.append(
+                "No cache among the call's arguments says how many positions it holds: each call is taken to go on "
+                "where the one before it ended."
+            )
+        if self.guided:
+            said.append(
+                "Two calls a step (guidance): the figures are those of the call that sees the prompt; how the loop "
+                "mixes the two cannot be seen, so the probabilities of what it wrote are not known."
+            )
+        return said
 
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
         """Close the last forward by the loop's own output, with or without the prompt."""
@@ -319,7 +501,7 @@ class Line:
         self._settle(fed, tokens[:steps], path)
         if rest := tokens[steps:]:
             at = len(self.text) + steps
-            fed.turn.written += [Written(at + i, token, "written") for i, token in enumerate(rest)]
+            fed.turn.written += [Written(at + i, token, "constraint") for i, token in enumerate(rest)]
             fed.turn.notes = [*fed.turn.notes, f"The last {len(rest)} tokens of the output were seen in no call."]
         self.text = final
         return True

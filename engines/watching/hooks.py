@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 IDS = ("input_ids", "ids", "tokens", "idx", "x", "input", "inputs")
-CACHES = ("past_key_values", "past_key_value", "cache", "kv_cache", "past", "layer_past")
-NOT_IDS = ("position", "mask", "label", "keep", "type")
+CACHES = ("past_key_values", "past_key_value", "cache", "kv_cache", "past", "layer_past", "cache_params", "state")
+POSITIONS = ("position_ids", "cache_position", "input_pos", "positions", "pos_ids", "start_pos", "pos")
+NOT_IDS = ("pos", "mask", "label", "keep", "type")
+MOST_LABELS = 8  # caches whose branch is remembered
 
 
 class Unreadable(Exception):
@@ -30,9 +33,12 @@ class Unreadable(Exception):
 @dataclass
 class Call:
     """One forward. ids [B, n] on the CPU, None where embeddings were fed. past: rows in the cache before, 0 without
-    one, None where the cache does not tell. positions [B, n] where they were given. place: where on the board the rows
-    belong, where the call says it. rows: rows of logits. Times are those of time.perf_counter: `entered` and `left`
-    enclose the hooks' own work, `began` and `ended` the forward alone."""
+    one, None where the cache does not tell. cached: whether a cache is among the arguments. positions [B, n] where
+    they were given. place: where on the board the rows belong, where the call says it. rows: rows of logits. aside:
+    whether this is the other half of guidance, behind a cache of its own; branch: `aside` of the call that used this
+    cache before, None for a cache that was not seen. layers: of the module, and depth: that ran; layer_rows: rows
+    that they computed, summed; 0 where layers cannot be seen. Times are those of time.perf_counter: `entered` and
+    `left` enclose the hooks' own work, `began` and `ended` the forward alone."""
 
     role: str
     given: dict[str, Any]
@@ -43,7 +49,13 @@ class Call:
     entered: float
     batch: int = 1
     n: int = 0
+    cached: bool = False
+    branch: bool | None = None
+    aside: bool = False
     rows: int = 0
+    layers: int = 0
+    depth: int = 0
+    layer_rows: int = 0
     began: float = 0.0
     ended: float = 0.0
     left: float = 0.0
@@ -72,6 +84,8 @@ class Hooks:
         self._signature: inspect.Signature | None = None
         self._handles: list[Any] = []
         self._open: Call | None = None
+        self._layers = 0
+        self._branches: list[tuple[weakref.ref[Any], bool]] = []  # caches, and `aside` of the call that used them last
 
     def install(self) -> None:
         """Put the hooks on the module. Raises UserError for one that runs its hooks inside a compiled graph."""
@@ -89,6 +103,9 @@ class Hooks:
             self.module.register_forward_pre_hook(self._pre, with_kwargs=True),
             self.module.register_forward_hook(self._post, with_kwargs=True),
         ]
+        layers = layers_in(self.module)
+        self._layers = len(layers)
+        self._handles += [one.register_forward_pre_hook(self._layer, with_kwargs=True) for one in layers]
 
     def remove(self) -> None:
         """Take the hooks away again."""
@@ -104,6 +121,7 @@ class Hooks:
         call = self._read(lambda: read_call(self.role, self._arguments(args, kwargs), entered))
         if call is None:
             return
+        call.branch, call.layers = self._branch(cache_of(call.given)), self._layers
         with torch.no_grad():
             self._read(lambda: self._before(call, cache_of(call.given)))
         if call.ids is not None:
@@ -119,10 +137,31 @@ class Hooks:
             if logits is not None:
                 synchronise(str(logits.device))
                 call.ended, call.rows = time.perf_counter(), int(logits.shape[-2])
-                cache = getattr(output, "past_key_values", None)
-                self._read(lambda: self._after(call, logits.detach(), cache_of(call.given) if cache is None else cache))
+                made = getattr(output, "past_key_values", None)
+                held = cache_of(call.given)
+                self._read(lambda: self._after(call, logits.detach(), held if made is None else made))
+                for cache in (held, made):
+                    self._remember(cache, call.aside)
         call.given = {}  # nothing of the loop is kept alive
         call.left = time.perf_counter()
+
+    def _branch(self, cache: Any) -> bool | None:
+        held = _object(cache)
+        return next((aside for one, aside in self._branches if held is not None and one() is held), None)
+
+    def _remember(self, cache: Any, aside: bool) -> None:
+        held = _object(cache)
+        if held is not None:
+            others = [one for one in self._branches if one[0]() is not None and one[0]() is not held]
+            self._branches = [*others[-MOST_LABELS:], (weakref.ref(held), aside)]
+
+    def _layer(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """One layer of the forward that is open."""
+        call: Call | None = self._open
+        given: Any = args[0] if args else kwargs.get("hidden_states")
+        if call is not None and not torch.compiler.is_compiling() and torch.is_tensor(given) and given.ndim == 3:
+            call.depth += 1
+            call.layer_rows += given.shape[0] * given.shape[1]
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -159,7 +198,7 @@ def read_call(role: str, given: Mapping[str, Any], entered: float) -> Call:
     flat = None if ids is None else ids.detach().reshape(batch, n).cpu()
     return Call(
         role, dict(given), flat, cache_length(cache_of(given)), _positions(given, batch, n), _place(given, n), entered,
-        batch, n,
+        batch, n, cache_of(given) is not None,
     )  # fmt: skip
 
 
@@ -175,7 +214,14 @@ def find_ids(given: Mapping[str, Any]) -> Tensor | None:
 
 def cache_of(given: Mapping[str, Any]) -> Any:
     """The cache among the arguments, or None."""
-    return next((given[name] for name in CACHES if given.get(name) is not None), None)
+    usual = [given[name] for name in CACHES if given.get(name) is not None]
+    others = [value for name, value in given.items() if "cache" in name.lower() and _holds_rows(value)]
+    return next(iter([*usual, *others]), None)
+
+
+def _holds_rows(value: Any) -> bool:
+    """Whether an argument may be a cache: no switch, number or tensor of positions."""
+    return not (value is None or torch.is_tensor(value) or isinstance(value, (bool, int, float, str)))
 
 
 def cache_length(cache: Any) -> int | None:
@@ -183,12 +229,48 @@ def cache_length(cache: Any) -> int | None:
     if cache is None:
         return 0
     if hasattr(cache, "get_seq_length"):
-        return int(cache.get_seq_length())
+        try:
+            return int(cache.get_seq_length())
+        except ValueError:  # of layers with a state, which has no rows
+            return None
     if isinstance(cache, (tuple, list)):
-        keys = keys_of(cache)
-        return 0 if not len(cache) else None if keys is None else int(keys.shape[-2])
+        return 0 if not len(cache) else _buffered(cache)
     length = getattr(cache, "length", None)
     return int(length) if isinstance(length, int) else None
+
+
+def _object(cache: Any) -> Any:
+    """What a cache can be known again by without keeping it alive: itself, or what tuples and lists hold last."""
+    while isinstance(cache, (tuple, list)) and cache:
+        cache = cache[-1]
+    return cache if hasattr(cache, "__weakref__") or torch.is_tensor(cache) else None
+
+
+def _buffered(cache: Any) -> int | None:
+    """Rows of a list of (keys, values) by layer: tensors, or buffers whose shape says how much of them is in use."""
+    last: Any = cache[-1]
+    shape: Any = getattr(last[0], "shape", None) if isinstance(last, (tuple, list)) and last else None
+    return int(shape[-2]) if shape is not None and len(shape) == 4 else None
+
+
+def layers_in(module: Any) -> list[Any]:
+    """The transformer layers of a module, by the number that its config says; none of a compiled one, whose graph they
+    are in."""
+    wanted = layer_count(getattr(module, "config", None))
+    if hasattr(module, "_orig_mod") or not wanted:
+        return []
+    lists = (one for one in module.modules() if isinstance(one, torch.nn.ModuleList) and len(one) == wanted)
+    layers = list(next(lists, []))
+    return [] if any(getattr(one, "_compiled_call_impl", None) is not None for one in layers) else layers
+
+
+def layer_count(config: Any) -> int:
+    """Transformer layers by a module's config, 0 where it does not say."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for name in ("num_hidden_layers", "n_layers", "n_layer", "num_layers"):
+        if isinstance(found := getattr(text, name, None), int):
+            return found
+    return 0
 
 
 def keys_of(cache: Any) -> Tensor | None:
@@ -199,6 +281,10 @@ def keys_of(cache: Any) -> Tensor | None:
         keys: Any = getattr(layers[-1], "keys", None)
     elif isinstance(cache, (tuple, list)) and cache and isinstance(cache[-1], (tuple, list)) and cache[-1]:
         keys = cache[-1][0]
+        data: Any = getattr(keys, "data", None)
+        length = _buffered(cache)
+        if not torch.is_tensor(keys) and torch.is_tensor(data) and length is not None:
+            keys = data[..., :length, :]
     else:
         keys = None
     return keys if torch.is_tensor(keys) and keys.ndim == 4 else None  # type: ignore[no-any-return]
@@ -227,10 +313,15 @@ def _scores(value: Any) -> bool:
 
 
 def _positions(given: Mapping[str, Any], batch: int, n: int) -> Tensor | None:
-    for name in ("position_ids", "cache_position"):
+    for name in POSITIONS:
         value: Any = given.get(name)
-        if torch.is_tensor(value) and value.ndim in (1, 2) and value.shape[-1] == n:
-            return value.detach().reshape(-1, n).expand(batch, n).cpu().long()
+        if not torch.is_tensor(value) and (not isinstance(value, int) or isinstance(value, bool)):
+            continue
+        at = torch.as_tensor(value).detach().cpu().long()
+        if at.numel() == 1 and (n == 1 or name in ("start_pos", "pos", "input_pos")):
+            return (at.reshape(1, 1) + torch.arange(n)).expand(batch, n)  # where the first row stands
+        if at.ndim in (1, 2) and at.shape[-1] == n:
+            return at.reshape(-1, n).expand(batch, n)
     return None
 
 

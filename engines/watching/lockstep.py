@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engines.core.errors import UserError
 from engines.core.trace import Branch
 from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable
@@ -41,7 +42,7 @@ class Lockstep:
         self.full, self.batch = full, batch
         self.levels: list[Level] = []
         self.prompts: list[list[int]] = []
-        self._ids: list[list[int]] = []  # all of the last forward's rows, where it had no cache
+        self._texts: list[list[int]] = []  # of each sequence, as far as it was fed
         self._print: Fingerprint | None = None
         self._parents: list[int] | None = None
         self._describe = Describer()
@@ -50,27 +51,44 @@ class Lockstep:
         """Before a forward: which sequence each one was."""
         if call.batch != self.batch:
             raise Unreadable(f"the loop fed {self.batch} rows and then {call.batch}, so they cannot be followed.")
-        if self.levels and call.n > 1 and call.past:
-            raise Unreadable(
-                f"{self.batch} sequences with {call.n} rows each cannot be followed; decode them one by one."
-            )
         assert call.ids is not None
         ids = call.ids.tolist()
-        self._parents = None
         if not self.levels:
             self._parents = list(range(self.batch))
-        elif not call.past:
+        elif self._repeats(ids):
+            if call.past:
+                raise Unreadable(
+                    f"the loop fed all of its {self.batch} texts again behind a cache that already held them, so the "
+                    "model read them twice; feed the new tokens alone, or leave the cache out."
+                )
             self._parents = self._by_text(ids)
-        elif self._print is not None:
-            self._parents = self._print.parents(cache)
-        self._ids = ids
+        elif call.n > 1:
+            raise Unreadable(
+                f"{self.batch} sequences with {call.n} rows each cannot be followed; decode them one by one."
+                if call.past
+                else "texts were fed that continue none of those before; use one `with` for each batch."
+            )
+        else:
+            self._parents = self._print.parents(cache) if self._print is not None else None
 
-    def _by_text(self, ids: list[list[int]]) -> list[int] | None:
+    def _repeats(self, ids: list[list[int]]) -> bool:
+        """Whether each row begins with a prompt."""
+        size = len(self.prompts[0])
+        return len(ids[0]) > size and all(row[:size] in self.prompts for row in ids)
+
+    def _by_text(self, ids: list[list[int]]) -> list[int]:
+        """The sequence that each text goes on by one token."""
         found: list[int] = []
         for b, row in enumerate(ids):
-            same = [i for i in (b, *range(self.batch)) if self._ids[i] == row[:-1]]
+            same = [i for i in (b, *range(self.batch)) if self._texts[i] == row[:-1]]
             if not same:
-                return None
+                grown = len(row) - len(self._texts[b])
+                raise Unreadable(
+                    f"the texts grew by {grown} tokens between two forwards, of which a forward of {self.batch} "
+                    "sequences can gain one; decode them one by one."
+                    if grown > 1
+                    else "a text was fed that continues none of those fed before; use one `with` for each batch."
+                )
             found.append(same[0])
         return found
 
@@ -81,8 +99,10 @@ class Lockstep:
         tokens = call.ids[:, -1].tolist()
         level = Level(calls, tokens, self._parents, None)
         if not self.levels:
-            self.prompts = call.ids.tolist()
+            self.prompts = self._texts = call.ids.tolist()
         else:
+            parents = level.parents or range(self.batch)
+            self._texts = [[*self._texts[a], token] for a, token in zip(parents, tokens, strict=True)]
             before = self.levels[-1].facts
             if before is not None and level.parents is not None:
                 level.p = [before.of(parent, token) for parent, token in zip(level.parents, tokens, strict=True)]
@@ -98,11 +118,39 @@ class Lockstep:
         levels = [level for level in self.levels if all(call.ended for call in level.calls)]
         if not levels:
             return []
-        moved = any(level.parents not in (None, list(range(self.batch))) for level in levels)
-        one = len({tuple(prompt) for prompt in self.prompts}) == 1
-        if one and (moved or (outputs is not None and len(outputs) < self.batch)):
-            return [Beams(self, levels).reading(outputs)]
-        return [self._alone(b, levels, outputs[b] if outputs and b < len(outputs) else None) for b in range(self.batch)]
+        groups = self._groups(levels, len(outputs) if outputs is not None else self.batch)
+        if len(groups) == self.batch:
+            given = [outputs[b] if outputs and b < len(outputs) else None for b in range(self.batch)]
+            return [self._alone(b, levels, given[b]) for b in range(self.batch)]
+        each = len(outputs) // len(groups) if outputs is not None else 0
+        return [
+            Beams(self, levels, rows).reading(
+                outputs[i * each : (i + 1) * each] if each and outputs else None, i, len(groups)
+            )
+            for i, rows in enumerate(groups)
+        ]
+
+    def _groups(self, levels: Sequence[Level], answers: int) -> list[list[int]]:
+        """The sequences of each answer: those that ever continued one another are its beams. Where none did, and fewer
+        answers came out than sequences went in, the sequences of each prompt. Raises UserError for sequences of
+        different prompts that took each other's place."""
+        group = list(range(self.batch))
+        for level in levels:
+            for b, parent in enumerate(level.parents or group):
+                old, new = sorted((group[b], group[parent])) if level.parents else (b, b)
+                group = [old if number == new else number for number in group]
+        found = [[b for b in range(self.batch) if group[b] == number] for number in dict.fromkeys(group)]
+        if len(found) == self.batch and answers < self.batch:
+            prompts = [tuple(prompt) for prompt in self.prompts]
+            alike = [[b for b in range(self.batch) if prompts[b] == prompt] for prompt in dict.fromkeys(prompts)]
+            found = alike if answers % len(alike) == 0 else found
+        for rows in found:
+            if any(self.prompts[b] != self.prompts[rows[0]] for b in rows):
+                raise UserError(
+                    "sequences of different prompts took each other's place, so they are no beams of one answer; "
+                    "decode the prompts one by one."
+                )
+        return found
 
     def _alone(self, b: int, levels: Sequence[Level], output: list[int] | None) -> Reading:
         """One sequence that only ever followed itself."""
@@ -134,20 +182,26 @@ class Lockstep:
 
 
 class Beams:
-    """The sequences as beams of one answer: `texts` and `sums` by forward and beam, behind the prompt."""
+    """Some of the sequences as beams of one answer: `texts` and `sums` by forward and beam, behind the prompt. A beam's
+    number is its place among `rows`."""
 
-    def __init__(self, of: Lockstep, levels: Sequence[Level]) -> None:
-        self.levels, self.prompt, self.batch = levels, of.prompts[0], of.batch
-        self.texts: list[list[list[int]]] = [[[] for _ in range(self.batch)]]
+    def __init__(self, of: Lockstep, levels: Sequence[Level], rows: list[int]) -> None:
+        self.levels, self.rows, self.batch = levels, rows, len(rows)
+        self.prompt = of.prompts[rows[0]]
+        self.texts: list[list[list[int]]] = [[[] for _ in rows]]
         self.sums: list[list[float | None]] = [[0.0] * self.batch]
         for level in levels[1:]:
-            parents = level.parents or list(range(self.batch))
-            self.texts.append([[*self.texts[-1][a], t] for a, t in zip(parents, level.tokens, strict=True)])
-            p = level.p or [None] * self.batch
-            self.sums.append([added(self.sums[-1][a], c) for a, c in zip(parents, p, strict=True)])
+            parents, tokens, p = self.parents(level), [level.tokens[b] for b in rows], level.p or [None] * of.batch
+            self.texts.append([[*self.texts[-1][a], t] for a, t in zip(parents, tokens, strict=True)])
+            self.sums.append([added(self.sums[-1][a], p[b]) for a, b in zip(parents, rows, strict=True)])
 
-    def reading(self, outputs: list[list[int]] | None) -> Reading:
-        """The board shows the path of the output; without one that with the largest sum at the last forward."""
+    def parents(self, level: Level) -> list[int]:
+        """Which beam each beam was before a forward."""
+        return [self.rows.index(level.parents[b]) if level.parents else i for i, b in enumerate(self.rows)]
+
+    def reading(self, outputs: list[list[int]] | None, number: int = 0, answers: int = 1) -> Reading:
+        """The board shows the path of the output; without one that with the largest sum at the last forward. number: of
+        this answer among `answers`."""
         remarks = [f"{self.batch} beams are fed in one forward; the board shows the path that was chosen in the end."]
         start = len(self.prompt)
         if outputs is not None:
@@ -168,7 +222,7 @@ class Beams:
         if len(final) > seen:
             remarks.append(f"The last {len(final) - seen} tokens of the output were seen in no call.")
         board = self.prompt + final[:seen]
-        return Reading(turns, board, start, "", None, True, remarks, outputs is not None)
+        return Reading(turns, board, start, "", None, True, remarks, outputs is not None, number, answers)
 
     def _turn(self, k: int, level: Level, final: list[int], start: int) -> Turn:
         turn = Turn(level.calls, start + k - 1, start + k)
@@ -178,10 +232,11 @@ class Beams:
         beam = next((b for b, text in enumerate(self.texts[k]) if text == final[:k]), None)
         p = None
         if beam is not None and level.facts is not None:
-            p = level.facts.of(beam, final[k])
-            p = level.facts.likely(beam, final[k]) if p is None else p
+            row = self.rows[beam]
+            p = level.facts.of(row, final[k])
+            p = level.facts.likely(row, final[k]) if p is None else p
             p = self._later(k, final) if p is None and k + 1 < len(self.levels) else p
-            turn.facts, turn.rows = level.facts, {start + k: beam}
+            turn.facts, turn.rows = level.facts, {start + k: row}
         turn.written = [Written(start + k, final[k], "chosen", p, p)]
         return turn
 
@@ -189,15 +244,15 @@ class Beams:
         """The probability of a token as it was noted when the next forward fed it."""
         after = self.levels[k + 1]
         beam = next((b for b, text in enumerate(self.texts[k + 1]) if text == final[: k + 1]), None)
-        return after.p[beam] if beam is not None and after.p else None
+        return after.p[self.rows[beam]] if beam is not None and after.p else None
 
     def _branches(self, turns: Sequence[Turn], final: list[int]) -> None:
         """What became of each beam: a first child goes on with its beam's number, others have new ones."""
         numbers, following = [-1] * self.batch, 0  # -1: nothing but the prompt
         for k, turn in enumerate(turns[:-1]):
             after, taken, now = self.levels[k + 1], set[int](), list[int]()
-            for b, (parent, token) in enumerate(zip(after.parents or range(self.batch), after.tokens, strict=True)):
-                old = numbers[parent]
+            for b, parent in enumerate(self.parents(after)):
+                old, token = numbers[parent], after.tokens[self.rows[b]]
                 number, grew = (old, -1) if old >= 0 and old not in taken else (following, old)
                 following = max(following, number + 1)
                 taken.add(old)

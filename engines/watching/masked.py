@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CLEAR = 5.0  # nats by which one reading of the rows must explain the written tokens better than the other
 MOST = 10.0  # nats that a single token may say about it
+MOST_HALVES = 2  # calls beside the one that sees the prompt, of one step
 
 
 class MaskedReader:
@@ -71,6 +72,8 @@ class Board:
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
         self.evidence: list[tuple[float, float]] = []  # p and before of every token written, see `Written`
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
+        self.trailing = 0  # of these, behind the last forward that saw it
+        self.cached = False  # whether the last forward that saw the prompt was given a cache
         self._skipped = self._masked = False
         self._describe = Describer()
 
@@ -93,7 +96,10 @@ class Board:
                 self._skipped = True
                 self.turns[-1].calls.append(call)
                 self.blind_calls += 1
+                self.trailing += 1
+                call.aside = True
                 return
+            self.trailing, self.cached = 0, call.cached
             start = self._start(part, call)
             given = self._write(part, start) if start is not None else []
             self.turns.append(self._turn(call, part, start))
@@ -121,11 +127,15 @@ class Board:
         self.x, self.fed = np.concatenate([part, np.asarray(rest, dtype=part.dtype)]), len(part)
 
     def _unguided(self, part: np.ndarray, call: Call) -> bool:
-        """Whether this is the board once more with its prompt hidden, the other half of guidance in two calls."""
-        if len(part) != len(self.x) or call.past or not self.prompt:
-            return False
-        other = np.flatnonzero(part != self.x)
-        return bool(len(other) and other.max() < self.prompt and (part[other] == self.reader.mask_id).all())
+        """Whether this is the other half of guidance in two calls: the board once more with its prompt hidden, or
+        whatever stands behind a cache of its own, which begins empty while the board's own is in use."""
+        if call.branch is not None or call.past or not self.prompt:
+            return bool(call.branch)
+        n = min(len(part), self.prompt)
+        other = np.flatnonzero(part[:n] != self.x[:n])
+        if len(part) == len(self.x) and (part == self.x)[self.prompt :].all():
+            return bool(len(other) and (part[other] == self.reader.mask_id).all())
+        return self.cached and bool(len(part) < self.fed or len(other))
 
     def _start(self, part: np.ndarray, call: Call) -> int | None:
         """Where the part stands on the board: as the call says it, by what the cache holds, or by the one place where
@@ -261,14 +271,16 @@ class Board:
         shift = self._shift(remarks)
         if self.guided:
             remarks.append(
-                "Two rows (guidance): the figures are those of the row that sees the prompt; the scale at which the "
-                "loop mixes the two cannot be seen, so the probabilities of what it wrote are not known."
+                "Two rows or calls (guidance): the figures are those of the one that sees the prompt; the scale at "
+                "which the loop mixes the two cannot be seen, so the probabilities of what it wrote are not known."
             )
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said
         self.evidence = evidence
         fault = self.fault
+        if not fault and self.trailing > MOST_HALVES:
+            fault = "another prompt began; use one `with` for each answer."
         if not fault and turns and not self._masked:
             fault = (
                 f"No position held the mask token {self.reader.mask_id} in any call; give the model's own as mask_id=, "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.lazy import torch
-from engines.watching.hooks import Call, keys_of
+from engines.watching.hooks import Call, Unreadable, keys_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,14 +66,18 @@ class Fingerprint:
         return [int(row) for row in same.int().argmax(1)]
 
     def parents(self, cache: Any) -> list[int] | None:
-        """Which sequence each sequence of the cache [B] was after that forward: itself where it can be."""
+        """Which sequence each sequence of the cache [B] was after that forward: itself where it can be; None where the
+        keys cannot be seen. Raises Unreadable where they are those of no sequence."""
         keys, at = keys_of(cache), self.past + self.keys.shape[1]
         if keys is None or keys.shape[-2] < at or keys.shape[0] != len(self.keys):
             return None
         now = keys[:, 0, at - 1]  # [B, d]
         same = (now[:, None] == self.keys[:, -1][None].to(now.device)).all(-1)  # [B now, B then]
         if not bool(same.any(1).all()):
-            return None
+            raise Unreadable(
+                "the cache no longer holds the rows that the last forward put into it, so which sequence each one goes "
+                "on with cannot be seen."
+            )
         return [b if bool(row[b]) else int(row.int().argmax()) for b, row in enumerate(same)]
 
 

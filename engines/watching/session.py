@@ -15,9 +15,9 @@ from engines.core.errors import UserError
 from engines.core.kinds import KINDS
 from engines.core.lazy import torch
 from engines.core.trace import Detail, ModelRecord, Trace
-from engines.watching.assembly import Session, assemble, layers_of
+from engines.watching.assembly import Session, assemble
 from engines.watching.causal import CausalReader
-from engines.watching.hooks import Hooks
+from engines.watching.hooks import Hooks, layer_count
 from engines.watching.masked import MaskedReader
 from engines.watching.subjects import Subject, end_ids, subjects_of, tokenizer_of
 
@@ -172,7 +172,7 @@ class Watch:
             title=self._title,
             main=self._main,
             models=[self._record(role, one) for role, one in self._subjects.items()],
-            layers={role: layers_of(getattr(one.module, "config", None)) for role, one in self._subjects.items()},
+            layers={role: layer_count(getattr(one.module, "config", None)) for role, one in self._subjects.items()},
             tokenizer=self._tokenizer,
             eos_ids=self._eos_ids,
             mask_id=self._mask_id,

@@ -138,8 +138,19 @@ class PlainTokenizer:
         return str(self._tokenizer.decode([int(i) for i in ids if i < self.size and i not in self._special]))
 
     def piece(self, token: int) -> Piece:
-        """How one id looks."""
-        return Piece(token, str(self._tokenizer.decode([token])), "special" if token in self._special else "text")
+        """How one id looks: as it decodes alone, or "byte" (hex) where it is only a part of a character."""
+        if token in self._special:
+            return Piece(token, str(self._tokenizer.decode([token])), "special")
+        text = str(self._tokenizer.decode([token]))
+        raw = self._bytes(token) if text in ("", "\ufffd") else b""
+        return Piece(token, " ".join(f"0x{b:02X}" for b in raw), "byte") if raw else Piece(token, text)
+
+    def _bytes(self, token: int) -> bytes:
+        """The bytes that an id stands for, as tokenizers over bytes say them; none where they do not."""
+        if hasattr(self._tokenizer, "decode_single_token_bytes"):  # tiktoken
+            return bytes(self._tokenizer.decode_single_token_bytes(token))
+        name = self._tokenizer.convert_ids_to_tokens(token) if hasattr(self._tokenizer, "convert_ids_to_tokens") else ""
+        return bytes([ord(name)]) if isinstance(name, str) and len(name) == 1 and ord(name) < 256 else b""
 
 
 def end_ids(main: Subject, tokenizer: Any) -> list[int]:

@@ -90,3 +90,37 @@ def test_a_padded_row_behind_a_cache_of_the_prompt():
     trace = seen.trace(x)
     assert trace.end.reason == "complete", trace.end.message
     assert written(trace) == [(p, int(x[0, p]), "filled") for p in range(8, 12)]
+
+
+@pytest.mark.parametrize("hidden", [[MASK] * 8, [1], [9, 9, 9]], ids=["masked", "left out", "another prompt"])
+def test_guidance_in_two_calls_behind_two_caches_is_one_step(hidden):
+    model, prompt, scale = Blocks(), list(range(5, 13)), 2.0
+    caches, x = [transformers.DynamicCache() for _ in range(2)], torch.tensor([prompt + [MASK] * 8])
+
+    def both(start, keep):
+        seen, blind = (model(x[:, start : start + 4], past_key_values=cache, keep=keep).logits[0] for cache in caches)
+        return blind + scale * (seen - blind)
+
+    with engines.watch(model, mask_id=MASK) as watched, torch.no_grad():
+        model(x[:, :8], past_key_values=caches[0])
+        model(torch.tensor([hidden]), past_key_values=caches[1])
+        for start in (8, 12):
+            for place in range(start, start + 4):
+                z = both(start, keep=False)
+                z[:, MASK] = -1e9
+                x[0, place] = z[place - start].argmax()
+            both(start, keep=True)
+    trace = watched.trace(x)
+    assert trace.end.reason == "complete", trace.end.message
+    assert written(trace) == [(p, int(x[0, p]), "filled") for p in range(8, 16)]
+    assert all(step.forwards == {"model": 2} for step in trace.steps) and len(trace.steps) == 1 + 2 * 5
+    assert "guidance" in trace.header.departures and not trace.steps[1].commits.probabilities
+
+
+def test_another_prompt_with_a_cache_of_its_own_is_no_guidance():
+    model = Blocks()
+    with engines.watch(model, mask_id=MASK) as seen:
+        block_by_block(model, list(range(5, 13)))
+        out = block_by_block(model, list(range(20, 28)))
+    trace = seen.trace(out)
+    assert trace.end.reason == "failed" and "another prompt began" in trace.end.message
