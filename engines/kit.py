@@ -69,7 +69,7 @@ from engines.core.trace import (
     Vision,
     Vote,
 )
-from engines.core.trees import children, from_child_counts, row_depths
+from engines.core.trees import behind, children, from_child_counts, row_depths
 from engines.core.truncated import (
     common_samplers,
     kept_by_mass,
@@ -151,6 +151,7 @@ __all__ = [
     "Vote",
     "WordReaderLM",
     "accept_probability",
+    "behind",
     "block_of",
     "children",
     "common_samplers",

@@ -108,6 +108,7 @@ export const COUNTED = {
     ["padding behind the end mark", "padding", false],
     ["positions still masked", "masks", false],
     ["bonus tokens", "bonus", true],
+    ["corrections after a refusal", "corrections", true],
   ],
   calls: [
     ["calls of the model that was picked", "target_calls", true],

@@ -45,9 +45,10 @@ export function numbers(run, t) {
     behind = end < 0 ? [] : ids.slice(end + 1);
   const padding = behind.filter((id) => id !== run.mask).length,
     ends = Number(end >= 0);
-  const bonus = run.steps
-    .slice(0, t)
-    .reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === "bonus").length ?? 0), 0);
+  const caused = (name) =>
+    run.steps
+      .slice(0, t)
+      .reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === name).length ?? 0), 0);
   const all = {
     steps: t,
     target_calls: forwards,
@@ -62,7 +63,8 @@ export function numbers(run, t) {
     end_tokens: ends,
     padding,
     masks,
-    bonus,
+    bonus: caused("bonus"),
+    corrections: caused("correction"),
     model_seconds: model,
     method_seconds: method,
     record_seconds: run.end?.record_seconds ?? null,

@@ -9,6 +9,7 @@ const SCHEMA = 2;
 const STATES = new Map([
   ["accepted", "accepted"],
   ["bonus", "bonus"],
+  ["correction", "correction"],
   ["forced", "forced"],
 ]);
 const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought

@@ -11,8 +11,30 @@ const AUTHORS = new Map([
   ["reference", "reference"],
 ]);
 
-/** A decoded trace in the form that the player reads; what is not of version 1 is given back as it is. */
+/** A decoded trace in the form that the player reads. */
 export function upgraded(trace) {
+  const found = newest(trace);
+  return Array.isArray(found?.steps) ? { ...found, steps: found.steps.map(toldApart) } : found;
+}
+
+/** What the target's own token behind the rows that were accepted is: "correction" where a row below the last of them
+ * was refused, "bonus" where none hangs there, "" where nothing was drafted. */
+export function behind({ parents, why }) {
+  if (parents.length < 2) return "";
+  const last = Math.max(0, why.lastIndexOf("accepted"));
+  return parents.includes(last) ? "correction" : "bonus";
+}
+
+/** Until November 2026 corrections and bonus tokens were called alike, or the former by what they were drawn from. */
+function toldApart(step) {
+  const { commits, tree } = step ?? {};
+  if (!tree || !commits?.causes?.some((cause) => cause === "bonus" || cause === "residual")) return step;
+  const own = behind(tree) || ((tree.emitted_source ?? "argmax") === "argmax" ? "greedy" : "sampled"),
+    causes = commits.causes.map((cause) => (cause === "bonus" || cause === "residual" ? own : cause));
+  return { ...step, commits: { ...commits, causes } };
+}
+
+function newest(trace) {
   if (trace?.header?.schema !== 1) return trace;
   const { header, steps = [] } = trace,
     roles = (header.models ?? []).map((model) => model.role),

@@ -40,6 +40,14 @@ def children(parents: Sequence[int]) -> list[list[int]]:
     return below
 
 
+def behind(parents: Sequence[int], last: int) -> str:
+    """What a target's own token behind `last`, the last accepted row, is: the "correction" where a row below it was
+    refused, the "bonus" where none hangs there; "" where nothing was drafted."""
+    if len(parents) < 2:
+        return ""
+    return "correction" if last in parents else "bonus"
+
+
 def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
     """The rows from the root to each leaf, leaves by rising row."""
     inner = set(parents)

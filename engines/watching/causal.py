@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engines.core.trees import behind
 from engines.watching.drafts import follow, tree_of
 from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable
@@ -395,7 +396,7 @@ class Line:
         for i, token in enumerate(tokens):
             cause = self._cause(fed, i)
             if fed.drafted and path is not None and cause == "written":
-                cause = "accepted" if i < len(path) else "bonus"
+                cause = "accepted" if i < len(path) else self._own(fed, path)
             if given:
                 cause = "constraint" if i < len(tokens) - 1 else "written"
             known = i < len(rows) and (path is not None or i == 0) and fed.facts is not None
@@ -411,6 +412,14 @@ class Line:
         turn.facts = fed.facts
         if fed.drafted and fed.parents is not None and path is not None and not given:
             turn.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, turn.calls, fed.facts)
+
+    @staticmethod
+    def _own(fed: Fed, path: list[int]) -> str:
+        """What the target's own token behind the accepted rows is."""
+        above = [parent - fed.root for parent in fed.parents[fed.root :]] if fed.parents is not None else None
+        if above is None:
+            return "bonus" if len(path) == fed.drafted else "correction"
+        return behind(above, (path[-1] if path else fed.root) - fed.root)
 
     def _unlikely(self, fed: Fed, tokens: list[int], path: list[int] | None) -> bool:
         """Whether the rows behind the root were no drafts but what the loop put in, a second turn: all of them stayed,

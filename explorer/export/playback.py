@@ -17,7 +17,7 @@ from explorer.figures.calls import target_role
 from explorer.figures.race import Clock, cost
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
-CAUSES = {"accepted": "accepted", "bonus": "bonus", "forced": "forced"}
+CAUSES = {"accepted": "accepted", "correction": "correction", "bonus": "bonus", "forced": "forced"}
 FIELDS: dict[Clock, str] = {"forwards": "forwards", "seconds": "model_seconds", "work": "work"}
 OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it

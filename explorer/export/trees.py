@@ -13,6 +13,7 @@ from explorer.export.playback import Playback
 from explorer.export.views import SMALL
 
 STATES = {"root": "old", "accepted": "accepted", "mismatch": "rejected", "unreached": "unreached"}
+OWN = {"correction": "the target's correction", "bonus": "the target's bonus token"}  # behind what was accepted
 MAX_NODES = 60  # shown; what was never reached is folded first
 MAX_COLUMNS = 24
 ROW = 14.0
@@ -33,10 +34,11 @@ class Node:
 
 
 def tree_nodes(run: Playback, t: int) -> list[Node]:
-    """The tree of step t - 1 with the tokens gained beyond the accepted path as bonus nodes; empty where the step has
-    none."""
-    tree = run.trace.steps[t - 1].tree if t else None
-    if tree is None:
+    """The tree of step t - 1 with the target's own tokens behind the accepted path: a correction, a bonus token or,
+    where nothing was drafted, what it says next; empty where the step has none."""
+    step = run.trace.steps[t - 1] if t else None
+    tree = step.tree if step else None
+    if step is None or tree is None:
         return []
     nodes = []
     for i, (token, parent, why) in enumerate(zip(tree.tokens, tree.parents, tree.why, strict=True)):
@@ -55,8 +57,9 @@ def tree_nodes(run: Playback, t: int) -> list[Node]:
         nodes.append(Node(token, parent, STATES.get(why, "accepted" if tree.accepted[i] else "drafted"), chance))
     path = [i for i, node in enumerate(nodes) if tree.accepted[i] and tree.why[i] != "root"]
     above = path[-1] if path else 0
+    own = next((cause for cause in step.commits.causes if cause in OWN), "new") if step.commits else "new"
     for token in tree.emitted[len(path) :]:
-        nodes.append(Node(token, above, "bonus", 0.5))
+        nodes.append(Node(token, above, own, 0.5))
         above = len(nodes) - 1
     return nodes
 
@@ -141,8 +144,8 @@ def _node(d: Drawing, run: Playback, node: Node, x: float, y: float, w: float) -
     d.box(x, y, w, h, look.state(node.state, "fill"), look.state(node.state, "line"), 0.7, 2, look.border(node.state))
     if node.state == "unreached":
         d.hatch(x + 0.5, y + 0.5, w - 1, h - 1, look.surface("line"), 3.2, 0.4)
-    if node.state == "bonus":
-        d.box(x - 1.3, y - 1.3, w + 2.6, h + 2.6, "", look.state("bonus", "line"), 0.5, 3)
+    if node.state in OWN:
+        d.box(x - 1.3, y - 1.3, w + 2.6, h + 2.6, "", look.state(node.state, "line"), 0.5, 3)
     mark = f"+{node.folded}" if node.folded else "" if node.state == "old" else look.glyph(node.state)
     if w > 34:
         taken = fonts.width(mark, "sans", 5.8) + 2 if mark else 0.0
@@ -161,8 +164,7 @@ def tree_words(run: Playback, t: int) -> str:
     if tree is None:
         return "no draft tree in this step"
     accepted = sum(tree.accepted[i] and why != "root" for i, why in enumerate(tree.why))
-    gained = len(tree.emitted) - accepted
-    return (
-        f"{len(tree.tokens) - tree.why.count('root')} drafted, {accepted} accepted, {gained} gained from the "
-        f"target ({tree.emitted_source})"
-    )
+    drafted = len(tree.tokens) - tree.why.count("root")
+    own = next((node.state for node in tree_nodes(run, t)[len(tree.tokens) :]), "")
+    behind = f", then {OWN.get(own, 'one token from the target')} ({tree.emitted_source})" if own else ""
+    return f"{drafted} drafted, {accepted} accepted{behind}"

@@ -17,7 +17,7 @@ from explorer.figures.calls import in_words, many, target_role
 
 SMALL, TINY = 6.2, 5.4
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
-MARKED = ("new", "accepted", "bonus", "forced", "remasked")  # states whose sign stands in a small cell
+MARKED = ("new", "accepted", "correction", "bonus", "forced", "remasked")  # states whose sign stands in a small cell
 TRACK = 3.2
 
 
@@ -178,8 +178,8 @@ def _token(
         0.22 * size,
         look.border(cell.state),
     )
-    if cell.state == "bonus":
-        d.box(x + 1.7, y + 1.7, w - 3.4, h - 3.4, "", look.state("bonus", "line"), 0.4, 0.15 * size)
+    if cell.state in ("correction", "bonus"):
+        d.box(x + 1.7, y + 1.7, w - 3.4, h - 3.4, "", look.state(cell.state, "line"), 0.4, 0.15 * size)
     token = guess if cell.token is None else cell.token
     text = look.glyph(cell.state) if token is None else run.text_of(token)
     face = "mono" if token is not None and run.kind_of(token) == "text" else "sans"
@@ -276,7 +276,7 @@ def _sign(d: Drawing, runs: Sequence[Playback], kind: str, name: str, x: float, 
         d.text(x + 4.75, y - 0.4, look.glyph(name), 5.6, look.state(name, "text"), anchor="middle")
 
 
-TREE_STATES = ("accepted", "rejected", "unreached", "bonus")
+TREE_STATES = ("accepted", "rejected", "unreached", "correction", "bonus")
 
 
 def small_fill(cell: Cell, levels: dict[int, float]) -> str:

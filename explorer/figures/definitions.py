@@ -34,6 +34,7 @@ COUNTED: dict[str, list[tuple[str, str, bool]]] = {
         ("padding behind the end mark", "padding", False),
         ("positions still masked", "masks", False),
         ("bonus tokens", "bonus", True),
+        ("corrections after a refusal", "corrections", True),
     ],
     "calls": [
         ("calls of the model that was picked", "target_calls", True),

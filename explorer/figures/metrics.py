@@ -72,7 +72,8 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
         "end_tokens": sums.end_tokens,
         "padding": sums.padding,
         "masks": sums.masks_left,
-        "bonus": sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits),
+        "bonus": _caused(trace, "bonus"),
+        "corrections": _caused(trace, "correction"),
         "model_seconds": sums.model_seconds,
         "method_seconds": sums.method_seconds,
         "record_seconds": trace.end.record_seconds,
@@ -80,6 +81,10 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
     }
     lost = {name for field in trace.header.missing for name in LOST.get(field, (field,))}
     return {name: None if name in lost else value for name, value in found.items()}
+
+
+def _caused(trace: Trace, cause: str) -> int:
+    return sum(step.commits.causes.count(cause) for step in trace.steps if step.commits)
 
 
 def _by_role(counts: Mapping[str, int]) -> str:

@@ -179,7 +179,8 @@ def _steps(told: Speculation, tokens: list[int], table: Table) -> list[dict[str,
         if placed:
             first = [] if index else [place]
             at = [*first, *range(place + 1, place + kept + 2)]
-            causes = ["sampled"] * len(first) + ["accepted"] * kept + ["bonus"]
+            own = "sampled" if not proposed else "correction" if kept < proposed else "bonus"
+            causes = ["sampled"] * len(first) + ["accepted"] * kept + [own]
             groups["commits"] = {"positions": at, "tokens": [tokens[p] for p in at], "causes": causes}
         elif index == len(accepted) - 1:
             groups |= _reported(tokens, "All tokens are shown here: the record does not say which step each came from.")

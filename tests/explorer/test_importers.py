@@ -61,9 +61,9 @@ def test_vllm_steps_become_drafts_with_their_tokens():
     trace = import_trace(FILES["vllm-detailed.json"])
     assert words(trace) == [["The", " sky", " is", " blue"], [" because"], [" of", " it", "."]]
     assert [step.commits.causes for step in trace.steps] == [
-        ["sampled", "accepted", "accepted", "bonus"],
-        ["bonus"],
-        ["accepted", "accepted", "bonus"],
+        ["sampled", "accepted", "accepted", "correction"],
+        ["correction"],
+        ["accepted", "accepted", "correction"],
     ]
     assert [step.tree.why for step in trace.steps][:2] == [
         ["root", "accepted", "accepted", "mismatch"],

@@ -40,6 +40,7 @@ from engines.core.trace import (
     pack,
     pack_exact,
 )
+from engines.core.trees import behind
 from explorer import ASSETS
 
 MASK, END = 0, 1
@@ -185,7 +186,10 @@ def drafting(steps: int = 9) -> Trace:
             [None, -0.05, -0.3, *[None] * 7],
         )
         commits = Commits(
-            [at + i for i in range(len(emitted))], emitted, ["accepted"] * good + ["bonus"], [0.9] * good + [None]
+            [at + i for i in range(len(emitted))],
+            emitted,
+            ["accepted"] * good + [behind(parents, max(i for i, ok in enumerate(accepted) if ok))],
+            [0.9] * good + [None],
         )
         if index == 4:
             commits = Commits([at - 2, at - 2], [-1, 9], ["withdrawn", "forced"])

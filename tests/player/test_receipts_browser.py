@@ -42,17 +42,18 @@ def test_a_receipt_says_all_and_gives_the_focus_back(opened: Call) -> None:
     page.page.keyboard.press("Enter")
     box = page.page.get_by_role("dialog")
     known = metrics.numbers(trace)
-    bonus = known["bonus"]
+    bonus, corrections = known["bonus"], known["corrections"]
     said = [
         f"{known['tokens']} ÷ {known['target_calls']} = ",
         "derived: computed",
         "✗ not counted; 12 so far",
-        f"✓ counted; {bonus} so far",
+        f"bonus tokens✓ counted; {bonus} so far",
+        f"corrections after a refusal✓ counted; {corrections} so far",
         "0.250000 s, not counted",
     ]
     for part in (*said, "ab" * 32, "torch 9.9.9", "2 threads", "float32", "Test machine", "seed"):
         expect(box).to_contain_text(part)
-    assert bonus > 0
+    assert bonus + corrections > 0
     page.page.keyboard.press("ArrowLeft")
     assert page.page.evaluate("handles[0].debug().step") == 9, "keys of the clock do nothing behind the box"
     page.page.keyboard.press("Escape")

@@ -215,7 +215,7 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
     states = nodes.evaluate_all("(nodes) => nodes.map((n) => n.dataset.s)")
     assert (
         states.count("accepted") == 2
-        and states.count("bonus") == 1
+        and states.count("correction") == 1
         and states.count("rejected") >= 1
         and states.count("unreached") >= 1
     )

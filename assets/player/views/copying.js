@@ -70,7 +70,9 @@ export class Copying {
         legend(theme, "accepted", tr`copied`),
         legend(theme, "rejected", tr`the model overruled the source`),
         legend(theme, "unreached", tr`pasted behind that, in vain`),
-        legend(theme, "bonus", tr`from the model`),
+        legend(theme, "correction", tr`the model's correction`),
+        legend(theme, "bonus", tr`its bonus token`),
+        legend(theme, "old", tr`from the model alone`),
       ),
     );
     this.grow();
@@ -103,7 +105,7 @@ export class Copying {
         mark(upper, from + i, "accepted");
         mark(lower, to + i, "accepted");
       }
-      for (let i = kept; i < wrote; i++) mark(lower, to + i, pasted ? "bonus" : "old");
+      for (let i = kept; i < wrote; i++) mark(lower, to + i, !pasted ? "old" : kept < pasted ? "correction" : "bonus");
       if (kept < pasted && wrote > kept) mark(upper, from + kept, "rejected");
       if (one === now) for (let i = kept + 1; i < pasted; i++) mark(upper, from + i, "unreached");
     }

@@ -124,7 +124,7 @@ export class Media {
       edge((cell + 1) % columns === 0 || !inside.has(cell + 1), x + size, y, x + size, y + size);
     }
     pen.stroke();
-    const refused = cells[step?.commits?.causes?.indexOf("residual") ?? -1];
+    const refused = cells[step?.commits?.causes?.indexOf("correction") ?? -1];
     if (refused === undefined) return;
     const x = (refused % columns) * size,
       y = Math.floor(refused / columns) * size;

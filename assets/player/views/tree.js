@@ -4,6 +4,7 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
+import { behind } from "../upgrade.js";
 import { tr } from "../words.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
@@ -12,7 +13,8 @@ const NODE = { w: 92, h: 24, x: 128, y: 31 };
 const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
 
-/** The rows of a tree with the tokens that the step gained beyond the accepted path added as bonus rows. */
+/** The rows of a tree with the target's own tokens behind the accepted path: a correction, a bonus token, or, where
+ * nothing was drafted, what it says next. */
 export function rowsOf(tree) {
   const rows = tree.tokens.map((token, i) => ({
     token,
@@ -30,21 +32,28 @@ export function rowsOf(tree) {
     state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
   }));
   const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
+  const own = behind(tree) || "new";
   let parent = path.at(-1) ?? 0;
   for (const token of tree.emitted.slice(path.length)) {
     rows.push({
       token,
       parent,
-      why: "bonus",
+      why: own === "new" ? "" : own,
       source: tree.emitted_source ?? "argmax",
       draft: null,
       target: null,
-      state: "bonus",
+      state: own,
     });
     parent = rows.length - 1;
   }
   return { rows, accepted: path.length };
 }
+
+const GAINED = {
+  correction: () => tr`then the target's correction`,
+  bonus: () => tr`then the target's bonus token`,
+  new: () => tr`one token from the target`,
+};
 
 function edgeWidth({ draft, target, rank }) {
   const logprob = draft ?? target;
@@ -98,7 +107,7 @@ export class DraftTree {
       this.nodes,
     );
     this.scroll = el("div", "dx-scroll", this.picture);
-    const states = ["accepted", "rejected", "unreached", "bonus"];
+    const states = ["accepted", "rejected", "unreached", "correction", "bonus"];
     dom.append(
       this.say,
       this.scroll,
@@ -195,9 +204,9 @@ export class DraftTree {
     const tree = this.run.steps[t - 1]?.tree;
     if (!tree) return t ? tr`No draft tree in step ${t}.` : tr`Before the first step.`;
     const { rows, accepted } = rowsOf(tree),
-      bonus = rows.length - tree.tokens.length,
+      own = rows.slice(tree.tokens.length),
       drafted = tree.why.filter((why) => why !== "root").length;
-    const gained = bonus ? tr`, ${bonus} gained from the target (${tree.emitted_source ?? "argmax"})` : "";
+    const gained = own.length ? `, ${GAINED[own[0].state]()} (${tree.emitted_source ?? "argmax"})` : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
       along = tails ? ` ${tr`Rows without a token that went along: ${tails}.`}` : "";
     return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;

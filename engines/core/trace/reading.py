@@ -12,7 +12,7 @@ from engines.core.trace.base import TraceError
 from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
 from engines.core.trace.packed import Packed
 from engines.core.trace.step import Step, step_tokens
-from engines.core.trace.upgrade import UPGRADES, upgraded
+from engines.core.trace.upgrade import UPGRADES, told_apart, upgraded
 
 MAX_TRACE_BYTES = 64 * 2**20
 SAID = 300  # characters of a complaint: it quotes what was found, which may be long
@@ -42,19 +42,24 @@ def decode(text: str | bytes, kind: type[T]) -> T:
     try:
         version = msgspec.json.decode(text, type=_Probe).header.schema
         if version in UPGRADES:
-            return msgspec.convert(upgraded(msgspec.json.decode(text), version), kind)
+            return _told_apart(msgspec.convert(upgraded(msgspec.json.decode(text), version), kind))
         if version != SCHEMA_VERSION:
             raise TraceError(
                 f"the trace has schema version {version}; this program reads versions {min(UPGRADES)} to "
                 f"{SCHEMA_VERSION}"
             )
-        return msgspec.json.decode(text, type=kind)
+        return _told_apart(msgspec.json.decode(text, type=kind))
     except msgspec.ValidationError as error:
         raise TraceError(f"not a valid trace: {str(error)[:SAID]}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise TraceError(f"not JSON, or cut off: {error}") from None
     except RecursionError:
         raise TraceError("the trace is nested too deeply") from None
+
+
+def _told_apart(trace: T) -> T:
+    told_apart(getattr(trace, "steps", ()))
+    return trace
 
 
 class _ProbeHeader(msgspec.Struct):

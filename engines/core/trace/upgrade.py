@@ -3,11 +3,13 @@ the expected form is left as it is, for the validation behind this to refuse.
 
     1 -> 2   commits get their authors, branches a length and named scores, routing is packed, `origin.parted` is
              `origin.diverged`; work in layer-rows was not recorded and is said to be missing.
+
+In any version corrections and bonus tokens may be called alike (until November 2026): `told_apart`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
 import msgspec
@@ -15,6 +17,8 @@ import numpy as np
 
 from engines.core.trace.authors import accepted_sources, authors_of
 from engines.core.trace.packed import pack_exact
+from engines.core.trace.step import Step
+from engines.core.trees import behind
 
 Json = dict[str, Any]
 ROOM = 2**22  # numbers in a packed routing group
@@ -27,6 +31,18 @@ def upgraded(trace: Json, version: int) -> Json:
         version += 1
         trace["header"]["schema"] = version
     return trace
+
+
+def told_apart(steps: Iterable[Step]) -> None:
+    """Corrections and bonus tokens of traces that called both the same, or the former by the distribution that they
+    were drawn from; in place. The tree says which it was."""
+    for step in steps:
+        if step.tree is None or step.commits is None:
+            continue
+        plain = "greedy" if step.tree.emitted_source == "argmax" else "sampled"
+        kept = [row for row, why in enumerate(step.tree.why) if why in ("root", "accepted")]
+        own = behind(step.tree.parents, kept[-1] if kept else 0) or plain
+        step.commits.causes[:] = [own if cause in ("bonus", "residual") else cause for cause in step.commits.causes]
 
 
 def _from_1(trace: Json) -> None:

@@ -90,10 +90,10 @@ def ended(tokens: Sequence[int], ends: frozenset[int]) -> list[int]:
     return list(tokens[: last + 1])
 
 
-def causes(found: Iteration, drafts: Sequence[int], exact_match: bool) -> list[str]:
+def causes(found: Iteration, drafts: Sequence[int]) -> list[str]:
     """Why each committed token stands there."""
-    behind = "bonus" if found.accepted == len(drafts) else "sampled" if exact_match else "residual"
-    return [*["accepted"] * found.accepted, behind if drafts else "sampled"]
+    own = "bonus" if found.accepted == len(drafts) else "correction"
+    return [*["accepted"] * found.accepted, own if drafts else "sampled"]
 
 
 def chain(

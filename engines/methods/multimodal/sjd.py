@@ -111,7 +111,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         for cache in caches:
             cache.crop(min(cache.length, len(ids) + n - 1))
         edit = yield run.step(
-            commits=(at, gained, causes(found, drafts, p.criterion == "jacobi")[:n], P[range(n), gained]),
+            commits=(at, gained, causes(found, drafts)[:n], P[range(n), gained]),
             scores=lambda: {
                 "confidence": (at, P[range(n), gained]),
                 "entropy": (at, entropy(P[:n].log())),

@@ -19,6 +19,7 @@ from engines.kit import (
     Param,
     Params,
     Tree,
+    behind,
     distribution,
     entropy,
     token_probability,
@@ -153,7 +154,8 @@ class Turn:
         at = list(range(len(self.before), len(self.before) + len(self.gained)))
         deciding = self.deciding()
         chance = token_probability(deciding, torch.tensor(self.gained, device=self.z.device))
-        last = {"residual": "residual"}.get(self.verdict.source, "bonus")
+        plain = "greedy" if self.verdict.source == "argmax" else "sampled"
+        last = behind(self.draft.parents, self.verdict.path[-1]) or plain
         causes = ([*["accepted"] * self.accepted, last])[: len(self.gained)]
 
         def tree() -> Tree:
@@ -171,15 +173,15 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        behind = {
-            "residual": "the next is drawn from what the draft distribution left over",
-            "target": "one more drawn from the target",
-            "draft": "the last of them is the end mark",
+        said = {
+            ("residual", "correction"): "the correction is drawn from what the draft distribution left over",
+            ("target", "correction"): "the correction is drawn from the target",
+            ("target", "bonus"): "the bonus token is drawn from the target",
+            ("argmax", "correction"): "the correction is the target's own",
+            ("argmax", "bonus"): "the bonus token is the target's own",
         }
-        return (
-            f"{self.accepted} of {n} drafted tokens accepted, "
-            f"{behind.get(self.verdict.source, 'one more from the target')}."
-        )
+        own = said.get((self.verdict.source, behind(self.draft.parents, self.verdict.path[-1])))
+        return f"{self.accepted} of {n} drafted tokens accepted, {own or 'the last of them is the end mark'}."
 
 
 class Drafter:

@@ -98,10 +98,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         block, q = fill(models.filler, ids, k, masks) if k else ([], torch.zeros(0))
         turn = verify_block(target, ids, block, q, *((p.beta, p.tau) if p.accept == "gad++" else (1, 0.0)))
         groups, first = dict(turn.groups()), turn.z.argmax(-1).tolist()
-        at, tokens, _, chance = groups["commits"]
+        at, tokens, causes, chance = groups["commits"]
         drafted = range(turn.accepted)
         relaxed = [i for i in drafted if tokens[i] != first[i]]
-        causes = ["relaxed" if i in relaxed else "accepted" if i in drafted else "bonus" for i in range(len(at))]
+        causes = ["relaxed" if i in relaxed else cause for i, cause in enumerate(causes)]
         authors = ["filler" if i in drafted else "target" for i in range(len(at))]
         groups["commits"] = (at, tokens, causes, chance, authors)
         plain, filled = groups["scores"], (list(range(len(ids), len(ids) + k)), q)

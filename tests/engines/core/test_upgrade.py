@@ -59,14 +59,44 @@ def test_a_recording_of_version_1_opens_with_everything_that_it_held(path: Path)
     for step, was in zip(now.steps, before["steps"], strict=True):
         assert step.forwards == was["forwards"] and step.tokens_fed == was["tokens_fed"] and step.work == {}
         if "commits" in was:
-            assert (step.commits.positions, step.commits.tokens, step.commits.causes) == (
-                was["commits"]["positions"], was["commits"]["tokens"], was["commits"]["causes"]
-            )  # fmt: skip
+            assert (step.commits.positions, step.commits.tokens) == (
+                was["commits"]["positions"],
+                was["commits"]["tokens"],
+            )
+            for cause, earlier in zip(step.commits.causes, was["commits"]["causes"], strict=True):
+                assert cause == earlier or (step.tree and earlier in ("bonus", "residual"))
             assert len(step.commits.authors) == len(step.commits.tokens) and all(step.commits.authors)
         for branch, earlier in zip(step.branches, was.get("branches", []), strict=True):
             assert branch.scores == {"score": earlier["score"]} and branch.tokens == earlier["tokens"]
             assert branch.length >= len(branch.tokens)
     assert Trace.from_json(now.to_json()) == now
+
+
+@pytest.mark.parametrize(
+    ("why", "parents", "source", "cause"),
+    [
+        (["root", "accepted", "mismatch"], [-1, 0, 1], "argmax", "correction"),
+        (["root", "accepted", "accepted"], [-1, 0, 1], "target", "bonus"),
+        (["root", "mismatch", "accepted"], [-1, 0, 0], "argmax", "bonus"),  # a sibling was refused, the other kept
+        (["root", "mismatch", "unreached"], [-1, 0, 1], "residual", "correction"),
+        (["root"], [-1], "argmax", "greedy"),
+        (["root"], [-1], "target", "sampled"),
+    ],
+)
+@pytest.mark.parametrize("schema", [1, 2])
+def test_what_was_called_bonus_is_told_apart_by_its_tree(why, parents, source, cause, schema):
+    kept = why.count("accepted")
+    tree = {
+        "start": 0, "parents": parents, "tokens": [1, 2, 3][: len(why)], "accepted": [w != "mismatch" for w in why],
+        "why": why, "emitted": [2] * (kept + 1), "emitted_source": source,
+    }  # fmt: skip
+    for said in ("bonus", "residual"):
+        commits = {
+            "positions": list(range(1, kept + 2)), "tokens": [2] * (kept + 1), "causes": ["accepted"] * kept + [said]
+        }  # fmt: skip
+        trace = minimal(commits=commits, tree=tree)
+        trace["header"]["schema"] = schema
+        assert read(trace).steps[0].commits.causes == ["accepted"] * kept + [cause]
 
 
 def test_a_tokens_author_follows_from_its_cause_and_the_tree():

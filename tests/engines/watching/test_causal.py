@@ -127,7 +127,8 @@ def test_a_tree_and_the_path_that_was_kept(ar, text, given):
         assert [row for row, ok in enumerate(step.tree.accepted) if ok] == [0, *path]
         assert step.tree.parents == [-1, 0, 0, 1, 1, 3, 2]
         assert list(step.commits.tokens) == gained and step.tree.emitted == gained
-        causes = ["accepted"] * len(path) + ["bonus"] * (len(gained) - len(path))
+        own = "correction" if (path[-1] if path else 0) in step.tree.parents else "bonus"
+        causes = ["accepted"] * len(path) + [own] * (len(gained) - len(path))
         assert list(step.commits.causes) == causes
     plain = strangers.greedy(module, text, tokens=24, eos=())[0].tolist()
     assert plain[: text.shape[1] + len(trace.output_ids)] == trace.header.prompt_ids + trace.output_ids

@@ -77,7 +77,7 @@ def test_a_draft_that_repeats_the_whole_text_is_a_draft():
     handle.remove()
     trace = seen.trace([*prompt, first, first, first])
     assert "again" not in said(trace) and trace.steps[1].tree is not None
-    assert written(trace) == [(3, first, "written"), (4, first, "bonus"), (5, first, "written")]
+    assert written(trace) == [(3, first, "written"), (4, first, "correction"), (5, first, "written")]
 
 
 def test_a_batch_that_is_fed_again_behind_its_cache_is_named():

@@ -8,8 +8,9 @@ from engines.core.trace.base import Index, Record
 class Commits(Record):
     """Tokens written in this step, one entry per position, in the order in which they were decided.
 
-    `causes`: threshold, top1, quota, factor, random, boosted, greedy, sampled, accepted, bonus, forced, remasked,
-    withdrawn, cut ... `authors`: who proposed each token: a model's role (target, draft, small, model ...), retrieval,
+    `causes`: threshold, top1, quota, factor, random, boosted, greedy, sampled, accepted, correction (the target's
+    own token after a refusal), bonus (that behind a draft accepted whole), forced, remasked, withdrawn, cut ...
+    `authors`: who proposed each token: a model's role (target, draft, small, model ...), retrieval,
     ngram, matrix, filter, credit, person ...; empty where no one was recorded. `probabilities`: what the deciding
     distribution gave the token; None where there was none. A remasked position holds the mask id. A -1 ends the board:
     nothing is there or behind it any more (a causal run that an edit cut back, a masked board that the method cut off).

@@ -34,7 +34,8 @@ def test_greedy_acceptance_gives_the_greedy_text(canvas, k):
         assert all(s.facts["relaxed"] == 0 for s in ours.steps)
         for step in ours.steps:
             n = int(step.facts["accepted"])
-            assert step.commits.causes == ["accepted"] * n + ["bonus"] * (len(step.commits.tokens) - n)
+            own = "correction" if n < step.facts["drafted"] else "bonus" if n else "greedy"
+            assert step.commits.causes == ["accepted"] * n + [own] * (len(step.commits.tokens) - n)
             kept += n
         gad = decode(models, k=k, canvas=canvas, accept="gad++", beta=1, tau=0.0)
         assert gad.output_ids == plain.output_ids
