@@ -195,7 +195,8 @@ def test_a_tree_is_placed_and_folded():
     run = Playback(drafting())
     nodes = tree_nodes(run, 4)
     columns, _ = place(nodes)
-    assert {node.state for node in nodes} >= {"old", "accepted", "rejected", "bonus"}
+    states = {node.state for node in nodes}
+    assert states >= {"old", "accepted", "rejected"} and states & {"correction", "bonus"}
     assert columns == 1 + max(node.column for node in nodes) and len({(n.column, n.row) for n in nodes}) == len(nodes)
     many = [Node(0, -1, "old", 1), *(Node(0, max(0, i // 3), "unreached", 1) for i in range(300))]
     kept = folded(many)
