@@ -112,5 +112,10 @@ export function hint({ default: usual, source, low, high, neutral = null }, base
 export function summary(catalogue, value) {
   const method = methodOf(catalogue, value.method),
     count = changed(method, value.params).length;
-  return [method.title, value.model || tr`no model`, ...(count ? [tr`${count} changed`] : [])].join(" · ");
+  return [
+    method.title,
+    ...(method.own ? [method.own] : []),
+    value.model || tr`no model`,
+    ...(count ? [tr`${count} changed`] : []),
+  ].join(" · ");
 }

@@ -26,7 +26,8 @@ export class Head {
   show(run, title) {
     const { header } = run;
     setText(this.name, title || header.title || header.method);
-    setText(this.models, header.models?.length ? ` · ${header.models.map(({ name }) => name).join(" + ")}` : "");
+    const models = header.models?.map(({ name }) => name).join(" + ");
+    setText(this.models, [header.own, models].map((text) => (text ? ` · ${text}` : "")).join(""));
     setText(this.lineage, lineage(run));
     this.lineage.title = this.lineage.textContent;
     this.lineage.hidden = !this.lineage.textContent;

@@ -46,6 +46,7 @@ def header_of(
         lossless=info.lossless,
         emits=sorted(info.emits),
         departures=info.departures,
+        own=info.own,
         signature=info.signature,
         versions=dict(versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
         machine=machine(model.record.device for model in models.values()),

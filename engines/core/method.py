@@ -67,11 +67,13 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
     come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
-    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
-    leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
-    plain method is what all others on its kind of model compare with. `paths`: parameters under which it writes several
-    continuations at once; empty where it always does, None where it never does. `file`, `version`: the local file that
-    it was loaded from and the sha256 of its text; empty for those that ship."""
+    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run;
+    "" leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where
+    sweeping this plain method is what all others on its kind of model compare with. `paths`: parameters under which
+    it writes several continuations at once; empty where it always does, None where it never does. `own`: a short
+    phrase that follows the title wherever it is shown, where this was written from less than the paper's text or is
+    another algorithm. `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty
+    for those that ship."""
 
     slug: str
     title: str
@@ -88,6 +90,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     signature: str = ""
     code: str = ""
     departures: str = "none"
+    own: str = ""
     paths: dict[str, Any] | None = None
     parts: dict[str, str] = {}
     file: str = ""
@@ -132,6 +135,7 @@ def method(
     signature: str = "",
     code: str = "",
     departures: str = "none",
+    own: str = "",
     paths: Mapping[str, Any] | None = None,
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
@@ -166,6 +170,7 @@ def method(
         signature=signature,
         code=code,
         departures=departures,
+        own=own,
         paths=None if paths is None else dict(paths),
         parts=parts,
     )

@@ -44,6 +44,7 @@ def announce(header: Header, after: Successor) -> None:
     h.title, h.baseline, h.lossless = f"{h.title}, then {info.title}", None, h.lossless and info.lossless
     h.emits = sorted({*h.emits, *info.emits})
     h.departures = " ".join(dict.fromkeys(d for d in (h.departures, info.departures) if d != "none")) or "none"
+    h.own = "; ".join(dict.fromkeys(own for own in (h.own, info.own) if own))
     h.parts += _part_records(after)
     known = {(m.role, m.name) for m in h.models}
     h.models += [

@@ -259,7 +259,7 @@ def show_method(info: MethodInfo, as_json: bool) -> int:
     if as_json:
         print_json(info)
         return 0
-    print(f"{info.title} ({info.slug}), {info.paper}\n{info.summary}")
+    print(f"{info.title} ({info.slug}), {info.paper}{f', {info.own}' if info.own else ''}\n{info.summary}")
     print(f"needs: {', '.join(f'{role} ({kind})' for role, kind in info.needs.items())}")
     print(
         f"baseline: {info.baseline or 'none'}{', lossless' if info.lossless else ''}\ndeparts from the paper: "

@@ -192,7 +192,7 @@ def told(param: Param) -> dict[str, Any]:
 
 def _told(info: MethodInfo) -> dict[str, Any]:
     params = [told(p) for p in info.params]
-    names = ("slug", "title", "family", "kind", "summary", "baseline")
+    names = ("slug", "title", "family", "kind", "summary", "baseline", "own")
     needs = info.needs[info.role]
     special: dict[str, Any] = {"needs": needs} if needs != info.kind else {}
     special |= {"wants": wants(info)} if wants(info) else {}

@@ -121,6 +121,11 @@ def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[
     return {"text": "\n".join(said), "quiet": True}
 
 
+BASES = {
+    "paper": "written from the paper's text",
+    "code": "written from public code and the abstract",
+    "abstract": "written from the abstract and secondary sources",
+}
 MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
 
 
@@ -130,12 +135,12 @@ def all_papers() -> str:
     rows = [
         [
             {"text": paper.name, "sub": paper.title},
-            {"text": MARKS[paper.state], "key": paper.state},
+            {"text": MARKS[paper.state], "key": paper.state, "sub": BASES[paper.basis] if paper.basis else ""},
             paper.family,
             {"text": f"arXiv:{paper.arxiv}", "sub": str(paper.year), "href": paper.address},
             {"text": paper.idea, "sub": papers.published(paper), "long": True},
             {
-                "text": ", ".join([*(info.title for info in papers.methods_of(paper)), *paper.tools]) or "–",
+                "text": ", ".join([*(titled(info) for info in papers.methods_of(paper)), *paper.tools]) or "–",
                 "sub": paper.runs,
                 "long": True,
             },
@@ -152,7 +157,7 @@ def all_papers() -> str:
         "Runs here as, and on",
         "Missing, or simpler than the paper",
     ]
-    caption = f"All {len(found)} papers work here. Links open in a new tab."
+    caption = f"The methods of {len(found)} papers run here. Links open in a new tab."
     if n["works"] < len(found):  # whole sentences: each is translated as one
         caption = (
             f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a "
@@ -174,11 +179,16 @@ def _missing(paper: papers.Paper) -> str:
     return " ".join([*said, *([f"Simplified: {simpler}"] if simpler else [])])
 
 
+def titled(info: MethodInfo) -> str:
+    """A method's title, with the phrase on what it rests on where it has one."""
+    return f"{info.title} ({info.own})" if info.own else info.title
+
+
 def methods(infos: Mapping[str, MethodInfo]) -> str:
     """The working methods with their papers, needs and departures."""
     rows = [
         [
-            {"text": info.title + (f" (your file {Path(info.file).name})" if info.file else "")},
+            {"text": titled(info) + (f" (your file {Path(info.file).name})" if info.file else "")},
             info.family,
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,

@@ -4,7 +4,7 @@ the registered methods. A file that cannot be read is named with its fault and h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,11 +14,13 @@ import msgspec
 import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
-from explorer.papers.schema import FAMILIES, STATES, Paper, Recording, State, parse
+from explorer.papers.schema import BASES, FAMILIES, STATES, Basis, Paper, Recording, State, parse
 
 __all__ = [
+    "BASES",
     "FAMILIES",
     "STATES",
+    "Basis",
     "Paper",
     "Papers",
     "Recording",
@@ -158,9 +160,22 @@ def sentence() -> str:
         else ""
     )
     if n["works"] == len(papers):
-        return f"All {len(papers)} papers work."
-    return f"Of the {len(papers)} papers {_words(n['works'])} work.{more}" + (
-        f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else ""
+        return f"The methods of {len(papers)} papers run here. {rests_on(papers)}"
+    return (
+        f"Of the {len(papers)} papers {_words(n['works'])} work.{more}"
+        + (f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else "")
+        + f" {rests_on(papers)}"
+    )
+
+
+def rests_on(papers: Sequence[Paper]) -> str:
+    """How many papers were implemented from what, and that each says where it departs."""
+    n = {basis: sum(paper.basis == basis for paper in papers) for basis in BASES}
+    said = [f"{_words(count)} are written from {BASES[basis]}" for basis, count in n.items() if count]
+    listed = f"{', '.join(said[:-1])}{' and ' if said[1:] else ''}{said[-1]}"
+    return (
+        f"Of these, {listed}; each names what it departs in, and a phrase behind its title says where it is another "
+        "algorithm than the paper's."
     )
 
 
@@ -169,7 +184,7 @@ def tally() -> str:
     n = counts()
     total = sum(n.values())
     if n["works"] == total:
-        return f"All {total} papers work here"
+        return f"The methods of {total} papers run here, each with what it rests on"
     said = {"works": f"{n['works']} work here", "partly": f"{n['partly']} partly", "planned": f"{n['planned']} planned"}
     return f"{total} papers: {', '.join(text for state, text in said.items() if n[state])}"
 

@@ -103,7 +103,7 @@ def feature_table() -> str:
 
 def method_table() -> str:
     """Everything that runs: papers and bases with their methods, the models they need, and what one watches."""
-    lines = ["| method | paper | models | what you watch |", "|---|---|---|---|"]
+    lines = ["| method | paper | basis | models | what you watch |", "|---|---|---|---|---|"]
     order = papers.FAMILIES
     for paper in sorted(papers.read().all(), key=lambda one: (order.index(one.family), not one.base, one.id)):
         held = papers.methods_of(paper)
@@ -111,7 +111,11 @@ def method_table() -> str:
             continue
         names = ", ".join(f"`{one}`" for one in (*(info.slug for info in held), *paper.tools))
         needs = " / ".join(dict.fromkeys(" + ".join(info.needs.values()) for info in held)) or "–"
-        lines.append(f"| {names} {paper.name} | {_cite(paper)} | {needs} | {paper.watch or paper.idea} |")
+        own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
+        lines.append(
+            f"| {names} {paper.name}{own} | {_cite(paper)} | {papers.BASES[paper.basis] if paper.basis else '–'} | "
+            f"{needs} | {paper.watch or paper.idea} |"
+        )
     return "\n".join(lines)
 
 

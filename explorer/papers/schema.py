@@ -23,8 +23,14 @@ Family = Literal[
     "multimodal",
 ]
 State = Literal["works", "partly", "planned"]
+Basis = Literal["paper", "code", "abstract"]
 FAMILIES: tuple[Family, ...] = get_args(Family)  # in the order of every list
 STATES: tuple[State, ...] = get_args(State)
+BASES: dict[Basis, str] = {  # what was read, by its word in a paper's file
+    "paper": "the paper's text",
+    "code": "public code and the abstract",
+    "abstract": "the abstract and secondary sources",
+}
 
 
 class Part(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -133,8 +139,8 @@ class Published(Part):
 
 class Paper(Part):
     """One paper, or a base. `methods`: registered slugs; `tools`: commands for what is no decoding method. `runs`: on
-    which models. `missing`: what is not in. `watch`: what one sees of it. `purposes` of a base: what each of its
-    methods is for."""
+    which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
+    `purposes` of a base: what each of its methods is for."""
 
     name: str
     title: str
@@ -145,6 +151,7 @@ class Paper(Part):
     arxiv: str = ""
     year: int = 0
     base: bool = False
+    basis: Basis | None = None  # None: it does not say
     watch: str = ""
     methods: list[str] = []
     purposes: dict[str, str] = {}

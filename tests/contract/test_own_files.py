@@ -118,7 +118,7 @@ def told(more: int) -> str:
     """How the README begins where there are so many papers that work more than in this checkout."""
     ours = papers.counts()
     works, whole = ours["works"] + more, sum(ours.values()) + more
-    return f"All {whole} papers work." if works == whole else f"Of the {whole} papers {works} work."
+    return f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
 
 
 def test_no_file_of_others_names_the_method():
@@ -183,6 +183,7 @@ ENTRY = {
     "year": 2026,
     "family": "diffusion",
     "state": "works",
+    "basis": "code",
     "idea": "Write the first mask, whatever the model is surest of: a method that is here to be added.",
     "watch": "one place after the other",
     "methods": ["left-first"],

@@ -154,6 +154,7 @@ class Header(Record):
     edits: list[TimedEdit] = []
     origin: Origin | None = None  # of a fork
     parts: list[ModelRecord] = []  # trained parts of a model that the method used, by role, of kind "part"
+    own: str = ""  # follows the title: written from less than the paper's text, or another algorithm than it
     signature: str = ""  # the view that shows the method's idea, as the method declares it
     arrivals: bool = (
         False  # of an answer that a server sent: model_seconds are those until it was here, with all in them

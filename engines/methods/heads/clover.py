@@ -45,6 +45,7 @@ RANKS = 10  # guesses of each depth
 @method(
     "clover",
     title="Clover",
+    own="after the abstract, own wiring and training",
     family="heads",
     paper="arXiv:2405.00263",
     summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",

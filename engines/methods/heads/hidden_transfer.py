@@ -45,6 +45,7 @@ RANKS = 10  # guesses taken of each pseudo row
 @method(
     "hidden-transfer",
     title="Hidden Transfer",
+    own="after the abstract, own layer and training",
     family="heads",
     paper="arXiv:2404.12022",
     summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",

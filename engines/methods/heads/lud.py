@@ -51,6 +51,7 @@ STOPS = {
 @method(
     "lud",
     title="Lexical Unit Decoding",
+    own="after the abstract, own training",
     family="heads",
     paper="arXiv:2405.15208",
     summary="A tuned model writes a run of tokens at once while it is sure of each; nothing verifies them.",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @method(
     "lud-verified",
     title="LUD with verification (ours)",
+    own="our extension of LUD",
     family="heads",
     paper="arXiv:2405.15208",
     summary="The units that tuned pads foresee are drafts: the next forward verifies them; the text is the model's.",

@@ -35,6 +35,7 @@ from engines.methods.reasoning._thought import Marked, Probe, Prose, reading
 @method(
     "concise",
     title="ConCISE",
+    own="after the abstract, own phrases",
     family="reasoning",
     paper="arXiv:2505.04881",
     summary="Puts a phrase of confidence before each step of a chain of thought and stops once a probe is sure.",

@@ -44,6 +44,7 @@ MOST = 64
 @method(
     "ffs",
     title="First Finish Search",
+    own="after the abstract",
     family="reasoning",
     paper="arXiv:2505.18149",
     summary="Starts several samples of one question and returns the first that comes to its end.",

@@ -34,6 +34,7 @@ from engines.kit import (
 @method(
     "ead",
     title="Entropy Adaptive Decoding",
+    own="after the abstract and reviews",
     family="routing",
     paper="arXiv:2502.06833",
     summary="A small model writes while it is sure; a large one takes over when the rolling entropy rises.",

@@ -49,6 +49,7 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
 @method(
     "judge-decoding",
     title="Judge decoding",
+    own="after reviews of the paper, own judge",
     family="speculative",
     paper="arXiv:2501.19309",
     summary="A small judge on the target's own state lets good drafted tokens stand that the target would not have "

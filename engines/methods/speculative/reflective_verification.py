@@ -51,6 +51,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
 @method(
     "reflective-verification",
     title="Reflective verification",
+    own="after reviews of the paper, own wording of the prompt",
     family="speculative",
     paper="arXiv:2505.18629",
     summary="Behind the draft the target reads a request to check it and the draft once more; both opinions together "

@@ -54,6 +54,7 @@ def check(p: Params) -> None:
 @method(
     "rsd",
     title="RSD",
+    own="after the abstract",
     family="speculative",
     paper="arXiv:2402.14160",
     summary="A tree of drafts whose siblings always differ, because they are drawn without replacement, verified one "

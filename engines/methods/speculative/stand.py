@@ -70,6 +70,7 @@ def check(p: Params) -> None:
 @method(
     "stand",
     title="STAND",
+    own="after the abstract and reviews",
     family="speculative",
     paper="arXiv:2506.04708",
     summary="The target's distributions behind every n-gram are remembered, and later samples of the same prompt are "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import importlib
 import json
 import re
@@ -15,7 +16,7 @@ import pytest
 
 import engines
 from engines import UserError
-from explorer import papers
+from explorer import ASSETS, papers
 from explorer.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -178,15 +179,49 @@ def test_the_sentence_counts(monkeypatch):
     assert papers.counts() == {state: counted[state] for state in papers.STATES}
     works, whole = counted["works"], len(ALL)
     said = papers.sentence()
-    assert said.startswith(f"All {whole} papers work." if works == whole else f"Of the {whole} papers {works} work.")
+    whole_said = f"The methods of {whole} papers run here. Of these, "
+    assert said.startswith(whole_said if works == whole else f"Of the {whole} papers {works} work.")
+    for basis, read in papers.BASES.items():
+        n = sum(paper.basis == basis for paper in ALL)
+        assert f"{papers.NUMBERS[n] if n <= 10 else n} are written from {read}" in said
     assert [paper.name for paper in ALL if paper.name in said and paper.state == "works"] == []
     assert all(paper.name in said for paper in ALL if paper.state != "works")
     paper, less = ALL[0], papers.read()
     working = [msgspec.structs.replace(paper, state="works", missing="", id=f"{n}") for n in range(12)]
     first = msgspec.structs.replace(paper, state="partly", missing="One half.")
     monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(less, papers=[first, *working]))
-    assert papers.sentence() == f"Of the 13 papers 12 work. One more is in partly: {first.name} (one half)."
+    assert papers.sentence().startswith(f"Of the 13 papers 12 work. One more is in partly: {first.name} (one half). Of")
     assert papers.tally() == "13 papers: 12 work here, 1 partly"
     assert "13 papers: 12 work, 1 partly, 0 planned." in all_papers()
     monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(less, papers=working))
-    assert papers.sentence() == "All 12 papers work."
+    assert papers.sentence().startswith("The methods of 12 papers run here. Of these, 12 are written from ")
+
+
+def test_every_paper_says_what_it_rests_on():
+    assert [paper.id for paper in papers.read().all() if paper.basis is None] == []
+
+
+def test_a_paper_that_was_not_read_says_so_behind_its_methods_titles():
+    from explorer.page.tables import methods
+
+    for paper in (one for one in ALL if one.basis == "abstract"):
+        for info in papers.methods_of(paper):
+            assert info.own, f"{info.slug}: a phrase on what it rests on"
+            assert len(info.own) <= 60 and not info.own.endswith(".")
+    for info in engines.list_methods():
+        assert f"{info.title} ({info.own})" in methods({info.slug: info}) if info.own else True
+
+
+def test_the_phrase_stands_in_the_header_of_a_run_and_of_a_fork_that_takes_over():
+    trace = engines.run("rsd", "tiny-ar-m", "add: 4 + 5", params={"max_new_tokens": 6})
+    assert trace.header.own == next(info.own for info in engines.list_methods() if info.slug == "rsd")
+    assert trace.header.own
+    fork = engines.fork(engines.run("greedy", "tiny-ar-m", "add: 4 + 5", params={"max_new_tokens": 6}), 1, method="rsd")
+    assert fork.header.own == trace.header.own
+
+
+def test_every_recording_says_on_the_phrase_what_its_method_says():
+    own = {info.slug: info.own for info in engines.list_methods()}
+    for path in sorted((ASSETS / "traces").glob("*.json.gz")):
+        header = json.loads(gzip.decompress(path.read_bytes()))["header"]
+        assert header.get("own", "") == own[header["method"]], path.name
