@@ -22,11 +22,12 @@ FORMS = ("log-linear", "constant", "linear", "saturating")
 
 @dataclass(frozen=True)
 class Line:
-    """y = slope log10 x + intercept, with the share of variance that it explains."""
+    """y = slope log10 x + intercept, with the share of variance that it explains; None where all y are equal, so that
+    there is none to explain."""
 
     slope: float
     intercept: float
-    r2: float
+    r2: float | None
 
     def at(self, x: float) -> float:
         """The prediction at x."""
@@ -45,7 +46,7 @@ def loglinear(x: Sequence[float], y: Sequence[float]) -> Line:
     intercept = float(v.mean() - slope * u.mean())
     spread = float(dv @ dv)
     left = float(((v - slope * u - intercept) ** 2).sum())
-    return Line(slope, intercept, 1 - left / spread if spread else 1.0)
+    return Line(slope, intercept, 1 - left / spread if spread else None)
 
 
 def fitted(form: str, x: Sequence[float], y: Sequence[float]) -> Curve:

@@ -29,6 +29,7 @@ from engines.studies._scaling import FORMS, MEASURES, Found, Line, best, interva
 TARGET = "tiny-ar-l"
 BATCHES, WIDTHS = (1, 2, 4, 8, 16), (1, 2, 3, 4, 6, 8)
 RESAMPLES = 300  # of slopes
+EVEN = 1e-9  # misses that differ by less are equal
 LEAST = 3  # points of a line with a test of its extrapolation
 
 
@@ -159,6 +160,13 @@ def slopes(axis: str, line: Sequence[Point], p: Params) -> tuple[float, float]:
     return values[int(0.025 * RESAMPLES)], values[int(0.975 * RESAMPLES) - 1]
 
 
+def nearest_form(misses: Sequence[float]) -> str:
+    """The form with the smallest miss; where several are as near, as on points that are all equal, none is."""
+    least = min(map(abs, misses))
+    found = [form for form, one in zip(FORMS, misses, strict=True) if abs(one) - least < EVEN]
+    return found[0] if len(found) == 1 else "no difference"
+
+
 def table_of_points(points: Sequence[Point], p: Params) -> Table:
     """Every checkpoint in all three measures, each with its interval."""
     columns = [Column("draft", "", "given"), Column("N", "parameters", "derived"), Column("D", "tokens", "measured")]
@@ -195,7 +203,7 @@ def table_of_laws(points: Sequence[Point], p: Params) -> Table:
             continue
         x, y = along(axis, line), [MEASURES[p.measure](point.found) for point in line]
         law, misses = loglinear(x, y), [miss(form, x, y) for form in FORMS]
-        nearest = FORMS[min(range(len(FORMS)), key=lambda i: abs(misses[i]))]
+        nearest = nearest_form(misses)
         rows.append([axis, at, law.slope, *slopes(axis, line, p), law.intercept, law.r2, y[-1], *misses, nearest])
     note = "A miss is what a fit to all points but the last predicts for it, less what was measured."
     return Table("laws", f"{p.measure} over the logarithm", columns, rows, note=note)

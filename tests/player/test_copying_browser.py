@@ -23,7 +23,7 @@ def edit() -> Trace:
 def copies(js: Callable[..., Any], steps: list[dict[str, Any]], t: int) -> Any:
     """What the view makes of steps behind a prompt of five tokens."""
     run = {"prompt": SOURCE, "steps": [{"index": i, **step} for i, step in enumerate(steps)]}
-    return js("views/copying.js", "M.copies(run, t)", run=run, t=t)
+    return js("rounds.js", "M.copies(run, t)", run=run, t=t)
 
 
 def step(at: int, tokens: list[int], causes: list[str], *spans: tuple[int, int]) -> dict[str, Any]:

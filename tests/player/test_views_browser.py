@@ -3,6 +3,7 @@ idle machine needs."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -569,3 +570,17 @@ def test_cells_wear_the_colours_of_their_state(opened: Open) -> None:
 
 def _rgb(code: str) -> str:
     return f"rgb({', '.join(str(int(code[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
+@pytest.mark.parametrize(("name", "parts"), [("02-credit-sum", True), ("learn2pd", False)])
+def test_a_bar_has_a_part_of_confidence_only_where_something_was_added_to_it(
+    opened: Open, name: str, parts: bool
+) -> None:
+    """Learn2PD's filter is a probability of its own, above the confidence at some places and below it at others."""
+    path = next(path for path in sorted((ASSETS / "traces").glob("*.json.gz")) if name in path.name)
+    page = opened([Trace.from_json(gzip.decompress(path.read_bytes()))])
+    seek(page, 2)
+    key = page.page.locator("[data-view=Bars] .dx-legend")
+    expect(key).to_contain_text("not written yet")
+    assert ("added to it" in (key.text_content() or "")) == parts
+    assert ("confidence, not written yet" in (key.text_content() or "")) == parts

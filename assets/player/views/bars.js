@@ -10,6 +10,7 @@ export const view = { name: "Bars", title: "Scores against the line", place: 160
 
 const H = 100; // units of the drawing; x runs over positions
 const BASE = "confidence";
+const STEP = 1 / 100; // scores are kept in steps of about 1/254
 const LINE = "threshold"; // a score of this name is a line of its own at each position
 
 /** A path of bars: [position, from, to] in units of the drawing. */
@@ -18,7 +19,7 @@ const bars = (spans) =>
 
 export class Bars {
   load(run, dom, context) {
-    Object.assign(this, { run, context, t: 0 });
+    Object.assign(this, { run, context, t: 0, sums: { seen: 0, below: new Set() } });
     const part = (name) => svg("path", { class: `dx-bar-${name}` });
     this.parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
     this.picture = svg(
@@ -59,6 +60,23 @@ export class Bars {
     return (position) => values[position - lane.start] ?? NaN;
   }
 
+  /** Whether a score is the confidence with something added: nowhere in the run it lies below, or lacks one. */
+  #lifted(name) {
+    const { run, sums } = this;
+    if (name === BASE || run.lanes.get(name)?.unit !== "probability" || !run.lanes.has(BASE)) return false;
+    for (; sums.seen < run.steps.length; sums.seen++) {
+      const step = sums.seen,
+        base = this.#values(step, BASE);
+      for (const other of run.lanes.keys()) {
+        const lane = other === BASE ? null : run.lane(step, other);
+        if (!lane || sums.below.has(other)) continue;
+        const at = (v, i) => v > (base?.(lane.start + i) ?? NaN) - STEP || Number.isNaN(v);
+        if (![...unpack(lane.values).values].every(at)) sums.below.add(other);
+      }
+    }
+    return !sums.below.has(name);
+  }
+
   show(t, hurry) {
     this.t = t;
     const { run } = this,
@@ -66,7 +84,7 @@ export class Bars {
       index = t - 1,
       lane = run.lane(index, name),
       value = this.#values(index, name),
-      base = name === BASE || run.lanes.get(name)?.unit !== "probability" ? null : this.#values(index, BASE),
+      base = this.#lifted(name) ? this.#values(index, BASE) : null,
       lines = name === BASE ? this.#values(index, LINE) : null,
       first = run.prompt.length,
       n = Math.max(run.widest - first, 1),

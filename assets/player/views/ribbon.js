@@ -10,6 +10,18 @@ const H = 110,
   BAND = 18, // units of the drawing; x runs over steps
   STEPS = 44; // where there are more options than colours
 
+/** The threshold of each step, level over the step that it held in: [{threshold}] to a path. */
+export function stairs(choices, y) {
+  let path = "",
+    open = false;
+  choices.forEach((choice, i) => {
+    const at = choice?.threshold ?? null;
+    if (at !== null) path += `${open ? `V${y(at)}` : `M${i},${y(at)}`}H${i + 1}`;
+    open = at !== null;
+  });
+  return path;
+}
+
 export class Ribbon {
   load(run, dom, context) {
     this.run = run;
@@ -77,7 +89,7 @@ export class Ribbon {
             ]
           : [],
       ),
-      stroke("dx-threshold", "threshold"),
+      svg("path", { class: "dx-threshold", d: stairs(choices, y) }),
       stroke("dx-raw", "raw"),
       stroke("dx-smooth", "value"),
     );

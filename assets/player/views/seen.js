@@ -2,11 +2,13 @@
 
 import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { inOrder } from "../rounds.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision"] };
 
-const VEIL = 0.82, // over a patch from which nothing was taken
+const GAP = "▢",
+  VEIL = 0.82, // over a patch from which nothing was taken
   LOOKERS = { draft: tr`draft`, "compact token": tr`compact token`, "global vector": tr`global vector` },
   CLASSES = { attribute: tr`size, colour, shape`, place: tr`place`, function: tr`other words` },
   OURS = ["forced", "withdrawn"]; // not a step's own
@@ -65,7 +67,12 @@ export class Seen {
     setText(this.share, listed && tr`Guessed by the draft: ${listed}.`);
     setText(
       this.key,
-      tr`Lit: patches looked at. A frame: one round. Underlined: what the picture decides, dotted for places.`,
+      [
+        seen && tr`Lit: patches looked at.`,
+        tr`A frame: one round. Underlined: what the picture decides, dotted for places.`,
+      ]
+        .filter(Boolean)
+        .join(" "),
     );
   }
 
@@ -126,14 +133,14 @@ export class Seen {
         refused = (step.tree?.tokens ?? []).filter((_, i) => step.tree.why[i] === "mismatch");
       return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
     });
-    const some = rounds.filter(({ words }) => words.length),
+    const some = inOrder(rounds.filter(({ words }) => words.length)),
       make = () => el("span", "dx-seen-round", el("span"), el("s"));
     pool(this.text, some.length, make).forEach((node, i) => {
       const { words, refused, index } = some[i],
         [line, guess] = node.childNodes;
       node.dataset.now = String(index === t - 1);
       pool(line, words.length, () => el("span")).forEach((word, j) => {
-        setText(word, this.#word(words[j].token));
+        setText(word, words[j].token === null ? GAP : this.#word(words[j].token));
         word.dataset.kind = words[j].kind ?? "";
       });
       setText(guess, refused.map((token) => this.#word(token)).join(", "));

@@ -4,50 +4,13 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
-import { behind } from "../upgrade.js";
+import { rowsOf } from "../rounds.js";
 import { tr } from "../words.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
 const NODE = { w: 92, h: 24, x: 128, y: 31 };
 const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
-const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
-
-/** The rows of a tree with the target's own tokens behind the accepted path: a correction, a bonus token, or, where
- * nothing was drafted, what it says next. */
-export function rowsOf(tree) {
-  const rows = tree.tokens.map((token, i) => ({
-    token,
-    parent: tree.parents[i],
-    why: tree.why[i],
-    source: tree.sources?.[i],
-    rank: tree.ranks?.[i],
-    draft: tree.draft_logprobs?.[i] ?? null,
-    target: tree.target_logprobs?.[i] ?? null,
-    chance: tree.chances?.[i] ?? null,
-    drawn: tree.uniforms?.[i] ?? null,
-    value: tree.values?.[i] ?? null,
-    name: tree.value_name,
-    tail: tree.tails?.[i] ?? 0,
-    state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
-  }));
-  const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
-  const own = behind(tree) || "new";
-  let parent = path.at(-1) ?? 0;
-  for (const token of tree.emitted.slice(path.length)) {
-    rows.push({
-      token,
-      parent,
-      why: own === "new" ? "" : own,
-      source: tree.emitted_source ?? "argmax",
-      draft: null,
-      target: null,
-      state: own,
-    });
-    parent = rows.length - 1;
-  }
-  return { rows, accepted: path.length };
-}
 
 const GAINED = {
   correction: () => tr`then the target's correction`,

@@ -120,7 +120,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         match = shadow.view(len(exits), T) == z[c - context :].argmax(-1)
         T = seen.update(match, s.values.view(len(exits), T), exits.index(exit_layer), context, chosen, p.omega)
         best = choose(seen.alpha(), exits, L, p.gamma_max, p.gamma_min, p.cost_verify, p.cost_draft)
-        choice, drafted = next_plan(best, exit_layer, len(sure), exits, L + p.cost_verify), len(sure)
+        plan = next_plan(best, exits, p.stop == "length")
+        choice, drafted = decision(best, exit_layer, len(sure), exits, L + p.cost_verify, plan), len(sure)
         loaded = drafted * exit_layer + L
         facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
         facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
@@ -155,10 +156,19 @@ def spread(q: Tensor, vocabulary: Tensor | None, V: int) -> Tensor:
     return q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
 
 
-def next_plan(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], cost: float) -> Decision:
+def next_plan(best: Best, exits: Sequence[int], fixed: bool) -> str:
+    """What the next round does. fixed: it drafts the chosen length (DELE); else the chosen exit drafts until its
+    confidence ends it, whatever length was best, and where no draft would pay the lowest exit still tries one."""
+    if fixed:
+        return f"next is exit {best.exit_layer}, {best.d} drafts" if best.d else "next is plain decoding"
+    if best.d:
+        return f"next is exit {best.exit_layer}, best with {best.d} drafts; its confidence ends the draft"
+    return f"plain decoding is best; exit {exits[0]} drafts all the same, until its confidence ends it"
+
+
+def decision(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], cost: float, plan: str) -> Decision:
     """The exit that drafted, and what was chosen for the next round against plain decoding: one token per `cost`
     layers."""
-    plan = f"exit {best.exit_layer}, {best.d} drafts" if best.d else "plain decoding"
     return Decision(
         [*(f"exit {i}" for i in exits), "plain"],
         f"exit {exit_layer}" if drafted else "plain",
@@ -166,7 +176,7 @@ def next_plan(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], c
         best.tpl,
         1 / cost,
         switched=best.exit_layer != exit_layer,
-        detail=f"next is {plan}",
+        detail=plan,
     )
 
 

@@ -220,7 +220,7 @@ def note(turn: Turn, was: str, discarded: int) -> str:
             "behind it is no text."
         )
     if turn.verdict.source == "draft":
-        return f"Post-verify: all {n} tokens under test stay, the first of the next block among them; nobody waited."
+        return f"Post-verify: all {n} tokens under test stay, the first of the next block among them."
     return (
         f"Post-verify: {turn.accepted} of {n} tokens stay, {discarded} drafts are thrown away, and one comes from "
         "the target."

@@ -12,6 +12,7 @@ from engines.models.parts import load_part
 from engines.studies import _draft_grid as grid
 from engines.studies import _draft_plan as plan
 from engines.studies import _scaling as laws
+from engines.studies import scaling_laws
 
 ROOT, ENDS = Path(__file__).resolve().parents[3], ("d16x1", "d64x4")
 
@@ -130,7 +131,7 @@ def test_the_study_measures_and_other_prompts_give_other_points(studied):
     assert len(points.rows) == 24 and all(row[4] <= row[3] <= row[5] for row in points.rows)
     small, large = (row for row in points.rows if row[2] == max(r[2] for r in points.rows) and row[0] in ENDS)
     assert large[6] > small[6]  # the largest agrees more often than the smallest
-    assert len(found.table("laws").rows) == 5 and all(row[6] <= 1 for row in found.table("laws").rows)
+    assert len(found.table("laws").rows) == 5 and all((row[6] or 0) <= 1 for row in found.table("laws").rows)
     other = engines.study("scaling-laws", prompts=6, tokens=8, batch=False, budget=0, seed=1)
     assert other.table("points").rows != points.rows
 
@@ -202,3 +203,10 @@ def test_points_come_one_by_one_with_what_plays_them(studied):
         runs[-1].method, runs[-1].model, "add: 45 + 86", params={**runs[-1].params, "max_new_tokens": 8}
     )
     assert trace.header.models[1].name == "tiny-ar-l-draft-grid@d64x4.512"
+
+
+def test_where_nothing_varies_there_is_nothing_to_explain_and_no_form_wins():
+    assert laws.loglinear([1, 10, 100], [0.25] * 3).r2 is None
+    assert scaling_laws.nearest_form([0.0, 0.0, 0.0, 1e-15]) == "no difference"
+    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.1]) == "no difference"
+    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.4]) == laws.FORMS[1]

@@ -42,12 +42,17 @@ def test_a_round_loads_the_layers_it_says(ar):
     assert len({s.facts["exit_layer"] for s in trace.steps}) > 1  # it really moves
 
 
-def test_the_next_exit_is_the_one_announced(ar):
-    steps = decode(ar).steps
-    for a, b in itertools.pairwise(steps):
-        exit_layer, chosen = int(b.facts["exit_layer"]), int(b.facts["chosen_d"])
-        announced = f"exit {exit_layer}, {chosen} drafts" if chosen else "plain decoding"
-        assert a.choice.detail == f"next is {announced}"
+@pytest.mark.parametrize("given", [{}, {"stop": "length"}, {"stop": "length", "exits": "raw", "cost_draft": 8.0}])
+def test_the_next_round_is_the_one_announced(ar, given):
+    """By its confidence a draft ends where it ends, and one is tried even where none would pay."""
+    steps = decode(ar, **given).steps
+    for a, b in itertools.pairwise(steps[:-1]):  # the last round may lack the room
+        said, exit_layer, drafted = a.choice.detail, int(b.facts["exit_layer"]), int(b.facts["drafted"])
+        chosen = int(b.facts["chosen_d"])
+        assert f"exit {exit_layer}" in said or said == "next is plain decoding"
+        assert ("next is plain decoding" in said) == (drafted == 0)
+        if "drafts" in said and "confidence" not in said:
+            assert said == f"next is exit {exit_layer}, {chosen} drafts" and drafted <= chosen
 
 
 def test_without_hope_it_decodes_plainly(ar):

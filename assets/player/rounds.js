@@ -1,0 +1,88 @@
+// What a round drafted, copied and wrote, as views draw it.
+
+import { behind } from "./upgrade.js";
+
+const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
+
+/** The rows of a tree with the target's own tokens behind the accepted path: a correction, a bonus token, or, where
+ * nothing was drafted, what it says next. */
+export function rowsOf(tree) {
+  const rows = tree.tokens.map((token, i) => ({
+    token,
+    parent: tree.parents[i],
+    why: tree.why[i],
+    source: tree.sources?.[i],
+    rank: tree.ranks?.[i],
+    draft: tree.draft_logprobs?.[i] ?? null,
+    target: tree.target_logprobs?.[i] ?? null,
+    chance: tree.chances?.[i] ?? null,
+    drawn: tree.uniforms?.[i] ?? null,
+    value: tree.values?.[i] ?? null,
+    name: tree.value_name,
+    tail: tree.tails?.[i] ?? 0,
+    state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
+  }));
+  const path = rows.map((_, i) => i).filter((i) => tree.accepted[i] && rows[i].why !== "root");
+  const own = behind(tree) || "new";
+  let parent = path.at(-1) ?? 0;
+  for (const token of tree.emitted.slice(path.length)) {
+    rows.push({
+      token,
+      parent,
+      why: own === "new" ? "" : own,
+      source: tree.emitted_source ?? "argmax",
+      draft: null,
+      target: null,
+      state: own,
+    });
+    parent = rows.length - 1;
+  }
+  return { rows, accepted: path.length };
+}
+
+/** What each of the first t steps copied: {step, from, pasted, to, kept, wrote, held}; from: a place on the board, to:
+ * where it went, held: whether the token before it stands before the source, too. Forgotten is what was cut off. */
+export function copies(run, t) {
+  const made = [],
+    board = [...run.prompt];
+  for (const { index, commits, spans = [] } of run.steps.slice(0, t)) {
+    const matches = spans.filter(({ kind }) => kind === "match"),
+      source = [...board],
+      to = commits?.positions.find((_, i) => commits.tokens[i] >= 0 && commits.causes[i] !== "forced") ?? board.length;
+    commits?.positions.forEach((position, i) => {
+      const token = commits.tokens[i];
+      if (token < 0) {
+        board.length = position;
+        while (made.length && made.at(-1).to + made.at(-1).wrote > position) made.pop();
+      } else board[position] = token;
+    });
+    const accepted = commits?.causes.filter((cause) => cause === "accepted").length ?? 0;
+    const tried = matches.map(({ start, end }) => {
+      let kept = 0;
+      while (kept < accepted && start + kept < end && source[start + kept] === board[to + kept]) kept++;
+      return { from: start, pasted: end - start, kept };
+    });
+    const best = tried.sort((a, b) => b.kept - a.kept)[0] ?? { from: -1, pasted: 0, kept: 0 };
+    const held = best.from > 0 && to > run.prompt.length && source[best.from - 1] === board[to - 1];
+    made.push({ step: index, ...best, to, wrote: board.length - to, held });
+  }
+  return made;
+}
+
+/** Rounds as they stand in the text. Where a later one wrote in front of an earlier one (a board with masks), all are
+ * cut into stretches of neighbours, by position, with a gap for what is still open between them. */
+export function inOrder(rounds) {
+  if (rounds.every(({ words }, i) => !i || words[0].at > rounds[i - 1].words.at(-1).at)) return rounds;
+  const last = new Map(); // position -> [word, index of its round]; a place that was written again counts once
+  for (const { index, words } of rounds) for (const word of words) last.set(word.at, [word, index]);
+  const found = [];
+  for (const at of [...last.keys()].sort((a, b) => a - b)) {
+    const [word, index] = last.get(at),
+      before = found.at(-1),
+      end = before?.words.at(-1).at;
+    if (before && end < at - 1) found.push({ index: -1, words: [{ at: end + 1, token: null }], refused: [] });
+    if (before?.index === index && end === at - 1) before.words.push(word);
+    else found.push({ index, words: [word], refused: [] });
+  }
+  return found;
+}
