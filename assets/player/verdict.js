@@ -2,6 +2,8 @@
 // multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
+import { main, nameOf, place } from "./field.js";
+import { tooBusy } from "./noise.js";
 import { difference } from "./race.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
 import { tr } from "./words.js";
@@ -17,6 +19,7 @@ export const WORDS = {
   respelled: (name) => tr`same text as ${name}, in other tokens`,
   differs: (name, n, unit) =>
     n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
+  busy: tr`this machine was too busy to tell the speed`,
   speed: (ratio, apart) => tr`${times(ratio)} tokens/s${apart ? tr` on another model` : ""}`,
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
@@ -37,6 +40,8 @@ time) of the whole run`,
   note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \
 machine below: no benchmark`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
+  busy: tr`no ratio: single steps took far longer than the others of their run, or the ratio is more than the calls and \
+the work of the two runs explain. Run both again on a quiet machine, or use decoding-explorer bench, which repeats`,
 };
 const DRAFTS = {
   label: tr`Acceptance rate`,
@@ -55,32 +60,6 @@ const CALLS = {
     note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
   },
 };
-
-export const nameOf = ({ header }) => header.title || header.method;
-const main = ({ header }) => {
-  const { name, sha256, dtype } = header.models?.[0] ?? {};
-  return [name, sha256, dtype].join();
-};
-
-/** Where times were measured. Times of two machines, or other threads, are no ratio. */
-const place = ({ header }) =>
-  [
-    header.machine || header.imported_from,
-    ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
-  ].join();
-
-/** Runs of the same prompt as the first that has company, and the one that the others are held against: a control of
- * one of them, else the first. Null where no two runs have the same prompt. */
-export function field(runs) {
-  const first = runs.find(({ header }) => runs.filter((one) => one.header.prompt === header.prompt).length > 1);
-  if (!first?.header.prompt) return null;
-  const all = runs.filter(({ header }) => header.prompt === first.header.prompt),
-    plain = (run) => !Object.keys(run.header.edits ?? {}).length && !run.header.origin,
-    controls = (basis) =>
-      all.some((run) => run !== basis && run.header.baseline === basis.header.method && main(run) === main(basis));
-  const basis = all.find((run) => plain(run) && controls(run)) ?? all[0];
-  return { basis, others: all.filter((run) => run !== basis) };
-}
 
 /** Accepted and drafted nodes over all steps of a run; null where it verified no drafts. */
 export function drafts(run) {
@@ -129,6 +108,20 @@ function speed(here, there, run, basis, sheet) {
   if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
   const value = `${(mine / theirs).toFixed(2)}×`,
     apart = main(run) !== main(basis);
+  if (tooBusy(run, basis, apart))
+    return {
+      text: WORDS.busy,
+      name: "busy",
+      value: null,
+      receipt: sheet({
+        label: SPEED.label(nameOf(basis)),
+        kind: "derived",
+        value: "–",
+        formula: SPEED.formula,
+        terms: "",
+        note: SPEED.busy,
+      }),
+    };
   return {
     text: WORDS.speed(mine / theirs, apart),
     name: "speed",

@@ -12,6 +12,7 @@ from explorer.figures.calls import in_words, target_role
 from explorer.figures.compare import answer_ids, control_of, first_difference
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
 from explorer.figures.metrics import numbers
+from explorer.figures.noise import BUSY, WHY, too_busy
 from explorer.figures.verdict import judge
 
 
@@ -94,6 +95,8 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
     if place(trace) != place(basis):
         formula = f"{rate.formula}; no ratio: the two were clocked at different places"
         return Part(f"{mine:.1f} tokens per second, clocked elsewhere", "derived", formula, terms)
+    if too_busy(trace, basis, same_model=trace.header.models[:1] == basis.header.models[:1]):
+        return Part(f"{mine:.1f} tokens per second; {BUSY}", "derived", f"{rate.formula}; {WHY}", terms)
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"
     return Part(
         f"{mine / other:.2f}× its tokens per second", "derived", formula, f"({terms}) ÷ ({fill(rate.terms, known[1])})"

@@ -9,6 +9,7 @@ from engines import Trace
 from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, whole_run
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.metrics import numbers
+from explorer.figures.noise import too_busy
 
 
 def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> dict[str, Any]:
@@ -25,7 +26,10 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
         held = certificate(trace, control, tie)
         told.append({"text": held.sentence, "receipt": _of_text(held, name)})
         mark = {"mark": "right" if held.at is None else "wrong"}
-    if ratio := whole_run(trace, control):
+    ratio = whole_run(trace, control)
+    if ratio and too_busy(trace, control):
+        told.append({"text": "This machine was too busy to tell which is faster: run both again."})
+    elif ratio:
         sentence = f"Tokens per second of the whole run, prompt included: {ratio:.2f}×."
         told.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
     if speed := pace(trace, control):

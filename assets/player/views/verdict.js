@@ -2,7 +2,8 @@
 // it is told before all of them were shown to their end.
 
 import { el, pool, setText } from "../dom.js";
-import { field, nameOf, verdict, WORDS } from "../verdict.js";
+import { field, nameOf } from "../field.js";
+import { verdict, WORDS } from "../verdict.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
 

@@ -1,0 +1,27 @@
+// Which finished runs are held against each other, and against which.
+
+export const nameOf = ({ header }) => header.title || header.method;
+export const main = ({ header }) => {
+  const { name, sha256, dtype } = header.models?.[0] ?? {};
+  return [name, sha256, dtype].join();
+};
+
+/** Where times were measured. Times of two machines, or other threads, are no ratio. */
+export const place = ({ header }) =>
+  [
+    header.machine || header.imported_from,
+    ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
+  ].join();
+
+/** Runs of the same prompt as the first that has company, and the one that the others are held against: a control of
+ * one of them, else the first. Null where no two runs have the same prompt. */
+export function field(runs) {
+  const first = runs.find(({ header }) => runs.filter((one) => one.header.prompt === header.prompt).length > 1);
+  if (!first?.header.prompt) return null;
+  const all = runs.filter(({ header }) => header.prompt === first.header.prompt),
+    plain = (run) => !Object.keys(run.header.edits ?? {}).length && !run.header.origin,
+    controls = (basis) =>
+      all.some((run) => run !== basis && run.header.baseline === basis.header.method && main(run) === main(basis));
+  const basis = all.find((run) => plain(run) && controls(run)) ?? all[0];
+  return { basis, others: all.filter((run) => run !== basis) };
+}
