@@ -52,8 +52,8 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
         if len(prompt_ids) + new_tokens > model.max_positions:
             raise UserError(
                 f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; "
-                f"{model.record.name} has room for "
-                f"{model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
+                f"{model.record.name} has room for {model.max_positions:,} in all{getattr(model, 'ends_early', '')}. "
+                "Shorten the prompt or ask for fewer new tokens."
             )
 
 
