@@ -44,7 +44,7 @@ class HFBlockMaskedLM(HFModel):
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
-        positions, self.ends_early = positions_of(self.config)
+        positions, self.rotations_change = positions_of(self.config)
         if not isinstance(block_size, int) or not 1 <= block_size <= positions:
             raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {positions}.")
         if other := layer_types(self.config) - {"full_attention"}:

@@ -23,7 +23,7 @@ from engines.core.picture import picture_of
 from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel
-from engines.models.adapters.family import CHOOSE, SERVED, most_rows, no_tree_of, positions_of, said
+from engines.models.adapters.family import SERVED, most_rows, positions_of
 from engines.models.slots import SlotCache, check_room
 
 
@@ -34,24 +34,26 @@ class HFCausalLM(HFModel):
         self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
-        self.num_layers, (self.max_positions, self.ends_early) = (
+        self.num_layers, (self.max_positions, self.rotations_change) = (
             self.config.num_hidden_layers,
             positions_of(self.config),
         )
         self._layer_types = layer_types(self.config)
         if other := self._layer_types - SERVED:
             raise UserError(
-                f"{said(model, record)} and has {', '.join(sorted(other))} layers; the cache here holds keys and "
-                f"values of every position, which serves full, sliding, local and chunked attention alone; {CHOOSE}."
+                f"'{record.name}' is of the type '{model.config.model_type}' and has {', '.join(sorted(other))} "
+                "layers; only full, sliding, local and chunked attention can be run behind the cache of keys and values "
+                "here, so choose a Llama- or Qwen-like model."
             )
-        self.no_tree, self._most_rows = no_tree_of(model, record), most_rows(model, self.max_positions)
+        self.alibi, self.branches = bool(getattr(self.config, "alibi", False)), True
+        self._most_rows = most_rows(model, self.max_positions)
         self._measured_bytes = 0
         self.picture = picture_of(self.config)
 
     @property
     def takes_trees(self) -> bool:
         """Whether the rows of a forward may branch."""
-        return not self.no_tree and self._layer_types == {"full_attention"}
+        return self.branches and not self.alibi and self._layer_types == {"full_attention"}
 
     @property
     def position_bytes(self) -> int:
@@ -114,10 +116,17 @@ class HFCausalLM(HFModel):
 
     def _check(self, new: Rows, capacity: int) -> None:
         """Refuse rows that this model or a cache of that capacity cannot take."""
-        if not new.chain and self.no_tree:
+        if not new.chain and self.alibi:
             raise UserError(
-                f"{self.no_tree}, so it can take neither a draft tree nor several paths; choose another model, or a "
-                "method that drafts a chain."
+                f"{self.record.name} has ALiBi, which counts distances in rows of the cache instead of positions, so "
+                "it can take neither a draft tree nor several paths; choose another model, or a method that drafts a "
+                "chain."
+            )
+        if not new.chain and not self.branches:
+            raise UserError(
+                f"{self.record.name} gives other logits for the branches of a draft tree than for each alone, so it "
+                "can take neither a draft tree nor several paths; choose another model, or a method that drafts a "
+                "chain."
             )
         if not new.chain and self._layer_types != {"full_attention"}:
             kinds = ", ".join(sorted(self._layer_types))
@@ -131,11 +140,17 @@ class HFCausalLM(HFModel):
                 f"{self.record.name} keeps its causal mask as a table of {self._most_rows} rows and {rows} were fed; "
                 "take fewer paths, smaller drafts or fewer new tokens."
             )
-        if (last := max(new.positions)) >= self.max_positions:
+        if (last := max(new.positions)) < self.max_positions:
+            return
+        if self.rotations_change:
             raise UserError(
-                f"{self.record.name} has {self.max_positions} positions{self.ends_early} and position {last} was fed; "
-                "use a shorter prompt or fewer new tokens."
+                f"the rotations of {self.record.name} (LongRoPE) change at position {self.max_positions}, which the "
+                f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
             )
+        raise UserError(
+            f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter prompt "
+            "or fewer new tokens."
+        )
 
 
 @dataclass(frozen=True)

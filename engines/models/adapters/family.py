@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from engines.core.trace import ModelRecord
     from engines.models.adapters.causal import HFCausalLM
 
-CHOOSE = "choose a Llama- or Qwen-like model"
 SERVED = {
     "full_attention",
     "sliding_attention",
@@ -35,23 +34,22 @@ EXACT, ROUGH = 1e-3, 0.25  # how far logits may lie apart, as a share of their s
 
 def check_family(network: Any, record: ModelRecord) -> None:
     """Raise UserError for a network that takes no cache of keys and values, or whose config tells no positions."""
-    what, config = said(network, record), network.config.get_text_config()
+    name, family = record.name, network.config.model_type
     if "past_key_values" not in inspect.signature(network.forward).parameters:
-        raise UserError(f"{what}, whose network takes no cache of keys and values; {CHOOSE}.")
-    positions = getattr(config, "max_position_embeddings", None)
+        raise UserError(
+            f"'{name}' is of the type '{family}', whose network takes no cache of keys and values; choose a Llama- or "
+            "Qwen-like model."
+        )
+    positions = getattr(network.config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         raise UserError(
-            f"{what}, whose config has no max_position_embeddings to tell how long a text may be; {CHOOSE}."
+            f"'{name}' is of the type '{family}', whose config has no max_position_embeddings to tell how long a text "
+            "may be; choose a Llama- or Qwen-like model."
         )
 
 
-def said(network: Any, record: ModelRecord) -> str:
-    """Name and family, as the beginning of a refusal."""
-    return f"'{record.name}' is of the type '{network.config.model_type}'"
-
-
-def positions_of(config: Any) -> tuple[int, str]:
-    """How many positions a run may use, and why these are fewer than the config says ("" where they are not).
+def positions_of(config: Any) -> tuple[int, bool]:
+    """How many positions a run may use, and whether these end where the rotations change.
 
     LongRoPE turns all positions by other angles once a text is longer than `original_max_position_embeddings`; the
     keys in a cache were turned by the old ones, so a run ends before that."""
@@ -60,15 +58,7 @@ def positions_of(config: Any) -> tuple[int, str]:
     found = [ropes, *(one for one in ropes.values() if isinstance(one, dict))]
     turns = [one.get("original_max_position_embeddings") for one in found if one.get("rope_type") == "longrope"]
     first = min((int(n) for n in turns if n), default=most)
-    why = f" before its rotations (LongRoPE) change for all positions, which no cache of keys can follow, of {most:,}"
-    return (first, why) if first < most else (most, "")
-
-
-def no_tree_of(network: Any, record: ModelRecord) -> str:
-    """Why this network takes no draft tree, as far as its config tells; "" where it may take one."""
-    if getattr(network.config.get_text_config(), "alibi", False):
-        return f"{said(network, record)} with ALiBi, which counts distances in rows of the cache instead of positions"
-    return ""
+    return min(first, most), first < most
 
 
 def most_rows(network: Any, positions: int) -> int | None:
@@ -80,13 +70,12 @@ def most_rows(network: Any, positions: int) -> int | None:
 
 def try_out(model: HFCausalLM) -> None:
     """Feed a few tokens whole, in pieces and as a tree. Raises UserError where the pieces do not give what the whole
-    gives; where only the tree does not, `model.no_tree` says so from then on."""
-    what = said(model.model, model.record)
-    ids = _some_ids(model)
+    gives; where only the tree does not, the model takes none from then on."""
+    name, family, ids = model.record.name, model.model.config.model_type, _some_ids(model)
     if model.max_positions < len(ids):
         return
     with torch.no_grad():
-        whole = _tried(f"{what}, which cannot be run here", lambda: model.model(input_ids=_row(model, ids)).logits)[0]
+        whole = _tried(model, lambda: model.model(input_ids=_row(model, ids)).logits)[0]
     if whole.shape[0] != len(ids) or not torch.isfinite(whole).all():
         return  # weights that give no numbers give none behind a cache either
     cache = model.new_cache(2 * len(ids))
@@ -97,20 +86,19 @@ def try_out(model: HFCausalLM) -> None:
         cache.crop(TEXT)
         return torch.cat([*rows, model.extend(ids[TEXT:], cache, last_only=True).logits])
 
-    pieces = _tried(f"{what}, which cannot be run behind a cache of keys and values", in_pieces)
+    pieces = _tried(model, in_pieces)
     if not near(pieces, torch.cat([whole, whole[-1:]]), model):
-        raise UserError(f"{what}, whose network gives other logits behind a cache of keys and values; {CHOOSE}.")
+        raise UserError(
+            f"'{name}' is of the type '{family}', whose network gives other logits behind a cache of keys and values; "
+            "choose a Llama- or Qwen-like model."
+        )
     model.measured(cache)
-    if model.no_tree or not model.takes_trees:
+    if not model.takes_trees:
         return
     try:
-        branched = _branches(model, ids, cache)
-    except UserError:
-        branched = False
+        model.branches = _branches(model, ids, cache)
     except Exception:  # whatever a stock network stumbles over
-        branched = False
-    if not branched:
-        model.no_tree = f"{what}, whose network gives other logits for the branches of a draft tree"
+        model.branches = False
 
 
 def _branches(model: HFCausalLM, ids: Sequence[int], cache: Any) -> bool:
@@ -148,11 +136,14 @@ def _row(model: HFCausalLM, ids: Sequence[int]) -> Tensor:
     return torch.tensor([list(ids)], device=model.device)
 
 
-def _tried(refusal: str, run: Callable[[], Tensor]) -> Tensor:
+def _tried(model: HFCausalLM, run: Callable[[], Tensor]) -> Tensor:
     try:
         return run()
     except (UserError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a stock network can stumble over anything
         why = " ".join(str(error).split())[:120] or type(error).__name__
-        raise UserError(f"{refusal} ({why}); {CHOOSE}.") from error
+        raise UserError(
+            f"'{model.record.name}' is of the type '{model.model.config.model_type}', whose network cannot be run "
+            f"behind a cache of keys and values ({why}); choose a Llama- or Qwen-like model."
+        ) from error

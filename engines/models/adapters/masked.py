@@ -43,7 +43,7 @@ class HFMaskedLM(HFModel):
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
-        self.max_positions, self.ends_early = positions_of(self.config)
+        self.max_positions, self.rotations_change = positions_of(self.config)
         self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}

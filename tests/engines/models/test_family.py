@@ -75,7 +75,7 @@ def as_by_itself(model_type: str, folder: Path, **more: Any) -> list[str]:
         ("gpt2", {}, None),
         ("deepseek_v2", {}, None),
         ("falcon", {}, None),
-        ("falcon", {"alibi": True}, "with ALiBi, which counts distances in rows of the cache"),
+        ("falcon", {"alibi": True}, "has ALiBi, which counts distances in rows of the cache"),
         ("gpt_neo", {}, "full_attention, local_attention layers, which cannot take a draft tree"),
         ("gemma4_text", {}, "sliding_attention layers, which cannot take a draft tree"),
         ("llama4_text", {}, "chunked_attention, full_attention layers, which cannot take a draft tree"),
@@ -84,9 +84,9 @@ def as_by_itself(model_type: str, folder: Path, **more: Any) -> list[str]:
         ("bloom", {}, "of the type 'bloom', whose config has no max_position_embeddings"),
         ("mpt", {}, "of the type 'mpt', whose config has no max_position_embeddings"),
         ("mamba", {}, "of the type 'mamba', whose network takes no cache of keys and values"),
-        ("qwen3_next", {}, "has linear_attention layers; the cache here holds keys and values of every position"),
+        ("qwen3_next", {}, "has linear_attention layers; only full, sliding, local and chunked attention"),
         ("prophetnet", {}, "cannot be run behind a cache of keys and values"),
-        ("bart", {}, "of the type 'bart', which cannot be run here"),
+        ("bart", {}, "of the type 'bart', whose network cannot be run behind a cache"),
     ],
 )
 def test_another_family_gives_what_its_network_gives_or_a_sentence(tmp_path, model_type, more, sentence):
@@ -122,9 +122,9 @@ def test_rotations_that_change_with_the_length_end_a_text_before_they_do(tmp_pat
     found = engines.run("greedy", model, PROMPT, params={"max_new_tokens": room}).output_ids
     assert found == plain(network, PROMPT, room)[: len(found)]
     for slug in ("greedy", "token-recycling", "beam"):
-        with pytest.raises(UserError, match=f"has room for {first} in all before its rotations .LongRoPE. change"):
+        with pytest.raises(UserError, match=f"the rotations of .* .LongRoPE. change behind {first} tokens"):
             engines.run(slug, model, PROMPT, params={"max_new_tokens": room + 1})
-    with pytest.raises(UserError, match=f"{first} positions before its rotations .LongRoPE. change for all positions"):
+    with pytest.raises(UserError, match=f"LongRoPE. change at position {first}"):
         model.extend(PROMPT * 2, model.new_cache(40))
 
 
