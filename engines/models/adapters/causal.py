@@ -42,8 +42,8 @@ class HFCausalLM(HFModel):
         if other := self._layer_types - SERVED:
             raise UserError(
                 f"'{record.name}' is of the type '{model.config.model_type}' and has {', '.join(sorted(other))} "
-                "layers; only full, sliding, local and chunked attention can be run behind the cache of keys and values "
-                "here, so choose a Llama- or Qwen-like model."
+                "layers; only full, sliding, local and chunked attention can be run behind the cache of keys and "
+                "values here, so choose a Llama- or Qwen-like model."
             )
         self.alibi, self.branches = bool(getattr(self.config, "alibi", False)), True
         self._most_rows = most_rows(model, self.max_positions)
@@ -113,6 +113,13 @@ class HFCausalLM(HFModel):
         )
         logits = out.logits[0, -1:] if last_only else out.logits[0]  # some networks do not know `logits_to_keep`
         return Extended(logits.float(), {i: out.hidden_states[i][0] for i in hidden})
+
+    @torch.no_grad()
+    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+        """Logits [n, V] of a whole text as the network's own forward gives them: without our cache, masks and
+        positions, so that these can be held against it."""
+        logits: Tensor = self.model(input_ids=self._ids(tokens), use_cache=False).logits[0].float()
+        return logits
 
     def _check(self, new: Rows, capacity: int) -> None:
         """Refuse rows that this model or a cache of that capacity cannot take."""
