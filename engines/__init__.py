@@ -14,7 +14,7 @@ from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
 from engines.core.fork import fork, models_of, stream_fork
 from engines.core.kinds import kinds_of
-from engines.core.measure import next_logits, row_costs
+from engines.core.measure import network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
 from engines.core.registry import broken_methods, get_method, list_methods
@@ -78,6 +78,7 @@ __all__ = [
     "load_method_file",
     "load_model",
     "models_of",
+    "network_choices",
     "next_logits",
     "parallelbench",
     "read_study",

@@ -1,5 +1,5 @@
-"""Two measurements of a model by itself: the logits of given tokens behind a text, and what a forward of n rows costs
-on this machine."""
+"""Measurements of a model by itself: the logits of given tokens behind a text, what its network chooses without our
+cache, and what a forward of n rows costs on this machine."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict
             rows = [target.extend(part, cache, last_only=True).logits[0] for part in parts if len(part)]
             found[name] = [float(rows[-1][token]) for token in tokens]
     return found
+
+
+def network_choices(model: Model, ids: Sequence[int], start: int) -> list[int] | None:
+    """The most likely token at each place of a text from `start` on, by one forward of the network itself over all of
+    it, without our cache, masks and positions; None for a model that has no such network."""
+    read = getattr(model, "by_itself", None)
+    if read is None or not 0 < start < len(ids):
+        return None
+    with torch.inference_mode():
+        chosen: list[int] = read(ids[:-1])[start - 1 :].argmax(-1).tolist()
+    return chosen
 
 
 def row_costs(model: Model, rows: Sequence[int] = ROWS, repeats: int = 5, past: int = PAST) -> Mapping[int, float]:

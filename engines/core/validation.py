@@ -49,12 +49,18 @@ def takes(model: Model, token: int) -> bool:
 def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: int) -> None:
     """Prompt and answer fit into every model."""
     for model in models.values():
-        if len(prompt_ids) + new_tokens > model.max_positions:
+        if len(prompt_ids) + new_tokens <= model.max_positions:
+            continue
+        if getattr(model, "rotations_change", False):
             raise UserError(
-                f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; "
-                f"{model.record.name} has room for "
-                f"{model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
+                f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; the rotations of "
+                f"{model.record.name} (LongRoPE) change behind {model.max_positions:,} tokens, which the keys in a "
+                "cache cannot follow. Shorten the prompt or ask for fewer new tokens."
             )
+        raise UserError(
+            f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; {model.record.name} has "
+            f"room for {model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
+        )
 
 
 def check_seed(seed: object) -> None:

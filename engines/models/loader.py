@@ -69,7 +69,7 @@ def load_folder(
     core = _tokenizer(tokenizer_folder(folder), how)
     eos_ids = _eos_ids(network, core)
     mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
-    tokenizer = _wrap(core, network.config, eos_ids, mask_id)
+    tokenizer = _wrap(core, network.config.get_text_config(), eos_ids, mask_id)
     record = _record(
         folder,
         name,
@@ -81,7 +81,8 @@ def load_folder(
         tokenizer=tokenizer_folder(folder),
     )
     record.options = _told(options)
-    return model_of(how, network, tokenizer, record, mask_id, eos_ids, options)
+    with _refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
+        return model_of(how, network, tokenizer, record, mask_id, eos_ids, options)
 
 
 def _check_types(options: dict[str, Any]) -> None:
@@ -139,6 +140,7 @@ def _dtype(wanted: Any, folder: Path) -> Any:
 def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
     with _refusing(name, {}):
         config = _config(folder, name, how)
+    _check_class(config, how, name)
     where = options.get("device_map") or (_device(device) if device != "cpu" else None)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
     with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
@@ -165,6 +167,18 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
             "another model."
         )
     return network
+
+
+def _check_class(config: Any, how: Plan, name: str) -> None:
+    """Raises UserError for a family that transformers has no network of the wanted kind for."""
+    import transformers
+
+    known = getattr(getattr(transformers, how.model_class, None), "_model_mapping", None)
+    if known is not None and type(config) not in known:
+        raise UserError(
+            f"'{name}' is of the type '{config.model_type}', which {how.model_class} of transformers does not know; "
+            "choose a Llama- or Qwen-like model."
+        )
 
 
 @contextmanager
@@ -247,7 +261,12 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
 def _eos_ids(network: Any, tokenizer: Any | None) -> frozenset[int]:
     found: set[int] = set()
-    for source in (network.config, network.generation_config if network.can_generate() else None, tokenizer):
+    for source in (
+        network.config.get_text_config(),
+        network.config,
+        network.generation_config if network.can_generate() else None,
+        tokenizer,
+    ):
         ids = getattr(source, "eos_token_id", None)
         found |= {ids} if isinstance(ids, int) else set(ids or ())
     vocabulary = tokenizer.get_added_vocab() if tokenizer is not None else {}

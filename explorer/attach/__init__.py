@@ -11,8 +11,8 @@ from typing import Any
 
 from engines import Trace
 from explorer.attach.address import KEY_VARIABLE, key_for, read_address
-from explorer.attach.formats import FORMATS
 from explorer.attach.session import Attached
+from explorer.importers.answers import FORMATS
 
 __all__ = ["FORMATS", "KEY_VARIABLE", "Attached", "attach", "key_for", "read_address"]
 

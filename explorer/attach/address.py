@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from engines import UserError
-from explorer.attach.formats import FORMATS
+from explorer.importers.answers import FORMATS
 
 KEY_VARIABLE = "DECODING_EXPLORER_SERVER_KEY"
 LONGEST = 2000  # characters of an address

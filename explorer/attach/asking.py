@@ -6,10 +6,10 @@ from typing import Any
 
 from engines import UserError
 from explorer.attach.client import short
-from explorer.attach.formats import FORMATS, Format
+from explorer.importers.answers import FORMATS, MAX_TOP, Format
 
 MAX_PROMPT = 200_000  # characters
-MAX_TOKENS, MAX_TOP = 8192, 20
+MAX_TOKENS = 8192
 MAX_SECONDS = 600.0
 COUNTERS = ("vllm:spec_decode_num_drafts", "vllm:spec_decode_num_draft_tokens", "vllm:spec_decode_num_accepted_tokens")
 

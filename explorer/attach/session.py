@@ -11,13 +11,14 @@ import msgspec
 
 from engines import Step, Trace, UserError
 from explorer.attach.address import read_address
-from explorer.attach.asking import MAX_SECONDS, MAX_TOP, check, counters, interface, which
+from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
 from explorer.attach.client import Client, ServerError, complaint, short
-from explorer.attach.formats import Event, Format, Token, Wish
 from explorer.importers import build
+from explorer.importers.answers import Event, Format, Token, Wish, step_of, token_id
 
 OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
 DONE = "[DONE]"
+STATISTICS = {"return_spec_tokens_details": True}  # which SGLang is asked for; others may refuse what they do not know
 SAID = (
     "An answer that a server sent, as it arrived. Seconds are those until it was here, from the sent request or the "
     "arrival before: the server's queue, its model, its own work and the network together, which cannot be told apart "
@@ -115,7 +116,8 @@ class Attached(Iterator[Step]):
         """The next event with its time; None at the end. Raises ServerError where nothing has arrived yet."""
         try:
             if self._events is None:
-                self._events = self._client.post(self._format.path, self._format.body(self.wish))
+                body = self._format.body(self.wish) | (STATISTICS if self._owner == "sglang" else {})
+                self._events = self._client.post(self._format.path, body)
             for arrived, data in self._events:
                 if data.strip() == DONE:
                     self._finish = self._finish or "done"
@@ -157,7 +159,9 @@ class Attached(Iterator[Step]):
                 self._held["facts"] |= event.facts
             return None
         number = len(self.steps) + (self._held is not None)
-        step = build.step(number, facts=dict(event.facts), **self._written(tokens))
+        step = step_of(number, tokens, len(self._output), self._known) | {"facts": dict(event.facts)}
+        self._output += step["commits"]["tokens"]
+        self._ids += sum(token.id is not None for token in tokens)
         step["model_seconds"] = max(0.0, arrived - self._last)
         self._last = max(arrived, self._last)
         if not number:
@@ -166,31 +170,8 @@ class Attached(Iterator[Step]):
             step["facts"] |= {label: times[name] for name, label in names.items() if name in times}
         return step
 
-    def _written(self, tokens: list[Token]) -> dict[str, Any]:
-        """Commits and candidates of some tokens."""
-        first = len(self._output)
-        ids = [self._known(token.text, token.id) for token in tokens]
-        self._ids += sum(token.id is not None for token in tokens)
-        self._output += ids
-        at = list(range(first, first + len(ids)))
-        groups: dict[str, Any] = {"commits": {"positions": at, "tokens": ids, "causes": ["reported"] * len(ids)}}
-        if any(token.p is not None for token in tokens):
-            chances = [None if token.p is None else round(token.p, 6) for token in tokens]
-            groups["commits"]["probabilities"] = chances
-        tops = {p: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for p, t in zip(at, tokens, strict=True) if t.top}
-        if tops:
-            k = min(len(top) for top in tops.values())
-            named = [[self._known(text, number) for text, number, _ in top[:k]] for top in tops.values()]
-            shares = [[p for _, _, p in top[:k]] for top in tops.values()]
-            packed = {"tokens": build.packed(named, "i4"), "probabilities": build.packed(shares, "f4")}
-            groups["candidates"] = {"positions": list(tops), **packed}
-        return groups
-
     def _known(self, text: str, number: int | None) -> int:
-        clean = text.encode("utf-8", "replace").decode()
-        if number is None:
-            return self._table.text(clean)
-        return self._table.known(number, clean or f"‹token {number}›", special=not clean)
+        return token_id(self._table, text, number)
 
     def _finished(self) -> None:
         """The last facts, and how it ended."""

@@ -179,11 +179,12 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
 
 
 def certify_command(args: argparse.Namespace) -> int:
-    """Hold every lossless method against its control, prompt by prompt. Exit status 1 where a text differs."""
+    """Hold every lossless method against its control, prompt by prompt, and the control against the network's own
+    forward, since both runs read the model through one cache. Exit status 1 where a text differs."""
     from explorer.bench.measure import prompts_for
 
     model = engines.load_model(args.model, dtype=args.dtype)
-    diverged = 0
+    diverged, controls = 0, dict[tuple[str, str], engines.Trace]()
     for slug, params in _lossless(args, model):
         baseline = engines.get_method(slug).info.baseline
         for prompt in prompts_for(model.record.name, args.prompts):
@@ -191,7 +192,13 @@ def certify_command(args: argparse.Namespace) -> int:
                 engines.run(one, model, prompt, params={**given, "max_new_tokens": args.max_new_tokens}, detail="light")
                 for one, given in ((slug, params), (str(baseline), {}))
             )
+            if engines.get_method(str(baseline)).info.lossless:  # its text is the model's own
+                controls.setdefault((str(baseline), prompt), control)
             held = compare.certificate(ours, control, compare.near_tie(model, ours, control))
             diverged += held.at is not None
             print(f"{slug}: {prompt[:50]!r}: {held.sentence}")
+    for (slug, prompt), control in controls.items():
+        if own := compare.network_certificate(model, control):
+            diverged += own.at is not None
+            print(f"{slug} against the network without a cache: {prompt[:50]!r}: {own.sentence}")
     return int(diverged > 0)

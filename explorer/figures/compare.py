@@ -143,6 +143,20 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     return Tie((found["alone"][0], found["alone"][1]), (found["together"][0], found["together"][1]))
 
 
+def network_certificate(model: Any, control: Trace) -> Certificate | None:
+    """Hold a greedy run against what the network's own forward over the same text chooses at each place, which goes
+    through neither our cache nor our masks; None for a model without such a network, or an answer without tokens."""
+    prompt, written = control.header.prompt_ids, control.output_ids
+    chosen = engines.network_choices(model, [*prompt, *written], len(prompt)) if written else None
+    if chosen is None:
+        return None
+    at, dtype = first_difference(written, chosen), _main(control)[2]
+    if at is None:
+        return Certificate(len(written), None, dtype=dtype)
+    ours, own = (model.tokenizer.piece(ids[at]).text for ids in (written, chosen))
+    return Certificate(len(written), at, ours, own, dtype)
+
+
 @dataclass(frozen=True)
 class Pace:
     """Seconds per token of a run that verifies drafts against its plain control, both measured, the reading of the

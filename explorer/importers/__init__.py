@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines import Trace, TraceError, read_trace
-from explorer.importers import diffusers_frames, llada_log, sglang, vllm
+from explorer.importers import diffusers_frames, llada_log, recorded, sglang, vllm
 
 FORMATS = "vLLM, SGLang, diffusers and LLaDA's text log"
 TRACE = "trace"
@@ -42,6 +42,7 @@ IMPORTERS = {
             diffusers_frames.read,
         ),
         Importer("llada-log", "LLaDA, text log of its boards", llada_log.looks, llada_log.read, plain=True),
+        Importer("answer", "a server's saved answer that names its tokens", recorded.looks, recorded.read, plain=True),
     )
 }
 
@@ -61,7 +62,13 @@ def import_trace(text: str, name: str = "auto") -> Trace:
             return one.read(given)
     if name != "auto":
         raise TraceError(f"this is not a record of the format {name} ({IMPORTERS[name].title}); formats are {known}.")
-    return read_trace(text)
+    try:
+        return read_trace(text)
+    except TraceError as error:
+        if isinstance(body, dict) and "header" in body:  # a trace of ours, and something is wrong with it
+            raise
+        said = str(error).rstrip(".")
+        raise TraceError(f"{said}; {recorded.HOW}.") from None
 
 
 def _decoded(text: str) -> Any:

@@ -6,16 +6,18 @@ verification, the bonus token included), `spec_accept_rate`, the accepted and pr
 earlier names, and the histogram of accepted drafts per verification. The proposed drafts are verifications x configured
 draft length in several versions, so they are shown as reported. `output_ids` and `output_token_logprobs` ([logprob, id,
 text]) name the tokens if the request asked for them. The order of the verifications is not in the response: one step
-stands for the whole request."""
+stands for the whole request. Behind the OpenAI interface the statistics stand in `sglext.spec_tokens_details` where the
+request said `return_spec_tokens_details`, and in `usage` of some versions; `logprobs` name the tokens there."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from engines import Trace, TraceError
 from explorer.importers.build import MAX_TOKENS, Table, finite, first_choice, part, step, trace, words
-from explorer.importers.vllm import lost, name_tokens
+from explorer.importers.vllm import ids_of, lost, name_tokens, texts_of
 
 SOURCE = "SGLang's response statistics"
 NAMES = {
@@ -33,7 +35,7 @@ HISTOGRAMS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 def looks(body: Any) -> bool:
     """Whether the JSON is such a response, or a list with one."""
     meta = _meta(_one(body))
-    return meta is not None and "completion_tokens" in meta
+    return meta is not None and ("completion_tokens" in meta or "spec_verify_ct" in meta)
 
 
 def read(body: Any) -> Trace:
@@ -51,11 +53,8 @@ def read(body: Any) -> Trace:
     table = Table()
     choice = first_choice(response)
     ids, texts, chances = _tokens(response, meta)
-    count = (
-        meta["completion_tokens"]
-        if isinstance(meta["completion_tokens"], int) and 0 <= meta["completion_tokens"] <= MAX_TOKENS
-        else None
-    )
+    count = meta.get("completion_tokens")
+    count = count if isinstance(count, int) and 0 <= count <= MAX_TOKENS else None
     tokens = name_tokens(table, texts, ids, count)
     commits: dict[str, Any] = {
         "positions": list(range(len(tokens))),
@@ -104,6 +103,8 @@ def _tokens(
         chances = [None if (p := _number(row[0])) is None else round(math.exp(min(p, 0.0)), 6) for row in rows]
         return [row[1] for row in rows], texts if len(texts) == len(rows) else None, chances
     choice = first_choice(response)
+    if named := texts_of(choice):
+        return ids_of(choice.get("token_ids")), named, []
     for found in (response.get("output_ids"), meta.get("output_token_ids"), choice.get("token_ids")):
         if isinstance(found, list) and found and len(found) <= MAX_TOKENS and all(_id(one) for one in found):
             return found, None, []
@@ -119,9 +120,19 @@ def _one(body: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _meta(response: dict[str, Any]) -> dict[str, Any] | None:
-    found = part(response, "meta_info") or part(first_choice(response), "meta_info")
-    return {**part(response, "usage"), **found} if found else None
+def _meta(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What there is of `meta_info`; behind OpenAI's interface its statistics stand in `sglext`, earlier in `usage`."""
+    places, usage = (response, first_choice(response)), part(response, "usage")
+    own = next((found for place in places if (found := part(place, "meta_info"))), {})
+    told = next((found for place in places if (found := part(part(place, "sglext"), "spec_tokens_details"))), {})
+    return {**usage, **told, **own} if own or told or "spec_verify_ct" in usage else None
+
+
+def of_answer(body: Mapping[str, Any]) -> dict[str, float]:
+    """The statistics in an answer of the OpenAI interface; nothing where it has none."""
+    meta = _meta(body) or {}
+    told = finite(reported(meta)) if "spec_verify_ct" in meta else {}
+    return {label: value for label, value in told.items() if label != "prompt tokens"}
 
 
 def _number(value: Any) -> float | None:

@@ -8,7 +8,7 @@ its `metrics` alone. Token texts are there if the request asked for `logprobs`, 
 
 A verification step emits the accepted tokens and one more. Steps without a draft are left out of the record and the
 first token comes from reading the prompt, so which token came from which step is known only where the counts add up
-(derived: tokens = 1 + sum of accepted + steps)."""
+(derived: tokens = 1 + sum of accepted + steps, less what the limit cut from the last step)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str
     """The emitted tokens as far as the response names them, its text, and what is missing of them."""
     choice = first_choice(body)
     text = words(choice.get("text"), part(choice, "message").get("content"))
-    texts, ids = _texts(choice), _ids(choice.get("token_ids"))
+    texts, ids = texts_of(choice), ids_of(choice.get("token_ids"))
     count = part(body, "usage").get("completion_tokens")
     if not isinstance(count, int) or not 0 <= count <= MAX_TOKENS:
         count = None
@@ -142,7 +142,8 @@ def lost(texts: list[str] | None, ids: list[int] | None, count: int | None) -> l
     return absent + ["end_marks"] + (["tokens"] if texts is None and ids is None and count is None else [])
 
 
-def _texts(choice: dict[str, Any]) -> list[str] | None:
+def texts_of(choice: dict[str, Any]) -> list[str] | None:
+    """The texts of the emitted tokens, by the `logprobs` of a choice."""
     told = choice.get("logprobs")
     if not isinstance(told, dict):
         return None
@@ -155,7 +156,8 @@ def _texts(choice: dict[str, Any]) -> list[str] | None:
     return found if found and len(found) <= MAX_TOKENS and all(isinstance(one, str) for one in found) else None
 
 
-def _ids(found: Any) -> list[int] | None:
+def ids_of(found: Any) -> list[int] | None:
+    """The `token_ids` of a choice, where they are ids."""
     good = (
         isinstance(found, list)
         and found
@@ -168,20 +170,24 @@ def _ids(found: Any) -> list[int] | None:
 def _steps(told: Speculation, tokens: list[int], table: Table) -> list[dict[str, Any]]:
     accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
     emitted = sum(accepted) + len(accepted)
-    placed = len(tokens) == emitted + 1
+    last = accepted[-1] if accepted else 0
+    placed = emitted + 1 - last <= len(tokens) <= emitted + 1  # less: the limit cut the answer inside its last drafts
     steps: list[dict[str, Any]] = []
     place = 0  # of the root: the last token before the step
     for index, (kept, proposed) in enumerate(zip(accepted, drafted, strict=True)):
         gained = tokens[place + 1 : place + kept + 2] if placed else [table.unknown] * (kept + 1)
+        cut = kept + 1 - len(gained)
         groups: dict[str, Any] = {
             "tree": _chain(place, kept, proposed, tokens[place] if placed else table.unknown, gained, table.unknown)
         }
         if placed:
             first = [] if index else [place]
-            at = [*first, *range(place + 1, place + kept + 2)]
+            at = [*first, *range(place + 1, place + 1 + len(gained))]
             own = "sampled" if not proposed else "correction" if kept < proposed else "bonus"
-            causes = ["sampled"] * len(first) + ["accepted"] * kept + [own]
+            causes = ["sampled"] * len(first) + [*["accepted"] * kept, own][: len(gained)]
             groups["commits"] = {"positions": at, "tokens": [tokens[p] for p in at], "causes": causes}
+            if cut:
+                groups["note"] = f"The answer ended here, without the last {cut} of the tokens that this step had won."
         elif index == len(accepted) - 1:
             groups |= _reported(tokens, "All tokens are shown here: the record does not say which step each came from.")
         steps.append(step(index, facts={"drafted": float(proposed), "accepted": float(kept)}, **groups))
@@ -195,7 +201,7 @@ def _chain(start: int, kept: int, proposed: int, root: int, gained: list[int], u
     return {
         "start": start,
         "parents": list(range(-1, proposed)),
-        "tokens": [root, *gained[:kept], *[unknown] * (proposed - kept)],
+        "tokens": [root, *gained[:kept], *[unknown] * (proposed - len(gained[:kept]))],
         "accepted": [one in ("root", "accepted") for one in why],
         "why": why,
         "emitted": gained,

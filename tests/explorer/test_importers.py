@@ -265,3 +265,130 @@ def test_what_a_short_record_stands_for_is_bounded_like_a_trace():
     assert len(read_pasted(text, 4_000_000).output_ids) == 100_000
     with pytest.raises(TraceError, match=r"makes a trace of [\d,]+ characters; at most 100,000"):
         read_pasted(text, 100_000)
+
+
+CUT = {
+    "choices": [{"text": "abcdef", "finish_reason": "length", "logprobs": {"tokens": list("abcdef")}}],
+    "usage": {"prompt_tokens": 2, "completion_tokens": 6},
+    "metrics": {
+        "speculative_decoding": {
+            "num_spec_steps": 2,
+            "num_accepted_draft_tokens": 5,
+            "num_draft_tokens": 6,
+            "per_step_accepted": [2, 3],
+            "per_step_drafted": [3, 3],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("left", [1, 2, 3, 4])
+def test_vllm_an_answer_cut_inside_its_last_drafts_is_placed(left):
+    """1 from the prompt, 2 + 1 of the first step; the second accepted 3 + 1, of which the limit left some."""
+    body = json.loads(json.dumps(CUT))
+    letters = list("abcdefgh")[: 4 + left]
+    body["choices"][0] |= {"text": "".join(letters), "logprobs": {"tokens": letters}}
+    body["usage"]["completion_tokens"] = len(letters)
+    trace = import_trace(json.dumps(body))
+    assert words(trace) == [list("abcd"), letters[4:]]
+    assert trace.steps[1].commits.causes == ["accepted", "accepted", "accepted", "bonus"][:left]
+    assert (trace.steps[1].facts["accepted"], trace.steps[1].tree.why.count("accepted")) == (3, 3)
+    assert ("without the last" in trace.steps[1].note) == (left < 4)
+
+
+def test_vllm_an_answer_with_nothing_of_its_last_step_is_not_placed():
+    body = json.loads(json.dumps(CUT))
+    body["choices"][0] |= {"text": "abcd", "logprobs": {"tokens": list("abcd")}}
+    assert [len(one) for one in words(import_trace(json.dumps(body)))] == [0, 4]
+
+
+DETAILS = {
+    "spec_accept_rate": 0.5,
+    "spec_accept_length": 2.5,
+    "spec_num_correct_drafts": 3,
+    "spec_num_proposed_drafts": 6,
+    "spec_verify_ct": 2,
+    "spec_correct_drafts_histogram": [0, 1, 1],
+}
+SPOKEN = {"content": [{"token": " a", "logprob": -0.5}, {"token": " b", "logprob": -0.1}]}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"sglext": {"spec_tokens_details": DETAILS}, "usage": {"completion_tokens": 2}},
+        {"usage": {"completion_tokens": 2, **DETAILS}},
+    ],
+)
+def test_sglang_behind_the_interface_of_openai(said):
+    body = {"model": "m", "choices": [{"message": {"content": " a b"}, "logprobs": SPOKEN}], **said}
+    trace = import_trace(json.dumps(body))
+    assert trace.header.imported_from == "SGLang's response statistics" and words(trace) == [[" a", " b"]]
+    facts = trace.steps[0].facts
+    assert (facts["verifications"], facts["accepted drafts"], facts["verifications that accepted 2"]) == (2, 3, 1)
+    assert "token_ids" in trace.header.missing and trace.text == " a b"
+
+
+LOGGED = {
+    "tokens": ["a", "b"],
+    "token_logprobs": [math.log(0.5), math.log(0.25)],
+    "top_logprobs": [{"a": math.log(0.5), "x": math.log(0.25)}, {"b": math.log(0.25), "y": math.log(0.125)}],
+}
+
+
+def test_an_answer_that_names_its_tokens_is_read():
+    body = {"model": "m", "choices": [{"text": "ab", "logprobs": LOGGED, "finish_reason": "stop"}]}
+    trace = import_trace(json.dumps(body))
+    assert words(trace) == [["a", "b"]] and trace.steps[0].commits.probabilities == [0.5, 0.25]
+    assert trace.steps[0].candidates.probabilities.array().tolist() == [[0.5, 0.25], [0.25, 0.125]]
+    assert trace.header.models[0].name == "m" and {"steps", "token_ids"} <= set(trace.header.missing)
+    llama = {"content": " a", "completion_probabilities": [{"id": 5, "token": " a", "logprob": 0.0}], "stop": True}
+    trace = import_trace(json.dumps(llama))
+    assert trace.output_ids == [5] and "token_ids" not in trace.header.missing
+
+
+def test_the_text_of_a_stream_is_read_event_by_event():
+    events = [
+        {"choices": [{"delta": {"content": one["token"]}, "logprobs": {"content": [one]}}]} for one in SPOKEN["content"]
+    ]
+    events.append({"choices": [], "usage": {"completion_tokens": 2}})
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    trace = import_trace(text)
+    assert words(trace) == [[" a"], [" b"]] and trace.text == "a b"
+    assert trace.steps[1].facts["completion tokens"] == 2 and "steps" not in trace.header.missing
+    assert read_pasted(text) == trace
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "logprobs": null}]}',
+        '{"object": "text_completion", "choices": [{"text": "Hi"}]}',
+        '{"content": "Hi", "completion_probabilities": [], "stop": true}',
+        'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n',
+        'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: cut of',
+        '[{"generated_text": "Hi", "details": {"tokens": [{"id": 5, "text": "Hi", "logprob": -0.1}]}}]',
+        '{"model": "m", "response": "Hi", "done": true, "eval_count": 2}',
+        '{"model_instance_id": "m", "output": [{"type": "message", "content": "Hi"}], "stats": {"total": 1}}',
+        "[2030-01-01 00:00:00] Decode batch, accept len: 2.5\n",
+        'vllm:spec_decode_num_drafts_total{engine="0"} 22.0\n',
+        '{"data": {"choices": [], "metrics": {"speculative_decoding": {"num_spec_steps": 1}}}}',
+    ],
+)
+def test_a_record_that_is_none_of_ours_is_told_which_are_read_and_how_to_get_one(text):
+    with pytest.raises(TraceError) as said:
+        import_trace(text)
+    sentence = str(said.value)
+    assert all(name in sentence for name in ("vLLM", "SGLang", "llama.cpp", "logprobs", "decoding-explorer attach"))
+    assert sentence.count(". ") == 0 and sentence.endswith(".")
+
+
+def test_an_answer_of_which_some_parts_name_no_tokens_is_told():
+    events = [
+        {"choices": [{"delta": {"content": "a"}, "logprobs": SPOKEN}]},
+        {"choices": [{"delta": {"content": "b"}}]},
+    ]
+    with pytest.raises(TraceError, match="parts of the answer name no tokens"):
+        import_trace("".join(f"data: {json.dumps(event)}\n\n" for event in events))
+    with pytest.raises(TraceError, match="the answer names no tokens"):
+        import_trace('{"choices": [{"text": "Hi"}]}', "answer")

@@ -105,6 +105,18 @@ class Counted:
         """See `Model`."""
         return float(self._model.warm_up())
 
+    def _legible(self, tokens: Sequence[int] | Tensor) -> Sequence[int] | Tensor:
+        """Tokens [n] as this model can read them: one that it lacks, since another model of the run has rows for more
+        tokens than the tokenizer names, is read as an end of text (or token 0)."""
+        if (
+            self.picture_ids
+            or not len(tokens)
+            or int(tokens.max() if isinstance(tokens, torch.Tensor) else max(tokens)) < self.vocab_size
+        ):
+            return tokens
+        stand_in = min(self.eos_ids, default=0)
+        return [token if token < self.vocab_size else stand_in for token in map(int, tokens)]
+
     def _call(self, fed: int, compute: Callable[[], Any]) -> Any:
         """A whole forward of `fed` rows."""
         return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=fed * self.num_layers)

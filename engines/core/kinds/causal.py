@@ -58,7 +58,7 @@ class CountedCausal(Counted):
         last_only: bool = False,
     ) -> Extended:
         """See `CausalLM`; a row never proposes a token forbidden at the position it predicts."""
-        past, n = cache.length, len(tokens)
+        past, n, tokens = cache.length, len(tokens), self._legible(tokens)
         early = len(parents) - n if parents is not None else 0  # rows of the tree that are in the cache already
         result: Extended = self._call(
             n, lambda: self._model.extend(tokens, cache, parents=parents, hidden=hidden, last_only=last_only)

@@ -167,7 +167,7 @@ class CountedLayered(CountedCausal):
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """See `LayeredLM`."""
-        return self._part(lambda: self._model.embed(tokens))
+        return self._part(lambda: self._model.embed(self._legible(tokens)))
 
     def layers(
         self,

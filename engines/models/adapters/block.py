@@ -20,6 +20,7 @@ from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
+from engines.models.adapters.family import positions_of
 from engines.models.slots import SlotCache, check_room
 
 
@@ -43,7 +44,7 @@ class HFBlockMaskedLM(HFModel):
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
-        positions = self.config.max_position_embeddings
+        positions, self.rotations_change = positions_of(self.config)
         if not isinstance(block_size, int) or not 1 <= block_size <= positions:
             raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {positions}.")
         if other := layer_types(self.config) - {"full_attention"}:

@@ -23,6 +23,7 @@ from engines.core.picture import picture_of
 from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel
+from engines.models.adapters.family import SERVED, most_rows, positions_of
 from engines.models.slots import SlotCache, check_room
 
 
@@ -33,13 +34,33 @@ class HFCausalLM(HFModel):
         self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
-        self.num_layers, self.max_positions = self.config.num_hidden_layers, self.config.max_position_embeddings
+        self.num_layers, (self.max_positions, self.rotations_change) = (
+            self.config.num_hidden_layers,
+            positions_of(self.config),
+        )
         self._layer_types = layer_types(self.config)
+        if other := self._layer_types - SERVED:
+            raise UserError(
+                f"'{record.name}' is of the type '{model.config.model_type}' and has {', '.join(sorted(other))} "
+                "layers; only full, sliding, local and chunked attention can be run behind the cache of keys and "
+                "values here, so choose a Llama- or Qwen-like model."
+            )
+        self.alibi, self.branches = bool(getattr(self.config, "alibi", False)), True
+        self._most_rows = most_rows(model, self.max_positions)
+        self._measured_bytes = 0
         self.picture = picture_of(self.config)
 
     @property
+    def takes_trees(self) -> bool:
+        """Whether the rows of a forward may branch."""
+        return self.branches and not self.alibi and self._layer_types == {"full_attention"}
+
+    @property
     def position_bytes(self) -> int:
-        """Bytes of keys and values that a position takes in all layers; 0 where the config does not say."""
+        """Bytes of keys and values that a position takes in all layers, as a cache of this model was measured or its
+        config says; 0 where neither tells."""
+        if self._measured_bytes:
+            return self._measured_bytes
         c = self.config
         if elements := getattr(c, "cached_elements", None):  # of a layer, where a network of ours says so
             return int(self.num_layers * elements * self.model.dtype.itemsize)
@@ -49,20 +70,17 @@ class HFCausalLM(HFModel):
         )
         return int(2 * self.num_layers * heads * size * self.model.dtype.itemsize)
 
+    def measured(self, cache: SlotCache) -> None:
+        """Take what a position costs from a cache that was filled."""
+        self._measured_bytes = cache.bytes // cache.capacity
+
     def _first_calls(self) -> None:
         cache = self.new_cache(4)
         self.extend([0, 0, 0], cache)
         self.extend([0], cache)
 
     def new_cache(self, capacity: int) -> SlotCache:
-        """An empty cache for up to `capacity` positions. Raises UserError for models whose layers keep a state instead
-        of keys and values."""
-        other = self._layer_types - {"full_attention", "sliding_attention"}
-        if other:
-            raise UserError(
-                f"{self.record.name} has {', '.join(sorted(other))} layers, which keep no keys and values; choose a "
-                "Llama- or Qwen-like model."
-            )
+        """An empty cache for up to `capacity` positions."""
         return SlotCache(self.num_layers, capacity)
 
     @torch.no_grad()
@@ -93,10 +111,30 @@ class HFCausalLM(HFModel):
             output_hidden_states=bool(hidden),
             logits_to_keep=1 if last_only else 0,
         )
-        return Extended(out.logits[0].float(), {i: out.hidden_states[i][0] for i in hidden})
+        logits = out.logits[0, -1:] if last_only else out.logits[0]  # some networks do not know `logits_to_keep`
+        return Extended(logits.float(), {i: out.hidden_states[i][0] for i in hidden})
+
+    @torch.no_grad()
+    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+        """Logits [n, V] of a whole text as the network's own forward gives them: without our cache, masks and
+        positions, so that these can be held against it."""
+        logits: Tensor = self.model(input_ids=self._ids(tokens), use_cache=False).logits[0].float()
+        return logits
 
     def _check(self, new: Rows, capacity: int) -> None:
         """Refuse rows that this model or a cache of that capacity cannot take."""
+        if not new.chain and self.alibi:
+            raise UserError(
+                f"{self.record.name} has ALiBi, which counts distances in rows of the cache instead of positions, so "
+                "it can take neither a draft tree nor several paths; choose another model, or a method that drafts a "
+                "chain."
+            )
+        if not new.chain and not self.branches:
+            raise UserError(
+                f"{self.record.name} gives other logits for the branches of a draft tree than for each alone, so it "
+                "can take neither a draft tree nor several paths; choose another model, or a method that drafts a "
+                "chain."
+            )
         if not new.chain and self._layer_types != {"full_attention"}:
             kinds = ", ".join(sorted(self._layer_types))
             raise UserError(
@@ -104,11 +142,22 @@ class HFCausalLM(HFModel):
                 "attention in all layers."
             )
         check_room(new.past + new.early, len(new.positions), capacity)
-        if (last := max(new.positions)) >= self.max_positions:
+        if self._most_rows and (rows := new.past + new.early + len(new.positions)) > self._most_rows:
             raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter "
-                "prompt or fewer new tokens."
+                f"{self.record.name} keeps its causal mask as a table of {self._most_rows} rows and {rows} were fed; "
+                "take fewer paths, smaller drafts or fewer new tokens."
             )
+        if (last := max(new.positions)) < self.max_positions:
+            return
+        if self.rotations_change:
+            raise UserError(
+                f"the rotations of {self.record.name} (LongRoPE) change at position {self.max_positions}, which the "
+                f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
+            )
+        raise UserError(
+            f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter prompt "
+            "or fewer new tokens."
+        )
 
 
 @dataclass(frozen=True)
@@ -172,6 +221,8 @@ def types_by_layer(config: Any) -> list[str]:
     ..."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
+    if "local" in (own := getattr(config, "attention_layers", None) or ()):  # GPT-Neo's words, which are not read there
+        return [f"{'local' if one == 'local' else 'full'}_attention" for one in own]
     return list(get_layer_types_and_kwargs(config)[0])
 
 

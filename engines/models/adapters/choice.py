@@ -23,6 +23,7 @@ def model_of(
     where they were given."""
     from engines.models.adapters.block import HFBlockMaskedLM
     from engines.models.adapters.causal import HFCausalLM
+    from engines.models.adapters.family import check_family, try_out
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
     from engines.models.adapters.memory import HFMemoryLM
@@ -38,9 +39,11 @@ def model_of(
     if mask_id is None:
         routed = HFSplitLM if how.split else HFMoELM
         causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM
-        return causal(
-            pack(network), tokenizer, record, eos_ids
-        )  # the other kinds feed whole boards, which gain nothing
+        check_family(network, record)
+        model = causal(pack(network), tokenizer, record, eos_ids)  # other kinds feed whole boards, which gain nothing
+        if causal is HFCausalLM:  # the families that run layer by layer are known, and tested each
+            try_out(model)
+        return model
     shift = how.shift if options.get("shift") is None else bool(options["shift"])
     if how.kind == "masked":
         return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)

@@ -20,6 +20,7 @@ from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
+from engines.models.adapters.family import positions_of
 from engines.models.slots import SlotCache, check_room
 
 
@@ -42,7 +43,8 @@ class HFMaskedLM(HFModel):
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
-        self.max_positions, self.num_layers = self.config.max_position_embeddings, self.config.num_hidden_layers
+        self.max_positions, self.rotations_change = positions_of(self.config)
+        self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}
 

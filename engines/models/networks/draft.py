@@ -50,6 +50,12 @@ class HFDraftLM(HFLayeredLM):
         super().__init__(model, tokenizer, record, eos_ids)
         self.draft_ids = draft_ids
 
+    @torch.no_grad()
+    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+        """See `HFCausalLM`."""
+        few = super().by_itself(tokens)
+        return few.new_full((len(few), self.vocab_size), -torch.inf).index_copy(1, self.draft_ids, few)
+
     def _logits(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None) -> Tensor:
         few = super()._logits(h, None)
         logits = few.new_full((*few.shape[:-1], self.vocab_size), -torch.inf)

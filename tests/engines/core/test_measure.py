@@ -36,3 +36,12 @@ def test_row_costs_are_of_the_rows_asked_for():
     ]
     with pytest.raises(engines.UserError, match="masked; this measurement needs a causal model"):
         engines.row_costs(TableMasked())
+
+
+def test_what_a_network_chooses_by_itself_does_not_go_through_our_cache(monkeypatch):
+    model = engines.load_model("tiny-ar-s")
+    trace = engines.run("greedy", model, "add: 4 + 5", params={"max_new_tokens": 8})
+    ids, start = [*trace.header.prompt_ids, *trace.output_ids], len(trace.header.prompt_ids)
+    monkeypatch.setattr(type(model), "extend", None)
+    assert engines.network_choices(model, ids, start) == trace.output_ids
+    assert engines.network_choices(TableCausal(), ids, start) is None

@@ -137,3 +137,23 @@ def test_odd_values_are_left_out():
     trace, _ = ask(stream(event))
     assert trace.steps[0].commits.probabilities == [None, 1.0] and len(trace.pieces) == 2
     assert "prompt tokens" not in trace.steps[0].facts
+
+
+@pytest.mark.parametrize("owner", ["sglang", "openai"])
+def test_sglang_is_asked_for_its_statistics_and_they_are_read(owner):
+    told = {"spec_verify_ct": 2, "spec_accept_length": 1.5, "spec_num_correct_drafts": 1}
+    events = (
+        {"choices": [{"delta": {"content": "a b c"}}]},
+        {"choices": [], "usage": {"completion_tokens": 3, "prompt_tokens": 4}, "sglext": {"spec_tokens_details": told}},
+    )
+    trace, asked = ask(stream(*events), owner=owner)
+    facts = trace.steps[-1].facts
+    assert (facts["verifications"], facts["tokens per verification"], facts["accepted drafts"]) == (2, 1.5, 1)
+    assert facts["prompt tokens"] == 4 and facts["completion tokens"] == 3
+    assert ("return_spec_tokens_details" in asked[-1][2]) == (owner == "sglang")
+
+
+def test_sglang_counts_its_verifications_in_the_usage():
+    last = {"choices": [], "usage": {"completion_tokens": 3, "spec_verify_ct": 2}}
+    trace, _ = ask(stream({"choices": [{"delta": {"content": "a b c"}}]}, last))
+    assert trace.steps[-1].facts["verifications"] == 2

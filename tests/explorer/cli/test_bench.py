@@ -30,7 +30,29 @@ def test_certify_says_same_for_a_lossless_method(capsys):
         "--max-new-tokens",
         "16",
     )
-    assert code == 0 and out.count("Same ") == 2 and "float32" in out
+    assert code == 0 and out.count("token-recycling: ") == 2 and out.count("Same ") == 4 and "float32" in out
+
+
+def test_certify_holds_the_control_itself_against_the_network_without_a_cache(capsys, monkeypatch):
+    """A cache that says something else: method and control agree on a text that is not the model's."""
+    asked = (
+        "certify",
+        "--model",
+        "tiny-ar-s",
+        "--method",
+        "token-recycling",
+        "--prompts",
+        "2",
+        "--max-new-tokens",
+        "8",
+    )
+    code, out, _ = call(capsys, *asked)
+    assert code == 0 and out.count("greedy against the network without a cache") == 2 and out.count("Same ") == 4
+    adapter = type(engines.load_model("tiny-ar-s"))
+    real = adapter.unembed
+    monkeypatch.setattr(adapter, "unembed", lambda self, h, *more, **named: -real(self, h, *more, **named))
+    code, out, _ = call(capsys, *asked)
+    assert code == 1 and out.count("Same ") == 2 and out.count("Parts at token 1") == 2
 
 
 def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):

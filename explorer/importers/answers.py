@@ -7,14 +7,15 @@ the first two as well. Nothing in an answer is trusted."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.importers import sglang, vllm
-from explorer.importers.build import finite, first_choice, part, words
+from explorer.importers.build import Table, finite, first_choice, packed, part, step, words
 
 MOST_TOKENS = 4096  # of one event
+MAX_TOP = 20  # most likely tokens of one place
 LARGEST = 1e15  # a number beyond is none that a server counts
 
 
@@ -177,7 +178,36 @@ def reported(body: Mapping[str, Any]) -> dict[str, float]:
         ("generation seconds, as the server says", "predicted_ms"),
     ):
         told[name] = None if (ms := _number(timings.get(key))) is None else ms / 1000
-    return finite({name: _number(value) for name, value in told.items()}) | vllm.reported(body)
+    found = finite({name: _number(value) for name, value in told.items()})
+    return found | vllm.reported(body) | sglang.of_answer(body)
+
+
+def step_of(
+    number: int, tokens: Sequence[Token], first: int, known: Callable[[str, int | None], int]
+) -> dict[str, Any]:
+    """A step that writes some tokens from a place on, with their probabilities and the most likely others. known: the
+    id of a text in the token table."""
+    ids = [known(token.text, token.id) for token in tokens]
+    at = list(range(first, first + len(ids)))
+    groups: dict[str, Any] = {"commits": {"positions": at, "tokens": ids, "causes": ["reported"] * len(ids)}}
+    if any(token.p is not None for token in tokens):
+        groups["commits"]["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
+    tops = {p: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for p, t in zip(at, tokens, strict=True) if t.top}
+    if tops:
+        k = min(len(top) for top in tops.values())
+        named = [[known(text, number) for text, number, _ in top[:k]] for top in tops.values()]
+        shares = [[p for _, _, p in top[:k]] for top in tops.values()]
+        arrays = {"tokens": packed(named, "i4"), "probabilities": packed(shares, "f4")}
+        groups["candidates"] = {"positions": list(tops), **arrays}
+    return step(number, **groups)
+
+
+def token_id(table: Table, text: str, number: int | None) -> int:
+    """The id of a token in the table, by its own id or else its text."""
+    clean = text.encode("utf-8", "replace").decode()
+    if number is None:
+        return table.text(clean)
+    return table.known(number, clean or f"‹token {number}›", special=not clean)
 
 
 def _openai(wish: Wish) -> dict[str, Any]:
