@@ -41,7 +41,11 @@ def successor_of(edit: Edit, main: Model, models: Mapping[str, Model], length: i
 def announce(header: Header, after: Successor) -> None:
     """The header of a run in which another method takes over, changed in place."""
     info, h = after.method.info, header
-    h.title, h.baseline, h.lossless = f"{h.title}, then {info.title}", None, h.lossless and info.lossless
+    h.title, h.baseline, h.lossless = (
+        f"{h.title}, then {info.title}",
+        None,
+        h.lossless and info.keeps(vars(after.params)),
+    )
     h.emits = sorted({*h.emits, *info.emits})
     h.departures = " ".join(dict.fromkeys(d for d in (h.departures, info.departures) if d != "none")) or "none"
     h.parts += _part_records(after)
