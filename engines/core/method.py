@@ -3,7 +3,7 @@ its declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,10 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     itself, and `keeps` answers for given values.
     `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
     leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
-    plain method is what all others on its kind of model compare with. `paths`: parameters under which it writes several
-    continuations at once; empty where it always does, None where it never does. `file`, `version`: the local file that
-    it was loaded from and the sha256 of its text; empty for those that ship."""
+    plain method is what all others on its kind of model compare with. `beside`: roles of models that the run is only
+    compared with: their calls stand beside its totals, as facts of a step. `paths`: parameters under which it writes
+    several continuations at once; empty where it always does, None where it never does. `file`, `version`: the local
+    file that it was loaded from and the sha256 of its text; empty for those that ship."""
 
     slug: str
     title: str
@@ -92,15 +93,18 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     departures: str = "none"
     paths: dict[str, Any] | None = None
+    beside: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
     file: str = ""
     version: str = ""
 
     def keeps(self, params: Mapping[str, Any]) -> bool:
-        """Whether it claims its baseline's output with these values of parameters; one left out has its default."""
+        """Whether it claims its baseline's output with these values of parameters, which may be text as on a command
+        line; one left out has its default. Raises UserError for a value out of range."""
         if not self.lossless_with:
             return self.lossless
-        return _any_holds(self.lossless_with, {p.name: p.default for p in self.params} | dict(params))
+        values = {p.name: p.check(params[p.name]) if p.name in params else p.default for p in self.params}
+        return _any_holds(self.lossless_with, values)
 
     @property
     def condition(self) -> str:
@@ -148,6 +152,7 @@ def method(
     code: str = "",
     departures: str = "none",
     paths: Mapping[str, Any] | None = None,
+    beside: Collection[str] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
@@ -167,6 +172,8 @@ def method(
             p.check(value)
     resolve(params, paths)
     roles, parts = _roles(slug, needs)
+    if not set(beside) < set(roles):
+        raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
     conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
     defaults = {p.name: p.default for p in params}
     info = MethodInfo(
@@ -187,6 +194,7 @@ def method(
         code=code,
         departures=departures,
         paths=None if paths is None else dict(paths),
+        beside=frozenset(beside),
         parts=parts,
     )
     return lambda decode: Method(info, decode, check)

@@ -65,7 +65,10 @@ def _part_records(one: Successor) -> list[ModelRecord]:
 def begin(one: Successor, text: list[int], meter: Meter, recorder: Recorder) -> Any:
     """The generator of a method that reads `text` as its prompt, its models seen through the meter."""
     info = one.method.info
-    models = {role: counted(model, role, meter, info.needs[role]) for role, model in one.models.items()}
+    models = {
+        role: counted(model, role, meter.aside() if role in info.beside else meter, info.needs[role])
+        for role, model in one.models.items()
+    }
     seen: dict[str, Any] = models | parts_of(info, one.models[info.role])
     generator = one.method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], text, one.params, recorder)
     return explained(info, generator) if info.file else generator

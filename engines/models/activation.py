@@ -55,8 +55,8 @@ def distinct(used: Tensor) -> list[int]:
 
 
 def reuse(on: Tensor) -> float | None:
-    """The mean share of a token's experts that the next token uses too; tokens that use none do not count. None where no
-    token that another one follows uses any."""
+    """The mean share of a token's experts that the next token uses too; tokens that use none do not count. None where
+    no token that another one follows uses any."""
     here, both = on[:-1].sum(1), (on[:-1] & on[1:]).sum(1)
     some = here > 0
     return float((both[some].double() / here[some]).mean()) if bool(some.any()) else None

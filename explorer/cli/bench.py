@@ -11,7 +11,6 @@ import msgspec
 
 import engines
 from engines import UserError
-from engines.core.params import resolve
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
 from explorer.figures import compare
 from explorer.fitting import runs_on
@@ -173,7 +172,7 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
         params[slug][name] = value
     for slug in asked:
         info = engines.get_method(slug).info
-        if not info.keeps(vars(resolve(info.params, params[slug]))):
+        if not info.keeps(params[slug]):
             advice = f"give it {info.condition} by --param" if info.lossless_with else "choose a lossless method"
             raise UserError(
                 f"'{slug}' does not claim its control's text with these parameters, so there is nothing to certify; "
