@@ -49,7 +49,7 @@ class StepReward:
     runs each forward, and may count it.
 
     What it has read it keeps, so that of a solution which goes on just the new tokens are read, and a question that
-    several begin with is read once."""
+    several begin with is read once; a text that it knows has the r that it had."""
 
     def __init__(self, tensors: Mapping[str, Tensor], call: Counted = lambda rows, run, layer_rows: run()) -> None:
         from engines.models.slots import SlotCache
@@ -63,17 +63,21 @@ class StepReward:
         self.network.load_state_dict(state)
         self.network.eval()
         self.layers, self._call = layers, call
+        self._known: dict[tuple[int, ...], float] = {}
         self._read: list[tuple[list[int], SlotCache]] = []  # texts, none of which begins another, and what it kept
 
     def score(self, solutions: Sequence[Sequence[int]]) -> list[float]:
-        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each, over the tokens
-        behind what it shares with one that was read before. Raises UserError for one that is longer than the network
-        reads."""
+        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each new one, over
+        the tokens behind what it shares with others that were read. Raises UserError for one that is longer than the
+        network reads."""
         if longest := max((len(ids) for ids in solutions if len(ids) > self.positions), default=0):
             raise UserError(
                 f"a solution has {longest} tokens and the reward model reads {self.positions}; lower max_new_tokens."
             )
-        return [self._one(list(ids)) for ids in solutions]
+        for ids in map(tuple, solutions):
+            if ids not in self._known:
+                self._known[ids] = self._one(list(ids))
+        return [self._known[tuple(ids)] for ids in solutions]
 
     def _one(self, ids: list[int]) -> float:
         from engines.models.slots import SlotCache

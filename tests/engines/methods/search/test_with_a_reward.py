@@ -56,12 +56,13 @@ def test_tokens_and_calls_are_those_of_all_paths(model, slug):
 
 @pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering", "a-star-decoding"])
 def test_the_reward_model_is_counted_and_reads_only_what_is_new(model, slug):
-    """A forward for each state that is scored, under its own role; each token of all paths is read once, the question
-    with them, but for what the last row of a state says."""
+    """At most a forward for each state that is scored, under its own role; each token of all paths is read once, the
+    question with them."""
     trace, exact = ran(slug, model), ran(slug, model, reward="exact")
     network = _rewards.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
     calls = [step.facts["prm_calls"] for step in trace.steps]
-    assert [s.forwards.get("prm", 0) for s in trace.steps] == [b - a for a, b in zip([0, *calls], calls, strict=False)]
+    asked = [b - a for a, b in zip([0, *calls], calls, strict=False)]
+    assert all(0 < s.forwards["prm"] <= n for s, n in zip(trace.steps, asked, strict=True) if n)
     rows = trace.totals.work_by_role["prm"] / network.layers
     assert rows <= len(trace.header.prompt_ids) + trace.steps[-1].facts["tokens_of_all_paths"]
     target = trace.totals.work_by_role["target"] / model.num_layers
@@ -84,7 +85,7 @@ def test_a_reward_does_not_depend_on_what_was_read_before(model):
     for ids, r in zip(texts, found, strict=True):
         z = network.network["head"](states(network.network, torch.tensor([ids])))[0, -1, 0]
         assert r == pytest.approx(float(z.detach().sigmoid()), abs=1e-6)
-    assert read == [len(texts[0]), 7, 4, 1, 1]
+    assert found[2] == found[3] and read == [len(texts[0]), 7, 4, 1]
 
 
 @BOTH
