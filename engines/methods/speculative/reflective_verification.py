@@ -90,7 +90,6 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             0,
             0,
             16,
-            neutral=0,
             sees="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
             source="ours",
         ),
