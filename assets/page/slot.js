@@ -104,7 +104,7 @@ export function said(value) {
 export function hint({ default: usual, source, low, high, neutral = null }, baseline) {
   const parts = [tr`default ${said(usual)}${source ? ` (${source})` : ""}`];
   if (low !== undefined && high !== undefined) parts.push(tr`${low} to ${high}`);
-  if (neutral !== null && baseline) parts.push(tr`at ${said(neutral)} the same as ${baseline}`);
+  if (neutral !== null && baseline) parts.push(tr`at ${said(neutral)} the same output as ${baseline}`);
   return parts.join(" · ");
 }
 

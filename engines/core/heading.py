@@ -43,7 +43,7 @@ def header_of(
         seed=seed,
         detail=detail,
         baseline=info.baseline,
-        lossless=info.lossless,
+        lossless=info.keeps(vars(p)),
         emits=sorted(info.emits),
         departures=info.departures,
         own=info.own,

@@ -27,7 +27,10 @@ class Meter:
 
     Two models may be called from two threads at once: each call is booked whole, and `seconds` is the time in which any
     call ran, so that what two of them share counts once. Once `spent`, or past the `deadline` (on time.perf_counter),
-    a call raises OverBudget instead: a method whose budget is used up may still say that it is finished."""
+    a call raises OverBudget instead: a method whose budget is used up may still say that it is finished.
+
+    beside: the meter of models that a run is only compared with (`MethodInfo.beside`), whose calls and seconds are no
+    part of it; it stops when this one does."""
 
     forwards: dict[str, int] = field(default_factory=dict)
     tokens_fed: int = 0
@@ -41,6 +44,8 @@ class Meter:
     )  # position -> tokens, from edits; lives as long as the run
     spent: bool = False
     deadline: float = math.inf
+    beside: Meter | None = field(default=None, repr=False, compare=False)
+    of: Meter | None = field(default=None, repr=False, compare=False)  # of a meter beside: the run's own
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
     _running: int = field(default=0, repr=False, compare=False)
     _since: float = field(default=0.0, repr=False, compare=False)  # when the first of the calls that run now began
@@ -48,13 +53,33 @@ class Meter:
     def reset(self) -> None:
         """Start a new step."""
         self.forwards, self.tokens_fed, self.work, self.seconds, self.calls = {}, 0, {}, 0.0, []
+        if self.beside:
+            self.beside.reset()
+
+    @property
+    def seconds_beside(self) -> float:
+        """Seconds of the calls beside it."""
+        return self.beside.seconds if self.beside else 0.0
+
+    def counts_beside(self) -> dict[str, float]:
+        """What the calls beside it came to, by role and in words."""
+        if not self.beside:
+            return {}
+        counts = {f"{role} forwards": n for role, n in self.beside.forwards.items()}
+        return {**counts, **{f"{role} layer-rows": n for role, n in self.beside.work.items()}}
+
+    def aside(self) -> Meter:
+        """The meter `beside` this one; what an edit forbids holds there too."""
+        self.beside = self.beside or Meter(forbidden=self.forbidden, of=self)
+        return self.beside
 
     def call(self, role: str, device: str, fed: int, compute: Any, *, layer_rows: int = 0, forward: bool = True) -> Any:
         """Run `compute()` on the clock and book it under `role`. Raises OverBudget once `spent`; what fails is booked
         as time only.
 
         fed: rows that enter the first layer. layer_rows: rows times layers. forward: whether it ends in logits."""
-        if self.spent or time.perf_counter() > self.deadline:
+        limits = self.of or self
+        if limits.spent or time.perf_counter() > limits.deadline:
             raise OverBudget
         synchronise(device)
         with self.lock:

@@ -3,7 +3,7 @@ its declaration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,14 +66,17 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
     come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
-    `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output.
-    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run;
-    "" leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where
-    sweeping this plain method is what all others on its kind of model compare with. `paths`: parameters under which
-    it writes several continuations at once; empty where it always does, None where it never does. `own`: a short
-    phrase that follows the title wherever it is shown, where this was written from less than the paper's text or is
-    another algorithm. `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty
-    for those that ship."""
+    `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at
+    the defaults. Where that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by
+    itself, and `keeps` answers for given values.
+    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
+    leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
+    plain method is what all others on its kind of model compare with. `beside`: roles of models that the run is only
+    compared with: their calls stand beside its totals, as facts of a step. `paths`: parameters under which it writes
+    several continuations at once; empty where it always does, None where it never does. `own`: a short phrase that
+    follows the title wherever it is shown, where this was written from less than the paper's text or is another
+    algorithm. `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty for those
+    that ship."""
 
     slug: str
     title: str
@@ -86,15 +89,31 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     lanes: dict[str, LaneInfo] = {}
     baseline: str | None = None
     lossless: bool = False
+    lossless_with: tuple[dict[str, Any], ...] = ()
     curve: tuple[str, tuple[float, ...]] | None = None
     signature: str = ""
     code: str = ""
     departures: str = "none"
     own: str = ""
     paths: dict[str, Any] | None = None
+    beside: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
     file: str = ""
     version: str = ""
+
+    def keeps(self, params: Mapping[str, Any]) -> bool:
+        """Whether it claims its baseline's output with these values of parameters, which may be text as on a command
+        line; one left out has its default. Raises UserError for a value out of range."""
+        if not self.lossless_with:
+            return self.lossless
+        values = {p.name: p.check(params[p.name]) if p.name in params else p.default for p in self.params}
+        return _any_holds(self.lossless_with, values)
+
+    @property
+    def condition(self) -> str:
+        """The values of parameters with which it is lossless, in words; "" where it always or never is."""
+        entries = [", ".join(f"{name}={value}" for name, value in one.items()) for one in self.lossless_with]
+        return " or ".join(entries)
 
     @property
     def role(self) -> str:
@@ -130,16 +149,19 @@ def method(
     emits: set[str],
     lanes: Mapping[str, LaneInfo] | None = None,
     baseline: str | None = None,
-    lossless: bool = False,
+    lossless: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False,
     curve: tuple[str, tuple[float, ...]] | None = None,
     signature: str = "",
     code: str = "",
     departures: str = "none",
     own: str = "",
     paths: Mapping[str, Any] | None = None,
+    beside: Collection[str] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
-    """Declare the decorated generator as a method. Raises ValueError where the declaration contradicts itself."""
+    """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
+    parameters with which it does (of several such mappings each is enough). Raises ValueError where the declaration
+    contradicts itself."""
     if unknown := emits - GROUPS:
         raise ValueError(f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}")
     if len({p.name for p in params}) != len(params):
@@ -154,6 +176,10 @@ def method(
             p.check(value)
     resolve(params, paths)
     roles, parts = _roles(slug, needs)
+    if not set(beside) < set(roles):
+        raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
+    conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
+    defaults = {p.name: p.default for p in params}
     info = MethodInfo(
         slug=slug,
         title=title,
@@ -165,16 +191,33 @@ def method(
         emits=frozenset(emits),
         lanes=dict(lanes or {}),
         baseline=baseline,
-        lossless=lossless,
+        lossless=_any_holds(conditions, defaults) if conditions else bool(lossless),
+        lossless_with=conditions,
         curve=curve,
         signature=signature,
         code=code,
         departures=departures,
         own=own,
         paths=None if paths is None else dict(paths),
+        beside=frozenset(beside),
         parts=parts,
     )
     return lambda decode: Method(info, decode, check)
+
+
+def _conditions(
+    given: Mapping[str, Any] | Sequence[Mapping[str, Any]], params: Sequence[Param], slug: str
+) -> tuple[dict[str, Any], ...]:
+    """The values with which a method is lossless, in the parameters' own types."""
+    declared = {p.name: p for p in params}
+    entries = [dict(one) for one in ([given] if isinstance(given, Mapping) else given)]
+    if not entries or not all(entries) or any(name not in declared for one in entries for name in one):
+        raise ValueError(f"method '{slug}' is lossless with values of parameters that it has, or says True or False")
+    return tuple({name: declared[name].check(value) for name, value in one.items()} for one in entries)
+
+
+def _any_holds(conditions: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> bool:
+    return any(all(values[name] == value for name, value in one.items()) for one in conditions)
 
 
 def _roles(slug: str, needs: str | Mapping[str, str | PartNeed]) -> tuple[dict[str, str], dict[str, str]]:

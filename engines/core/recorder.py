@@ -179,7 +179,7 @@ class Recorder:
             forwards=dict(meter.forwards),
             tokens_fed=meter.tokens_fed,
             model_seconds=meter.seconds,
-            method_seconds=max(0.0, now - self._resumed - meter.seconds),
+            method_seconds=max(0.0, now - self._resumed - meter.seconds - meter.seconds_beside),
             work=dict(meter.work),
         )
         self._index += 1
@@ -190,7 +190,7 @@ class Recorder:
             step.commits = self._signed(written, step.tree, choice)
             step.spans, step.choice, step.note = list(spans), choice, note
             told = facts() if callable(facts) else facts or {}
-            step.facts = {name: float(value) for name, value in told.items()}
+            step.facts = {name: float(value) for name, value in {**told, **meter.counts_beside()}.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
             step.completions, step.vote = completions() if completions else None, vote() if vote else None
@@ -214,21 +214,20 @@ class Recorder:
         labels: role -> verb shown."""
         if self.detail == "none":
             return []
-        names = labels or {}
+        s, names = self._start, labels or {}
         return [
-            Interval(
-                role,
-                began - self._start,
-                ended - self._start,
-                f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}",
-            )
-            for role, began, ended, fed in self._meter.calls
+            Interval(role, a - s, b - s, f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}")
+            for role, a, b, fed in self._meter.calls
         ]
 
     def interval(self, lane: str, began: float, ended: float, label: str = "") -> list[Interval]:
         """Work beside the models, such as a look-up, as a measured interval; none where nothing is recorded. began,
         ended: by `time.perf_counter`, read by the tool that did it."""
         return [] if self.detail == "none" else [Interval(lane, began - self._start, ended - self._start, label)]
+
+    def call(self, role: str, device: str, fed: int, compute: Callable[[], Any], *, layer_rows: int = 0) -> Any:
+        """Run a forward of a trained part that is a model of its own, on the clock: see `Meter.call`."""
+        return self._meter.call(role, device, fed, compute, layer_rows=layer_rows)
 
     def book(self, role: str) -> None:
         """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to

@@ -65,7 +65,7 @@ class Run(Iterator[Step]):
         self._length = getattr(p, LENGTH, 0)
         check_seed(seed)
         check_detail(detail)
-        self._models, self._main, self._seed = models, main, seed
+        self._models, self._main, self._seed, self._info = models, main, seed, info
         check_edits(edits)
         self._edits = dict(edits)
         self._successors = {
@@ -100,12 +100,14 @@ class Run(Iterator[Step]):
         self.header = header_of(
             info, models, p, text, prompt_ids, seed, detail, warmup, replay.origin if replay else None
         )
+        if (first := self._edits.get(-1)) and not first.method:  # nothing is written with the values before it
+            self.header.lossless = info.keeps({**vars(p), **first.params})
         if replay and replay.origin.edit:
             self._recorder.know(_tokens(replay.origin.edit))
         for _, after in sorted(self._successors.items()):
             announce(self.header, after)
         self._generator = begin(Successor(method, models, p), list(prompt_ids), self._meter, self._recorder)
-        if first := self._edits.get(-1):
+        if first:
             self._recorder.open((self.header.canvas or len(prompt_ids)) - len(prompt_ids))
             self._note(-1, first)
             changed = parameters(method, {**vars(p), **first.params}) if not first.method else p
@@ -174,6 +176,8 @@ class Run(Iterator[Step]):
         self._check(edit)
         self._note(len(self.steps) - 1, edit)
         if not edit.method:
+            now = {**vars(self._recorder.params), **edit.params}
+            self.header.lossless = self.header.lossless and self._info.keeps(now)
             return edit
         after = self._successors.get(len(self.steps) - 1)
         if after is None:
@@ -193,6 +197,7 @@ class Run(Iterator[Step]):
     def _take_over(self, edit: Edit, after: Successor) -> None:
         """A method begins from the board as it is, with the edit made to it."""
         self._generator.close()
+        self._info = after.method.info
         board = self._recorder.take_over(after.method.info, after.params, edit, self._seed)
         left = take_over(after, board, self.header, self._recorder, self._length)
         if left is None:

@@ -41,7 +41,11 @@ def successor_of(edit: Edit, main: Model, models: Mapping[str, Model], length: i
 def announce(header: Header, after: Successor) -> None:
     """The header of a run in which another method takes over, changed in place."""
     info, h = after.method.info, header
-    h.title, h.baseline, h.lossless = f"{h.title}, then {info.title}", None, h.lossless and info.lossless
+    h.title, h.baseline, h.lossless = (
+        f"{h.title}, then {info.title}",
+        None,
+        h.lossless and info.keeps(vars(after.params)),
+    )
     h.emits = sorted({*h.emits, *info.emits})
     h.departures = " ".join(dict.fromkeys(d for d in (h.departures, info.departures) if d != "none")) or "none"
     h.own = "; ".join(dict.fromkeys(own for own in (h.own, info.own) if own))
@@ -62,7 +66,10 @@ def _part_records(one: Successor) -> list[ModelRecord]:
 def begin(one: Successor, text: list[int], meter: Meter, recorder: Recorder) -> Any:
     """The generator of a method that reads `text` as its prompt, its models seen through the meter."""
     info = one.method.info
-    models = {role: counted(model, role, meter, info.needs[role]) for role, model in one.models.items()}
+    models = {
+        role: counted(model, role, meter.aside() if role in info.beside else meter, info.needs[role])
+        for role, model in one.models.items()
+    }
     seen: dict[str, Any] = models | parts_of(info, one.models[info.role])
     generator = one.method.decode(Roles(seen) if len(seen) > 1 else seen[info.role], text, one.params, recorder)
     return explained(info, generator) if info.file else generator

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def tls(on: Tensor) -> float:
-    """Token-level sparsity: the mean share of experts that are off for a token."""
+def tls(on: Tensor) -> float | None:
+    """Token-level sparsity: the mean share of experts that are off for a token. None without a token."""
     return cls(on, 1)
 
 
-def cls(on: Tensor, length: int) -> float:
+def cls(on: Tensor, length: int) -> float | None:
     """Chunk-level sparsity: the mean share of experts that are off for every token of a chunk, over chunks of that many
-    tokens that do not overlap; a rest behind the last whole chunk does not count. NaN where there is no whole chunk.
+    tokens that do not overlap; a rest behind the last whole chunk does not count. None where there is no whole chunk.
 
     Raises ValueError for chunks shorter than one token."""
     if length < 1:
         raise ValueError(f"chunks of {length} tokens cannot be; give 1 or more")
     whole = len(on) // length * length
     if not whole:
-        return float("nan")
+        return None
     return 1 - float(on[:whole].unflatten(0, (-1, length)).any(1).double().mean())
 
 
@@ -54,11 +54,12 @@ def distinct(used: Tensor) -> list[int]:
     return found
 
 
-def reuse(on: Tensor) -> float:
-    """The mean share of a token's experts that the next token uses too; tokens that use none do not count."""
+def reuse(on: Tensor) -> float | None:
+    """The mean share of a token's experts that the next token uses too; tokens that use none do not count. None where
+    no token that another one follows uses any."""
     here, both = on[:-1].sum(1), (on[:-1] & on[1:]).sum(1)
     some = here > 0
-    return float((both[some].double() / here[some]).mean()) if bool(some.any()) else float("nan")
+    return float((both[some].double() / here[some]).mean()) if bool(some.any()) else None
 
 
 def locality_loss(a0: Tensor, documents: Tensor, alpha: float = 100.0) -> Tensor:

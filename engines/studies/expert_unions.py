@@ -151,7 +151,7 @@ def told(
         )
     counted = {name: [on for layers in texts for on in layers] for name, texts in found.items()}
     curve = {
-        name: [(w, 1 - mean(cls(on, w) for on in patterns)) for w in WIDTHS if w <= max(map(len, patterns))]
+        name: [(w, 1 - (mean(cls(on, w) for on in patterns) or 0.0)) for w in WIDTHS if w <= max(map(len, patterns))]
         for name, patterns in counted.items()
     }
     tables = [sparsity(p.chunk, found, counted, times)]
@@ -207,6 +207,7 @@ def sparsity(
     return Table("sparsity", "Experts that are off, by token and by chunk", columns, rows, note=note)
 
 
-def mean(values: Iterable[float]) -> float:
-    """The mean of those that are numbers."""
-    return fmean(value for value in values if value == value)
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that there are; None where there is none."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

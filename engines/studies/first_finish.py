@@ -80,14 +80,17 @@ def sampled(model: CausalLM, prompt: str, p: Params, seed: int) -> list[Trace]:
     vote = trace.steps[-1].vote
     assert vote is not None
     said = {id: vote.answers[of] if of >= 0 else None for id, of in zip(vote.voters, vote.of, strict=True)}
-    return [Trace(lengths[id], said[id]) for id in vote.voters]
+    ended = {branch.id for step in trace.steps for branch in step.branches if branch.fate in ("finished", "chosen")}
+    return [Trace(lengths[id], said[id], id in ended) for id in vote.voters]
 
 
 def decided(one: Asked, k: int) -> tuple[bool, float, float]:
-    """(right, tokens waited for, tokens written) of a vote of the shortest k; all stop when the k-th has ended."""
-    waited = cutoff(one.traces, k)
-    said = one.traces[found].answer if k == 1 and (found := first(one.traces)) is not None else None
-    said = said if k == 1 else chosen(votes(one.traces, k))
+    """(right, tokens waited for, tokens written) of a vote of the shortest k, at k = 1 of the first to end; all stop
+    when the k-th has ended."""
+    if k == 1 and (found := first(one.traces)) is not None:
+        waited, said = one.traces[found].length, one.traces[found].answer
+    else:
+        waited, said = cutoff(one.traces, k), chosen(votes(one.traces, k))
     return said == one.answer, waited, sum(min(trace.length, waited) for trace in one.traces)
 
 

@@ -114,7 +114,7 @@ def bench_classes(
     kind of model."""
     infos = [engines.get_method(slug).info for slug, _ in plans]
     controls = {info.baseline for info in infos}
-    if len(controls) != 1 or not all(info.lossless for info in infos):
+    if len(controls) != 1 or not all(info.keeps(given) for info, (_, given) in zip(infos, plans, strict=True)):
         raise engines.UserError("the benchmark by class needs lossless methods with one control; leave the others out.")
     runs: list[Plan] = [(str(controls.pop()), {}), *plans]
     total, done = sum(map(len, prompts.values())), 0

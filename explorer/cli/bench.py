@@ -171,9 +171,12 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
             )
         params[slug][name] = value
     for slug in asked:
-        if not engines.get_method(slug).info.lossless:
+        info = engines.get_method(slug).info
+        if not info.keeps(params[slug]):
+            advice = f"give it {info.condition} by --param" if info.lossless_with else "choose a lossless method"
             raise UserError(
-                f"'{slug}' does not claim its control's text, so there is nothing to certify; choose a lossless method."
+                f"'{slug}' does not claim its control's text with these parameters, so there is nothing to certify; "
+                f"{advice}."
             )
     return list(params.items())
 
@@ -186,6 +189,8 @@ def certify_command(args: argparse.Namespace) -> int:
     model = engines.load_model(args.model, dtype=args.dtype)
     diverged, controls = 0, dict[tuple[str, str], engines.Trace]()
     for slug, params in _lossless(args, model):
+        if float(params.get("temperature", 0)):
+            raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
         baseline = engines.get_method(slug).info.baseline
         for prompt in prompts_for(model.record.name, args.prompts):
             ours, control = (

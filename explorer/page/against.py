@@ -21,7 +21,7 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     mark: dict[str, str] = {}
     told: list[dict[str, Any]] = []
     if trace.header.lossless and trace.header.params.get("temperature", 0):
-        told.append({"text": "Above temperature 0 the distribution is the control's, not the text."})
+        told.append({"text": "Above temperature 0 it draws as plain sampling does, so the texts need not be the same."})
     elif trace.header.lossless:
         held = certificate(trace, control, tie)
         told.append({"text": held.sentence, "receipt": _of_text(held, name)})

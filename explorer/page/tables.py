@@ -193,7 +193,7 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,
             " + ".join(f"{kind} model ({role})" for role, kind in info.needs.items()),
-            _baseline(info, infos) + (", same output (in float32)" if info.lossless else ""),
+            _baseline(info, infos) + _promise(info),
             info.departures,
         ]
         for info in infos.values()
@@ -213,6 +213,13 @@ def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
     if known or info.baseline:
         return known.title if known else str(info.baseline)
     return "is a control" if any(other.baseline == info.slug for other in infos.values()) else "none declared"
+
+
+def _promise(info: MethodInfo) -> str:
+    """What it says of its baseline's output, with the values of parameters that this takes."""
+    if info.lossless_with:
+        return f", same output (in float32) with {info.condition}"
+    return ", same output (in float32)" if info.lossless else ""
 
 
 def broken(found: list[Any], unread: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from explorer.figures.work import work
 from explorer.papers.record import record
 from explorer.papers.schema import Recording
 from explorer.runs.gallery import Card, gallery, read_bytes
+from explorer.runs.scenarios import Scenario, scenarios
 from tests.explorer.figures.test_hindsight import as_claimed, by_definition
 from tests.explorer.figures.test_race import counts_agree_with_boards
 from tests.explorer.figures.test_receipts import formulas_give_their_numbers
@@ -191,3 +192,19 @@ def test_some_recorded_run_has_something_to_show():
     shown = [hindsight(trace) for trace in traces if trace.header.canvas is not None]
     assert sum(lens.enough is not None and (lens.max_delay or 0) > 0 for lens in shown) > len(shown) / 2
     assert {"tokens", "target_calls"} <= {metric.name for trace in traces for metric in measure(trace)}
+
+
+@pytest.mark.parametrize("one", scenarios([card.id for card in gallery().cards]), ids=lambda one: one.title)
+def test_a_comparison_differs_in_the_one_thing_that_its_title_names(one: Scenario):
+    """Of one method a single parameter; of several the method, on the same prompt, model, length and temperature and,
+    on a masked board, under one rule for the end: either all fill the board behind it or none does."""
+    runs = [gallery().get(id) for id in one.traces]
+    params = [run.header.params for run in runs]
+    shared = set.intersection(*map(set, params))
+    if len({run.header.method for run in runs}) == 1:
+        assert len([name for name in shared if len({str(given[name]) for given in params}) > 1]) == 1
+    else:
+        assert len({(given["max_new_tokens"], given.get("temperature", 0.0)) for given in params}) == 1
+    assert len({(run.header.prompt, run.header.models[0].sha256, run.header.models[0].dtype) for run in runs}) == 1
+    filled = {any("fill" in step.commits.causes for step in run.steps if step.commits) for run in runs}
+    assert len(filled) == 1

@@ -62,7 +62,7 @@ test("a model is asked what it knows", () => {
 
 test("the hint says default, source, range and where it is the baseline", () => {
   const told = hint({ ...FLOAT, source: "official", neutral: 1 }, "Greedy");
-  assert.equal(told, "default 0.5 (official) · 0 to 1 · at 1 the same as Greedy");
+  assert.equal(told, "default 0.5 (official) · 0 to 1 · at 1 the same output as Greedy");
   assert.equal(hint({ ...ON, neutral: false }, null), "default on");
   assert.equal(hint({ kind: "text", default: "" }, null), 'default ""');
 });

@@ -179,8 +179,9 @@ export class Judged {
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const line = step.choice?.threshold ?? 0.5,
       count = (at) => kept(decide(rows, at)),
+      own = this.run.header.lossless ? "" : tr` Not lossless.`,
       moved = this.moved === null ? "" : tr` With the line at ${number(this.moved)}: ${count(this.moved)}.`;
     return tr`Tokens that stand with the line at ${number(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
-without the judge.${moved} Not lossless.`;
+without the judge.${moved}${own}`;
   }
 }

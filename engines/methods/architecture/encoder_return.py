@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     needs={"model": "seq2seq", "twin": "layered"},
     params=[
         max_new_tokens(32),
-        Bool("beside", True, sees="The decoder-only twin answers too, step for step; its forwards are its own."),
+        Bool(
+            "beside",
+            True,
+            sees="The decoder-only twin answers too, step for step; its forwards stand beside the totals.",
+        ),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, sees="Above 0 tokens are drawn, of either model."),
         Int(
             "top_k", 128, 1, 1000, sees="Above temperature 0: of how many best tokens one is drawn.", source="official"
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     },
     departures="Networks of 1.4 M weights without biases and gains, trained here; 8 + 3 layers against 12. Both have a "
     "cache, which the released code has not.",
+    beside={"twin"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token of either model per step; the run ends with the encoder-decoder's answer."""

@@ -10,7 +10,7 @@ forward, and what each token read is what this method tells.
 We depart from the paper in: a model of 1.9 M parameters trained here; the sign of the leading singular vectors is fixed
 by a convention, not kept continuous; one token at a time is decoded, and what a chunk of tokens reads together is the
 union of what they read one by one, which is the same. Bytes are counted, for all three models in the type that they run
-in; the twins read the same rows, so seconds are those of three models.
+in; the twins read the same rows, and what that takes stands beside the run's totals, as facts.
 
 Letters: m slots of a token in a layer, K rows and columns of keys, c tokens of a chunk."""
 
@@ -68,7 +68,9 @@ from engines.methods.architecture._slots import Beside, Text, probability
     },
     baseline="greedy",
     departures="A model of 1.9 M parameters trained here. Singular vectors get their sign by a convention. One token a "
-    "forward; what a chunk reads together is the union of what its tokens read. Seconds hold the twins' forwards.",
+    "forward; what a chunk reads together is the union of what its tokens read. The twins' forwards "
+    "stand beside the totals.",
+    beside={"mixture", "dense"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step; the first step's rows are the prompt's. Before each the cache holds all ids but the last."""

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
             4.0,
             step=0.05,
             symbol="α",
-            sees="How much credit lifts a logit; 0 is the plain threshold.",
+            sees="How much credit lifts a logit; at 0 a threshold alone decides, with slack and end as set.",
             neutral=0.0,
             source="dInfer",
         ),

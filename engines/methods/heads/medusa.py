@@ -46,7 +46,7 @@ RANKS = 10  # guesses of each head, as released
             source="63 in the code",
         ),
         Int("K", 3, 1, 3, symbol="K", sees="How many heads guess, so how deep the tree may go.", source="3 to 5"),
-        temperature(),
+        temperature("Above 0 tokens are drawn; with exact acceptance the distribution stays that of plain sampling."),
         Choice(
             "acceptance",
             "exact",
@@ -61,7 +61,7 @@ RANKS = 10  # guesses of each head, as released
     emits=EMITS - {"lanes"},
     lanes=LANES,
     baseline="greedy",
-    lossless=True,
+    lossless=[{"acceptance": "exact"}, {"temperature": 0.0}],
     departures="A linear path in each head, filled by ridge regression; a draft vocabulary on SmolLM2; the tree comes "
     "from measured accuracies; exact verification above temperature 0 unless typical acceptance is chosen.",
 )

@@ -12,16 +12,19 @@ from engines.kit import Tally, Vote
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of thought: its tokens behind the prompt, and its answer, None where it was cut or gives none."""
+    """A trace of thought: its tokens behind the prompt, its answer, None where it was cut or gives none, and whether it
+    came to its end, as every one with an answer did."""
 
     length: int
     answer: str | None
+    ended: bool = False
 
 
 def first(traces: Sequence[Trace]) -> int | None:
-    """The number of the shortest answered trace, the lower one of equals; None where none is answered."""
-    answered = [(trace.length, i) for i, trace in enumerate(traces) if trace.answer is not None]
-    return min(answered)[1] if answered else None
+    """The number of the shortest trace that came to its end, whether its answer can be read or not, the lower one of
+    equals; None where none did."""
+    ended = [(trace.length, i) for i, trace in enumerate(traces) if trace.ended or trace.answer is not None]
+    return min(ended)[1] if ended else None
 
 
 def cutoff(traces: Sequence[Trace], k: int) -> int:
@@ -43,8 +46,8 @@ def chosen(found: Counter[str]) -> str | None:
 
 
 def election(ids: Sequence[int], traces: Sequence[Trace], winner: int | None, k: int) -> Vote:
-    """What the rules make of the same traces: the one that decides first, then a vote of all that ended and the longest
-    of them. Every answered trace has the weight 1."""
+    """What the rules make of the same traces: the one that decides first, which says nothing where its answer cannot be
+    read, then a vote of all that ended and the longest of them. Every answered trace has the weight 1."""
     answers = list(dict.fromkeys(trace.answer for trace in traces if trace.answer is not None))
     of = [-1 if trace.answer is None else answers.index(trace.answer) for trace in traces]
     ended = [i for i, place in enumerate(of) if place >= 0]
@@ -68,7 +71,7 @@ def election(ids: Sequence[int], traces: Sequence[Trace], winner: int | None, k:
 def _tally(rule: str, who: Sequence[int], of: Sequence[int], answers: int) -> Tally:
     shares = [float(i in who) for i in range(len(of))]
     counts = [sum(of[i] == answer for i in who) for answer in range(answers)]
-    if not who:
+    best = max(counts, default=0)
+    if not best:  # nobody, or nobody with an answer
         return Tally(rule, shares)
-    best = max(counts)
     return Tally(rule, shares, counts.index(best), best / len(who), counts.count(best) > 1)

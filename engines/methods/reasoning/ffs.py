@@ -7,6 +7,8 @@ FFS-k@N of the authors' later code (github.com/Aradhye2002/art_of_tts, `ffs_k`):
 write the answer that most of them give, ties to the answer met first; every trace that ends as early as the k-th has a
 vote. k = 1 is First Finish Search, k = n a majority vote over all.
 
+At k = 1 the first end mark wins, whether an answer can be read before it or not; above 1 only answers are counted.
+
 Ours: paths that end in the same step are as short as each other, and the lower number wins; a path that is cut at
 max_new_tokens never wins and has no vote; if none comes to its end, the first path is written and said to have no
 answer. `let_finish` lets all paths go on behind the winner, to see what a vote would have said: that changes no output.
@@ -62,7 +64,7 @@ MOST = 64
              "stays the winner's.", source="ours"),
         Choice("answer", "auto", ["auto", "marked", "last number", "last line"],
                sees="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its "
-               "last line. Only votes read it.", source="ours"),
+               "last line. Only votes read it: at k = 1 the first to end wins, whatever it says.", source="ours"),
     ],
     signature="paths",
     emits={"commits", "scores", "candidates", "branches", "vote", "facts", "note"},
@@ -127,7 +129,7 @@ class Finish:
 
     def traces(self) -> list[Trace]:
         """All paths as the rules see them: one that goes on, was cut or says nothing has no answer."""
-        return [Trace(path.length - self.start, self.answer(path)) for path in self.paths.paths]
+        return [Trace(path.length - self.start, self.answer(path), self.ended(path)) for path in self.paths.paths]
 
     def answer(self, path: Path) -> str | None:
         """What a path that ended answers; None for one that did not, or whose answer cannot be read."""
@@ -137,17 +139,17 @@ class Finish:
         return answer_of(text, self.p.answer) or None
 
     def winner(self) -> Path | None:
-        """The first to finish with an answer; for k > 1 the shortest with the answer of most, once k are answered or
+        """The first to finish, whatever it says; for k > 1 the shortest with the answer of most, once k are answered or
         no path is left."""
         traces = self.traces()
+        if self.p.k == 1:
+            return None if (number := first(traces)) is None else self.paths.paths[number]
         answered = sum(trace.answer is not None for trace in traces)
         if not answered or (answered < self.p.k and self.paths.living):
             return None
-        best = chosen(votes(traces, self.p.k)) if self.p.k > 1 else None
-        number = first([trace for trace in traces if best is None or trace.answer == best])
-        assert number is not None
-        return [path for path, trace in zip(self.paths.paths, traces, strict=True)
-                if best is None or trace.answer == best][number]  # fmt: skip
+        best = chosen(votes(traces, self.p.k))
+        voted = [(trace, path) for trace, path in zip(traces, self.paths.paths, strict=True) if trace.answer == best]
+        return min(voted, key=lambda one: one[0].length)[1]
 
     def vote(self, winner: Path | None) -> Vote:
         """What the rules make of all paths, at the end."""
@@ -170,8 +172,10 @@ class Finish:
         if winner is None:
             if self.paths.living:
                 return f"{n} paths write a token each in one forward; {ended} came to their end."
-            return "No path came to its end with an answer, so none wins; the first one is shown."
+            answered = " with an answer" if self.p.k > 1 else ""
+            return f"No path came to its end{answered}, so none wins; the first one is shown."
         said = f"Path {winner.id} wins with {winner.length - self.start} tokens"
+        said += "" if self.answer(winner) else ", and no answer can be read in it"
         if self.paths.living:
             return f"{said}; {len(self.paths.living)} others go on, to be seen."
         stopped = self.p.n - ended

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
@@ -99,22 +100,25 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
     "embedding, frozen.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """One token per step: route what is queued, serve the caches, run the layers with the experts' channels."""
+    """One token per step: route what is queued before any layer runs, serve the caches, run the layers with the
+    experts' channels. The router has keys and values of its own, `read`, as long as the model's."""
     model, L = models.target, models.target.num_layers
+    from engines.models.exits import Past
     from engines.models.networks.pregate import router_of  # needs torch, and the list of methods does not wait for it
 
     router, ranks = router_of(models.experts).to(model.record.device), models.experts.tensors["ranks"]
     names = [str(name) for name in models.experts.card["domains"]]
     ids, end, experts, shelf = prompt, len(prompt) + p.max_new_tokens, list[int](), Shelves(p, run, router.I.shape[1])
-    cache = model.new_cache(end)
+    cache, read = model.new_cache(end), Past()
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         check_expert(p.fixed, names)
         mask = masks(ranks, p.keep).to(model.record.device)  # [E, L, F]
         began = time.perf_counter()
-        G = router(model.embed(ids))  # [n, E], before any layer of the model has run
-        routed = run.interval("router", began, time.perf_counter(), "route")
         base = cache.length
-        queued = [p.fixed - 1] * (len(ids) - base) if p.fixed else G[base:].argmax(-1).tolist()
+        e = model.embed(ids[base:])
+        G = run.call("router", model.record.device, len(e), partial(router, e, read), layer_rows=len(e))  # [n, E]
+        routed = run.interval("router", began, time.perf_counter(), "route")
+        queued = [p.fixed - 1] * len(e) if p.fixed else G.argmax(-1).tolist()
         experts = [*experts[:base], *queued]
         z = model.unembed(through(model, ids[base:], cache, mask[queued])[-1:], predicts=len(ids))  # [1, V]
         token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
@@ -133,6 +137,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
         experts = experts[: cache.length]
+        read.crop(cache.length)
         shelf.crop(cache.length)
 
 

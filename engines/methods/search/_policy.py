@@ -36,7 +36,7 @@ class Policy:
         self.model: CausalLM = models.target
         self.start, self.end, self.p = len(prompt), len(prompt) + p.max_new_tokens, p
         self.paths = Paths(self.model, prompt, rows=rows, rng=run.rng)
-        self.score = scorer(p.reward, models, prompt)
+        self.score = scorer(p.reward, models, prompt, run)
         self.calls = self.written = 0
         self.forbidden = dict[int, set[int]]()
 

@@ -38,8 +38,9 @@ LANES = {
 VERBS = {"draft": "draft", "target": "verify"}
 
 
-def temperature() -> Param:
-    """The target's temperature, called the same in every method of the family."""
+def temperature(sees: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:
+    """The target's temperature, called the same in every method of the family. sees: what a method says that does not
+    always keep the distribution."""
     return Float(
         "temperature",
         0.0,
@@ -47,12 +48,13 @@ def temperature() -> Param:
         2.0,
         step=0.05,
         symbol="T",
-        sees="Above 0 tokens are drawn; the distribution stays that of plain sampling.",
+        sees=sees,
     )
 
 
 def draft_temperature(default: float = -1.0, source: str = "") -> Param:
-    """The drafter's own temperature: it changes how much is accepted, never the distribution of the text."""
+    """The drafter's own temperature: it changes how much is accepted, and under exact verification never the
+    distribution of the text."""
     return Float(
         "draft_temperature",
         default,

@@ -85,6 +85,7 @@ FILLED = LaneInfo("probability", "Probability of each drafted token under the mo
     emits=EMITS,
     lanes={**LANES, "filled": FILLED},
     baseline="greedy",
+    lossless={"accept": "greedy"},
     departures="The drafter is a masked-diffusion model of the same tokens, not one trained on the verifier's text. "
     "Lossless with greedy acceptance alone.",
 )

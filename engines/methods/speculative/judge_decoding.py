@@ -53,7 +53,7 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
     family="speculative",
     paper="arXiv:2501.19309",
     summary="A small judge on the target's own state lets good drafted tokens stand that the target would not have "
-    "written. Not lossless.",
+    "written. Lossless at δ = 1 alone.",
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
         max_new_tokens(64),
@@ -76,13 +76,14 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
             sees="A text of your own as the draft, in place of the drafter's; empty: the drafter drafts.",
             source="ours",
         ),
-        temperature(),
+        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at δ = 1 alone."),
         draft_temperature(),
     ],
     signature="judged",
     emits=EMITS | {"choice"},
     lanes={**LANES, "judge": JUDGED},
     baseline="greedy",
+    lossless={"delta": 1.0},
     departures="Written from reviews of the paper. The judge learned from a few hundred made-up answers, or from tasks "
     "with an exact check, and knows little beyond them. A typed draft is a mode of ours; while it lasts, no token of "
     "the target's is put behind a window that is kept whole.",

@@ -57,7 +57,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
     paper="arXiv:2502.20330",
     code="https://github.com/John-AI-Lab/RAPID",
     summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
-    "the draft. Not lossless.",
+    "the draft. Lossless at η = 0 alone.",
     needs="layered",
     params=[
         max_new_tokens(24),
@@ -104,13 +104,13 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
             sees="Passages below this share of the best score are left out.",
             source="ours; 0.3 of a cosine in the paper",
         ),
-        temperature(),
+        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at η = 0 alone."),
     ],
     signature="passages",
     emits=EMITS | {"spans", "opinions"},
     lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
     baseline="greedy",
-    lossless=False,
+    lossless={"eta": 0.0},
     departures="BM25 in place of an embedding model; the question is the prompt's last line. The floor is a share of "
     "the best score. At temperature 0 a draft is kept if it is the first choice before or after the transfer.",
 )

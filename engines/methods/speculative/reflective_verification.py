@@ -55,7 +55,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
     family="speculative",
     paper="arXiv:2505.18629",
     summary="Behind the draft the target reads a request to check it and the draft once more; both opinions together "
-    "decide. Not lossless.",
+    "decide. Lossless at α = 0 alone.",
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
@@ -91,18 +91,17 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             0,
             0,
             16,
-            neutral=0,
             sees="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
             source="ours",
         ),
-        temperature(),
+        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at α = 0 alone."),
         draft_temperature(),
     ],
     signature="tree",
     emits=EMITS,
     lanes={**LANES, "own": OWN, "reflected": REFLECTED},
     baseline="greedy",
-    lossless=False,
+    lossless={"alpha": 0.0},
     departures="Written from reviews of the paper, as its text and code were not available. Request, prefix and window "
     "are ours; the token behind the draft comes from the mixed logits. At α = 0 the second copy is not fed.",
 )

@@ -2,8 +2,8 @@
 
 Speculation buys speed with memory: rows of a cache for tokens that are thrown away, logits for every node of the tree,
 a cache reserved for the longest conversation. So every byte is written down by purpose, the cache is allocated once for
-just the positions that the answer needs, and the largest tree is taken that fits the budget. The budget changes the
-speed and never the text.
+just the positions that the answer needs, and the largest tree is taken that fits the budget. A budget
+changes the speed and never a token; one that keeps the tree ends the text earlier.
 
 Only the abstract was available: the account is ours, its reference side follows the tensor shapes of the code of
 Medusa. The tree is filled from a table of what the model said last behind a token (2408.08696), so no heads are needed;
@@ -88,7 +88,7 @@ LENGTH, TREE = "length", "tree"
     emits=EMITS | {"branches"},
     lanes=LANES,
     baseline="greedy",
-    lossless=True,
+    lossless=[{"keeps": LENGTH}, {"budget": 0.0}],
     departures="Only the abstract was available: account and plan are ours, the reference follows Medusa's code "
     "without its heads. A table of the model's own guesses drafts. Bytes are the loop's tensors, logits in float32.",
     paths={"batch": 3},

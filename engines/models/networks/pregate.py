@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import scaled
+from engines.models.exits import Past, scaled
 from engines.models.networks.exit_adapter import turned
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ class PreGate(nn.Module):
         for name, (rows, columns) in {**shapes, "C": (experts, w)}.items():
             self.register_parameter(name, nn.Parameter(torch.randn(rows, columns) * columns**-0.5))
 
-    def forward(self, e: Tensor) -> Tensor:
-        """Embeddings [n, d] of the tokens from the first one on -> logits [n, E]; a row sees the rows before it."""
+    def forward(self, e: Tensor, past: Past | None = None) -> Tensor:
+        """Embeddings [n, d] of the tokens from the first one on, or behind those that `past` holds, which then holds
+        these too -> logits [n, E]; a row sees the rows before it."""
+        begin = past.length if past else 0
         x = scaled(e) @ self.I.T
         q, k, v = (scaled(x) @ self.qkv.T).view(len(x), 3, HEADS, -1).permute(1, 2, 0, 3)  # each [heads, n, w / heads]
-        at = torch.arange(len(x), device=x.device)
-        read = nn.functional.scaled_dot_product_attention(
-            turned(q, at)[None], turned(k, at)[None], v[None], is_causal=True
-        )
+        at = torch.arange(begin, begin + len(x), device=x.device)
+        q, k = turned(q, at), turned(k, at)
+        k, v = past.add(k, v) if past else (k, v)
+        sees = torch.arange(k.shape[1], device=x.device) <= at[:, None] if begin else None  # [n, begin + n]
+        read = nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], sees, is_causal=sees is None)
         x = x + read[0].transpose(0, 1).reshape(len(x), -1) @ self.O.T
         x = x + nn.functional.silu(scaled(x) @ self.U.T) @ self.D.T
         logits: Tensor = scaled(x) @ self.C.T

@@ -89,18 +89,18 @@ class SceneEmbedding(nn.Embedding):
         return None
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids [B, n] -> rows [B, n, d]. Raises UserError where a picture is cut off by the end of the ids: its rows
-        are made together. Ids behind <scene> that describe no scene are words like any other, blocks of a picture in no
-        such place are <patch>."""
+        """ids [B, n] -> rows [B, n, d]. Ids behind <scene> that describe no scene are words like any other, and so is a
+        <scene> that no whole picture follows, such as one that was drawn; blocks of a picture in no such place are
+        <patch>. Raises UserError where the end of the ids cuts off a picture of blocks: its rows are made together."""
         x = super().forward(ids.where(ids < len(WORDS), PATCH))
         for row, at in (ids == SCENE).nonzero().tolist():
             first, last = at + 1, at + 1 + self.V
             places = tuple(ids[row, first:last].tolist())
-            if len(places) < self.V:
+            if len(places) < self.V and any(token >= len(WORDS) for token in places):
                 raise UserError(
                     f"{len(places)} of the {self.V} places of a picture were fed; feed the whole picture at once."
                 )
-            if (pixels := picture(places)) is not None:
+            if len(places) == self.V and (pixels := picture(places)) is not None:
                 x[row, first:last] = self.patches(pixels[None])[0]
         return x
 

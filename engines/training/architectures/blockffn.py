@@ -7,7 +7,7 @@ following the loss; the two losses are summed over the layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,7 +93,11 @@ class Mixture(Architecture):
         with scores(network, packed.ids.shape) as found:
             network(input_ids=packed.ids)
         layers = [a != 0 for _, a in found]
-        mean = lambda values: round(sum(values) / len(values), 4)  # noqa: E731
+
+        def mean(values: Iterable[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return round(sum(known) / len(known), 4) if known else None
+
         return {
             "sparsity_by_chunk": {str(c): mean([cls(row, c) for on in layers for row in on]) for c in CHUNKS},
             "reuse": mean([reuse(row) for on in layers for row in on]),

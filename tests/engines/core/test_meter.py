@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engines.core.kinds import counted
-from engines.core.meter import Meter
+from engines.core.meter import Meter, OverBudget
 from engines.models.zoo import load_model
 
 
@@ -127,3 +127,17 @@ def test_every_kind_of_model_books_its_rows_times_its_layers():
         "tiny-encdec": 4 * pair.encoder_layers + 2 * 3,
     }
     assert meter.forwards["oracle"] == 1 and meter.forwards["tiny-encdec"] == 1
+
+
+def test_what_a_run_is_compared_with_stands_beside_it():
+    """Calls on the meter beside count nothing on the run's own, and stop with it."""
+    meter = Meter()
+    meter.aside().call("twin", "cpu", 3, lambda: time.sleep(0.01), layer_rows=6)
+    assert meter.aside() is meter.beside and meter.aside().forbidden is meter.forbidden
+    assert (meter.forwards, meter.tokens_fed, meter.work, meter.seconds, meter.calls) == ({}, 0, {}, 0.0, [])
+    assert meter.beside.forwards == {"twin": 1} and meter.beside.work == {"twin": 6} and meter.beside.seconds > 0
+    meter.reset()
+    assert not meter.beside.forwards and not meter.beside.seconds
+    meter.spent = True
+    with pytest.raises(OverBudget):
+        meter.beside.call("twin", "cpu", 1, lambda: None)

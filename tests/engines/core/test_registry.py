@@ -99,3 +99,10 @@ def test_a_curve_is_over_a_parameter_that_is_there():
             declare(curve)
     with pytest.raises(UserError, match="t="):
         declare(("t", (1.5,)))
+
+
+@pytest.mark.parametrize("lossless", [{"loud": 1}, {}, [], [{}]])
+def test_lossless_names_parameters_of_the_method(lossless):
+    with pytest.raises(ValueError, match="lossless"):
+        method("x", title="X", family="x", paper="", summary="", needs="causal", params=[], emits={"commits"},
+               lossless=lossless)  # fmt: skip

@@ -41,6 +41,13 @@ def test_the_text_is_the_picture(blocks, seed):
     assert (blocks.pixels(blocks.cut(shown)) == shown).all(), "a picture that was cut is cut without a further loss"
 
 
+def test_a_picture_of_blocks_is_fed_whole():
+    model = load_model("tiny-vlm")
+    ids = model.tokenizer.encode_prompt(SCENE)
+    with pytest.raises(UserError, match="feed the whole picture at once"):
+        model.extend(ids[:20], model.new_cache(20))
+
+
 @BOTH
 def test_two_colours_of_a_block_come_back(blocks):
     """What the blocks can hold is held: by hand, a block of two colours that the levels have."""

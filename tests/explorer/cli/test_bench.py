@@ -90,6 +90,11 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     ("argv", "says"),
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
+        (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
+        (
+            ("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"),
+            "leave it at 0",
+        ),
         (
             ("bench", "--by-class", "--model", "tiny-ar-l", "--method", "token-recycling", "--param", "k=3"),
             "write METHOD:NAME=VALUE",

@@ -15,6 +15,7 @@ from engines.kit import Taps
 from engines.methods.architecture._routed import pattern, reading
 from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
+from engines.studies.expert_unions import mean
 from tests.engines.conftest import GOLDEN
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
@@ -72,7 +73,7 @@ def test_chunks_by_their_length():
     found = [cls(on, length) for length in (1, 2, 4, 8, 16, 32)]
     assert found[0] == tls(on) and found == sorted(found, reverse=True) and found[-1] < found[0]
     assert cls(on[:31], 16) == cls(on[:16], 16)  # a rest does not count
-    assert cls(on, 33) != cls(on, 33)  # no whole chunk
+    assert cls(on, 33) is None  # no whole chunk
     with pytest.raises(ValueError, match="0 tokens"):
         cls(on, 0)
 
@@ -103,6 +104,14 @@ def test_the_bounds_of_the_sparsity_loss():
 def test_reuse_counts_tokens_with_experts_only():
     on = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
     assert reuse(on) == pytest.approx((0.5 + 0) / 2)
+
+
+def test_where_all_experts_are_off_nothing_is_said_of_reuse():
+    """None, which a record can hold, and not NaN; so where no chunk is whole."""
+    off = torch.zeros(4, 3, dtype=torch.bool)
+    assert reuse(off) is None and reuse(off[:1]) is None and cls(off[:2], 4) is None and tls(off[:0]) is None
+    assert tls(off) == cls(off, 2) == 1
+    assert mean([None, 0.5, None]) == 0.5 and mean([None, reuse(off)]) is None
 
 
 def test_bytes_are_those_of_the_union():

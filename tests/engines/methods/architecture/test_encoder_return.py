@@ -74,7 +74,8 @@ def test_work_bytes_and_operations_follow_from_the_sizes(pair, run):
         if "twin cache bytes" in f:
             assert f["twin cache bytes"] == 2 * 12 * (n_in + t) * d * 4
     first, later = run.steps[0], run.steps[1]
-    assert first.work == {"model": 8 * n_in + 3, "twin": 12 * n_in} and later.work == {"model": 3, "twin": 12}
+    assert first.work == {"model": 8 * n_in + 3} and later.work == {"model": 3}
+    assert first.facts["twin layer-rows"] == 12 * n_in and later.facts["twin layer-rows"] == 12
     assert later.facts["twin weights read bytes"] - later.facts["weights read bytes"] == 4 * (144 - 42) * d * d
     assert later.facts["twin flops"] > 2.5 * later.facts["flops"]
     assert first.facts["flops"] < first.facts["twin flops"]
@@ -117,3 +118,9 @@ def test_above_temperature_zero_tokens_are_drawn(pair):
     assert len(texts) > 1
     narrow = engines.run("encoder-return", pair, PROMPT, params={"temperature": 2.0, "top_k": 1, "beside": False})
     assert narrow.text == engines.run("encoder-return", pair, PROMPT, params={"beside": False}).text
+
+
+def test_the_twin_stands_beside_the_totals(run):
+    told = [step.facts.get("twin forwards", 0) for step in run.steps]
+    assert set(run.totals.forwards_by_role) == set(run.totals.work_by_role) == {"model"} and set(told) <= {0, 1}
+    assert run.totals.forwards == len(run.steps) and told[0] == 1

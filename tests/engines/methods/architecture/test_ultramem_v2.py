@@ -243,3 +243,16 @@ def test_sizes_that_cannot_be_are_refused():
         UltraMemConfig(score_heads=5)
     with pytest.raises(ValueError, match="99 slots cannot be read with 67 keys"):
         UltraMemConfig(slots_read=99, num_hidden_layers=4)
+
+
+def test_the_twins_stand_beside_the_totals():
+    """With and without them a run costs the same; what they cost is told, and their seconds are nobody's."""
+    alone, both = (
+        engines.run("ultramem-v2", "tiny-ultramem", PROMPT, params={"max_new_tokens": 4, "twins": on}) for on in (0, 1)
+    )
+    assert alone.output_ids == both.output_ids
+    for one in (alone, both):
+        assert one.totals.forwards == one.totals.forwards_by_role["target"] == len(one.steps)
+        assert one.totals.tokens_fed == alone.totals.tokens_fed
+    assert all("mixture layer-rows" in step.facts and step.facts["dense forwards"] == 1 for step in both.steps)
+    assert not any(name.endswith("forwards") for step in alone.steps for name in step.facts)

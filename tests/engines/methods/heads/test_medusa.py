@@ -69,6 +69,19 @@ def test_typical_acceptance_is_another_text_above_temperature_0_only(model):
     assert decode(model, acceptance="typical").output_ids == decode(model).output_ids
 
 
+def test_typical_acceptance_promises_nothing_above_temperature_0(model):
+    """The header says so, of a run that a person changes to it as well, and the results make no claim of it."""
+    kept, lost = ({"temperature": 1.0, "acceptance": rule} for rule in ("exact", "typical"))
+    assert decode(model, **kept).header.lossless and not decode(model, **lost).header.lossless
+    assert decode(model, acceptance="typical").header.lossless
+    changed = engines.Edit(params={"acceptance": "typical"})
+    for step, given, claim in ((0, kept, False), (0, {}, True), (-1, kept, False)):
+        trace = engines.run("medusa", model, PROMPTS[0], params={"max_new_tokens": 8, **given}, edits=[(step, changed)])
+        assert trace.header.lossless == claim
+    back = engines.Edit(params={"acceptance": "exact"})
+    assert engines.run("medusa", model, PROMPTS[0], params=lost, edits=[(-1, back)]).header.lossless
+
+
 def test_typical_acceptance_without_a_threshold_keeps_every_candidate_that_is_possible_at_all():
     draft = Draft.of([0, 1, 2, 3], [-1, 0, 1, 2], "draft")
     p = torch.tensor([[0.9, 0.1, 0.0, 0.0], [0.1, 0.1, 1e-9, 0.8], [0.5, 0.0, 0.5, 0.0], [0.25] * 4]).double()

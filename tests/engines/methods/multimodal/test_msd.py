@@ -11,6 +11,7 @@ import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.methods.multimodal._seen import Drafter, picture_of
+from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
 
@@ -49,6 +50,26 @@ def chance_drafts(monkeypatch, seed):
         return draft.requires_grad_(False)
 
     monkeypatch.setattr(vision_draft, "draft_of", made)
+
+
+@pytest.mark.parametrize("slug", ["temperature", "msd", "vispec"])
+@pytest.mark.parametrize("behind", [0, 5])
+def test_a_scene_that_was_written_is_a_word(model, slug, behind):
+    """A <scene> behind the prompt opens no picture, however many words follow it: forced, or drawn at a high
+    temperature. The run goes on, and taking the text in one by one or at once is the same."""
+    at = len(model.tokenizer.encode_prompt("scene 12")) + behind
+    params = {"temperature": 2.0, "max_new_tokens": 44}
+    forced = engines.Edit(force={at: SCENE})
+    step = next(
+        s.index for s in engines.run(slug, model, "scene 12", params=params, seed=3).steps
+        if s.commits and at in s.commits.positions
+    )  # fmt: skip
+    trace = engines.run(slug, model, "scene 12", params=params, seed=3, edits=[(step, forced)])
+    assert trace.end.reason == "complete" and trace.output_ids[behind] == SCENE and len(trace.output_ids) > behind + 1
+    ids = [*trace.header.prompt_ids, *trace.output_ids]
+    assert torch.equal(model.embed(ids)[at], model.embed([SCENE])[0])
+    if slug == "temperature" and not behind:
+        assert SCENE in engines.run(slug, model, "scene 12", params={"temperature": 2.0}, seed=7).output_ids
 
 
 @pytest.mark.parametrize(("slug", "params"), WAYS)

@@ -125,3 +125,28 @@ def test_more_votes_than_paths_are_refused(model):
 
 def test_sixteen_paths_cost_less_than_a_forward_each(model):
     assert race(model, n=16).totals.forwards < 64
+
+
+def speechless() -> TableCausal:
+    """A model whose end mark is likely everywhere and whose texts hold no number: ids 1 and 2 are letters."""
+    model = TableCausal(vocab_size=3, eos_ids=(0,))
+    model.table.rows[:] = torch.tensor([1.0, 0.0, 0.0])
+    return model
+
+
+@pytest.mark.parametrize("let_finish", [False, True])
+def test_the_first_to_end_wins_whether_its_answer_can_be_read_or_not(let_finish):
+    params = {"n": 3, "max_new_tokens": 40, "answer": "marked", "let_finish": let_finish}
+    trace = engines.run("ffs", speechless(), [1, 2], params=params)
+    shortest = min(map(len, lanes(trace)))
+    last = trace.steps[-1]
+    assert len(trace.output_ids) == shortest and trace.output_ids[-1] == 0
+    assert "wins with" in last.note and "no answer can be read in it" in last.note
+    assert last.vote.answers == [] and last.vote.tallies[0].shares.count(1.0) == 1
+    assert last.vote.tallies[0].winner == -1
+    assert "chosen" in [branch.fate for step in trace.steps for branch in step.branches]
+
+
+def test_votes_need_answers():
+    trace = engines.run("ffs", speechless(), [1, 2], params={"n": 3, "k": 2, "max_new_tokens": 40, "answer": "marked"})
+    assert "No path came to its end with an answer" in trace.steps[-1].note

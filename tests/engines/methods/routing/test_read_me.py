@@ -26,6 +26,7 @@ from engines.methods.routing._experts import (
     permanent,
     served,
 )
+from engines.models.exits import Past
 from engines.models.hub import read_json
 from engines.models.networks.pregate import router_of
 from engines.models.parts import folder_of, load_part
@@ -44,8 +45,8 @@ def cut():
     return load_part("domain-experts", [model().record])
 
 
-def decode(prompt="add: 45 + 86", slug="read-me", **params):
-    return engines.run(slug, model(), prompt, params={"max_new_tokens": 24, **params})
+def decode(prompt="add: 45 + 86", slug="read-me", edits=(), **params):
+    return engines.run(slug, model(), prompt, params={"max_new_tokens": 24, **params}, edits=edits)
 
 
 def test_the_golden_cases_pass():
@@ -208,3 +209,20 @@ def test_bad_input_is_a_sentence(given, words):
 def test_a_model_that_was_not_cut_is_refused_with_the_command():
     with pytest.raises(engines.UserError, match="domain-experts tiny-ar-l"):
         engines.run("read-me", "tiny-ar-l", "add: 4 + 5")
+
+
+def test_the_router_is_counted_and_reads_only_what_is_new():
+    """A row of one layer for each token, once; after an edit those behind it again. Its logits are those of a router
+    that reads the whole text."""
+    trace = decode(temperature=1.0)
+    rows = [len(trace.header.prompt_ids), *[1] * (len(trace.steps) - 1)]
+    assert [step.work["router"] for step in trace.steps] == rows
+    assert trace.totals.forwards_by_role["router"] == trace.totals.forwards_by_role["target"] == len(trace.steps)
+    router, ids = router_of(cut()), [*trace.header.prompt_ids, *trace.output_ids[:-1]]
+    e = model().embed(ids)
+    past = Past()
+    parts = torch.cat([router(e[:5], past), router(e[5:6], past), router(e[6:], past)])
+    assert torch.allclose(parts, router(e), atol=1e-5) and past.length == len(ids)
+    at = len(trace.header.prompt_ids) + 3
+    forced = decode(temperature=1.0, edits=[(8, engines.Edit(force={at: trace.output_ids[0]}))])
+    assert forced.steps[9].work["router"] == forced.steps[9].work["target"] // model().num_layers == 1

@@ -10,6 +10,7 @@ import torch
 import engines
 from engines.kit import distribution, draw
 from engines.methods.search import _rewards, particle_filtering
+from engines.models.step_reward import states
 
 CHAIN = "8+9*3+0-8"
 BOTH = pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering"])
@@ -51,6 +52,40 @@ def test_tokens_and_calls_are_those_of_all_paths(model, slug):
     assert last["tokens_of_all_paths"] == written > len(trace.output_ids)
     calls = [step.facts["prm_calls"] for step in trace.steps]
     assert calls[0] == 4 and calls == sorted(calls) and calls[-1] <= 4 * len(trace.steps)
+
+
+@pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering", "a-star-decoding"])
+def test_the_reward_model_is_counted_and_reads_only_what_is_new(model, slug):
+    """At most a forward for each state that is scored, under its own role; each token of all paths is read once, the
+    question with them."""
+    trace, exact = ran(slug, model), ran(slug, model, reward="exact")
+    network = _rewards.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
+    calls = [step.facts["prm_calls"] for step in trace.steps]
+    asked = [b - a for a, b in zip([0, *calls], calls, strict=False)]
+    assert all(0 < s.forwards["prm"] <= n for s, n in zip(trace.steps, asked, strict=True) if n)
+    rows = trace.totals.work_by_role["prm"] / network.layers
+    assert rows <= len(trace.header.prompt_ids) + trace.steps[-1].facts["tokens_of_all_paths"]
+    target = trace.totals.work_by_role["target"] / model.num_layers
+    assert trace.totals.tokens_fed == rows + target
+    assert set(exact.totals.forwards_by_role) == set(exact.totals.work_by_role) == {"target"}
+
+
+def test_a_reward_does_not_depend_on_what_was_read_before(model):
+    tensors = engines.models.parts.load_part("prm", [model.record]).tensors
+    read = list[int]()
+
+    def call(rows, run, layer_rows):
+        read.append(rows)
+        return run()
+
+    network = _rewards.StepReward(tensors, call)
+    question = model.tokenizer.encode_prompt(CHAIN)
+    texts = [question + model.tokenizer.encode(t) for t in ("c8+9=7;", "u8+9=7;", "c8+9=7;c7*3", "c8+9=7;c7*3", "u8")]
+    found = network.score(texts)
+    for ids, r in zip(texts, found, strict=True):
+        z = network.network["head"](states(network.network, torch.tensor([ids])))[0, -1, 0]
+        assert r == pytest.approx(float(z.detach().sigmoid()), abs=1e-6)
+    assert found[2] == found[3] and read == [len(texts[0]), 7, 4, 1]
 
 
 @BOTH

@@ -147,7 +147,10 @@ def test_a_document_longer_than_the_model_and_a_strength_out_of_range_are_refuse
         decode(eta=51)
     with pytest.raises(engines.UserError, match="eta"):
         decode(eta=-1)
-    assert not next(m for m in engines.list_methods() if m.slug == "rapid").lossless
+
+
+def test_it_is_lossless_without_a_step_alone():
+    assert not decode().header.lossless and decode(eta=0.0).header.lossless
 
 
 def test_documents_are_made_again_and_hold_their_fact_once():
