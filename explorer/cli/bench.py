@@ -14,6 +14,7 @@ from engines import UserError
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
 from explorer.figures import compare
 from explorer.fitting import runs_on
+from explorer.words import printable
 
 
 def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
@@ -193,5 +194,5 @@ def certify_command(args: argparse.Namespace) -> int:
             )
             held = compare.certificate(ours, control, compare.near_tie(model, ours, control))
             diverged += held.at is not None
-            print(f"{slug}: {prompt[:50]!r}: {held.sentence}")
+            print(f"{slug}: {prompt[:50]!r}: {printable(held.sentence)}")
     return int(diverged > 0)
