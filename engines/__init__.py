@@ -20,6 +20,7 @@ from engines.core.params import Param
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.roles import assign_roles
 from engines.core.run import Run, run, stream
+from engines.core.show import visible
 from engines.core.statistics import wilson
 from engines.core.study import (
     Partial,
@@ -89,6 +90,7 @@ __all__ = [
     "stream_fork",
     "study",
     "verify",
+    "visible",
     "watch",
     "wilson",
 ]

@@ -18,6 +18,7 @@ from engines import UserError, tasks
 
 log = logging.getLogger("decoding-explorer")
 BYTES = 6_000_000  # of a file
+SIDE = 30_000  # pixels of a picture's longer side
 MEGAPIXELS = 50  # of a picture; they are counted in its header, before one of them is decoded
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")  # each is decoded in this process, without another program
 PAPER = {"scene": (228, 228, 228), "word": (255, 255, 255)}  # behind what lets light through
@@ -56,6 +57,11 @@ def opened(data: bytes, paper: tuple[int, int, int]) -> Any:
             raise UserError(
                 f"the picture has {width:,} x {height:,} pixels; at most {MEGAPIXELS} million are taken. "
                 "Save it smaller."
+            )
+        if max(width, height) > SIDE:
+            raise UserError(
+                f"the picture has {width:,} x {height:,} pixels; a side may have at most {SIDE:,}. Cut it or save it "
+                "smaller."
             )
         image.draft("RGB", (1024, 1024))  # a JPEG is decoded at a fraction of its size where that is enough
         image.load()

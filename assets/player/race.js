@@ -56,25 +56,42 @@ export function standing(run, t) {
   return { steps: t, forwards, seconds: model + method, ...found, missing };
 }
 
+/** When at least so many of the spells [from, to) last: spells that do not touch, from early to late. */
+function lasting(spells, least) {
+  const found = [],
+    edges = spells.flatMap(([start, end]) => [
+      [start, 1],
+      [end, -1],
+    ]);
+  let running = 0;
+  for (const [at, change] of edges.sort((a, b) => a[0] - b[0] || b[1] - a[1])) {
+    if (running >= least) found.at(-1)[1] = at;
+    running += change;
+    if (change > 0 && running === least) found.push([at, at]);
+  }
+  return found.filter(([start, end]) => end > start);
+}
+
 /** Lane -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/figures/work.py. */
 export function work(run) {
   const rows = new Map(),
     once = [];
   run.steps.forEach(({ lanes = [] }, t) => {
     const calls = lanes.filter((call) => call.measured !== false && (call.unit ?? "seconds") === "seconds"),
-      shift = run.axes.seconds[t] - Math.min(...calls.map((call) => call.start));
+      shift = run.axes.seconds[t] - calls.reduce((least, call) => Math.min(least, call.start), Infinity),
+      names = new Set(calls.map((call) => call.lane)),
+      isPart = (lane) => lane.includes(": ") && names.has(lane.slice(0, lane.indexOf(": ")));
     // what begins behind the step was for the record alone; "a: b" is a part of a
-    const own = calls.filter(
-      ({ lane, start }) =>
-        start + shift < run.axes.seconds[t + 1] && !calls.some((one) => lane.startsWith(`${one.lane}: `)),
-    );
-    own.forEach(({ lane, start, end }, i) => {
-      if (!rows.has(lane)) rows.set(lane, []);
-      rows.get(lane).push([start + shift, end + shift]);
-      for (const b of own.slice(i))
-        if (b.lane !== lane && b.start < end && start < b.end)
-          once.push([Math.max(start, b.start) + shift, Math.min(end, b.end) + shift]);
-    });
+    const own = calls.filter(({ lane, start }) => start + shift < run.axes.seconds[t + 1] && !isPart(lane));
+    const mine = new Map(),
+      each = [];
+    for (const { lane, start, end } of own)
+      for (const lanes of [rows, mine]) {
+        if (!lanes.has(lane)) lanes.set(lane, []);
+        lanes.get(lane).push([start + shift, end + shift]);
+      }
+    for (const spells of mine.values()) for (const spell of lasting(spells, 1)) each.push(spell);
+    for (const spell of lasting(each, 2)) once.push(spell);
   });
   return rows.size > 1 ? rows.set("at once", once) : new Map();
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from engines.core.errors import UserError
+from engines.core.errors import OTHER_ENDS, UserError, described
 from engines.core.method import GROUPS, Method
 
 MAX_BYTES = 2**20
@@ -68,15 +68,16 @@ def _module(path: Path, here: str, source: bytes) -> Any:
         raise UserError(
             f"'{path}' is not Python: {error.msg} (line {error.lineno}: {(error.text or '').strip()[:80]})."
         ) from None
-    except (Exception, SystemExit) as error:
+    except (Exception, *OTHER_ENDS) as error:
         del sys.modules[name]
-        what = f"'{path}' cannot be loaded: {type(error).__name__}: {error}"
+        what = f"'{path}' cannot be loaded: {described(error)}"
         raise UserError(f"{what}{where(error, here)}.{_hint(error)}") from error
     return module
 
 
 def _hint(error: BaseException) -> str:
-    if isinstance(error, TypeError) and "method()" in str(error) and "emits" in str(error):
+    said = described(error)
+    if isinstance(error, TypeError) and "method()" in said and "emits" in said:
         return (
             f" Name there what `run.step` is given, for example emits={{'commits', 'note'}}; there is "
             f"{', '.join(sorted(GROUPS))}."

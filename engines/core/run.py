@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engines.core.errors import UserError
+from engines.core.errors import UserError, described
 from engines.core.heading import header_of
 from engines.core.kinds import KINDS, Model
 from engines.core.meter import Meter, OverBudget
@@ -162,7 +162,7 @@ class Run(Iterator[Step]):
             self._finish("failed")
             raise
         except BaseException as error:
-            self._message = f"{type(error).__name__}: {error}"
+            self._message = described(error)
             self._finish("failed")
             raise
         self.steps.append(step)

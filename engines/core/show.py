@@ -1,11 +1,22 @@
-"""A run in the terminal, one line per step: what each method file's main block uses."""
+"""A run in the terminal, one line per step: what each method file's main block uses. What a model wrote is printed so
+that it cannot drive the terminal."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from engines.core.run import stream
 from engines.core.trace import Step
+
+# C0 and C1 without tab and line ends; line and paragraph separators; what turns the direction of writing; surrogates
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+
+
+def visible(text: str) -> str:
+    """A text of several lines with its control characters shown as Python escapes: a terminal that prints it obeys
+    none of them. Letters, spaces and joiners of all scripts stay."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
@@ -14,7 +25,7 @@ def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
     for step in one:
         print(line(step, {p.id: p.text for p in one.pieces()}))
     trace = one.trace()
-    print(f"\n{trace.text}\n{trace.totals.tokens} tokens in {trace.totals.forwards} forwards")
+    print(f"\n{visible(trace.text)}\n{trace.totals.tokens} tokens in {trace.totals.forwards} forwards")
 
 
 def line(step: Step, text: dict[int, str]) -> str:
@@ -28,4 +39,4 @@ def line(step: Step, text: dict[int, str]) -> str:
         else "-"
     )
     cost = " ".join(f"{role} {n}" for role, n in step.forwards.items())
-    return f"{step.index:3d} | {cost} | {tokens} | {step.note}"
+    return f"{step.index:3d} | {cost} | {tokens} | {visible(step.note)}"

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from engines.core.errors import UserError
+from engines.core.errors import OTHER_ENDS, UserError, described
 from engines.core.method import GROUPS, MethodInfo
 from engines.core.method_file import declared_in, where
 from engines.core.places import expanded
@@ -56,9 +56,9 @@ def explained(info: MethodInfo, generator: Generator[Step, Edit | None, None]) -
                 step = generator.send(edit)
             except StopIteration:
                 return
-            except UserError:
-                raise
-            except Exception as error:
+            except (Exception, *OTHER_ENDS) as error:
+                if isinstance(error, UserError) and type(error).__str__ is BaseException.__str__:
+                    raise  # it says what it was given to say
                 raise UserError(_failure(info, steps, error)) from error
             _check(info, step)
             edit = yield step
@@ -67,11 +67,12 @@ def explained(info: MethodInfo, generator: Generator[Step, Edit | None, None]) -
         generator.close()
 
 
-def _failure(info: MethodInfo, steps: int, error: Exception) -> str:
-    what = f"{type(error).__name__}: {error}"
+def _failure(info: MethodInfo, steps: int, error: BaseException) -> str:
+    what = described(error)
     if (
         isinstance(error, KeyError)
         and error.args
+        and isinstance(error.args[0], str)
         and error.args[0] not in info.lanes
         and "pack_scores" in {f.name for f in traceback.extract_tb(error.__traceback__)}
     ):

@@ -30,6 +30,7 @@ from engines.models.weights import pretrained
 
 OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
 OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
+NO_NUMBERS = "device 'meta' holds no numbers, so nothing runs on it; use 'cpu' or 'cuda'."
 SMALL = 100e6  # bytes of weights up to which float32 is the default
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 
@@ -63,7 +64,7 @@ def load_folder(
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind in OF_PICTURES:
         load, adapter = importlib.import_module(f"engines.models.adapters.{how.kind}").LOADED
-        seeing = load(folder, name, _dtype(dtype, folder), _device(device), options)
+        seeing = load(folder, name, _dtype(dtype, folder), usable(device), options)
         return cast(Model, adapter(seeing, _record(folder, name, how.kind, seeing, digest, licence, revision)))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
@@ -106,7 +107,7 @@ def _draft(
     if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
         raise UserError(f"{wish} is no option of a draft model and '{name}' is one; leave it out.")
     base = target_folder(target, name)
-    network, draft_ids = load_draft(folder, base, dtype, _device(device))
+    network, draft_ids = load_draft(folder, base, dtype, usable(device))
     core = _tokenizer(base, how)
     eos_ids = _eos_ids(network, core)
     record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
@@ -141,7 +142,10 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
     with _refusing(name, {}):
         config = _config(folder, name, how)
     _check_class(config, how, name)
-    where = options.get("device_map") or (_device(device) if device != "cpu" else None)
+    where = options.get("device_map") or (usable(device) if device != "cpu" else None)
+    placed = where.values() if isinstance(where, dict) else [where]
+    if any(str(one).partition(":")[0] == "meta" for one in placed):
+        raise UserError(NO_NUMBERS)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
     with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
         network, info = pretrained(
@@ -236,15 +240,18 @@ def _config(folder: Path, name: str, how: Plan) -> Any:
         ) from error
 
 
-def _device(device: str) -> str:
+def usable(device: str) -> str:
+    """A device on which something can be computed here. Raises UserError."""
     import torch
 
     try:
-        torch.empty(0, device=device)
+        kind = torch.empty(0, device=device).device.type
     except (RuntimeError, AssertionError) as error:
         raise UserError(
             f"device '{device}' is not available here ({str(error).splitlines()[0]}); use 'cpu' or 'cuda'."
         ) from None
+    if kind == "meta":
+        raise UserError(NO_NUMBERS)
     return device
 
 

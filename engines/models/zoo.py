@@ -157,10 +157,12 @@ def load_model(
     stored above. options: mask_id, shift (masked and block models), block_size (block models whose files do not say
     it), revision (hub), device_map, quantization (a transformers quantisation config). The last four loaded models stay
     in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file included."""
-    from engines.models.loader import load_folder, require_kind
+    from engines.models.loader import load_folder, require_kind, usable
 
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
+    if device != "cpu":
+        usable(device)  # also for what ships, and before anything is fetched
     name = _canonical(os.fspath(name_or_path))
     if (found := grid_drafts.load(name, load_model, device=device, dtype=dtype, **options)) is not None:
         require_kind(found.record.name, kinds_of(found), kind)

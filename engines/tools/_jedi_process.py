@@ -1,5 +1,5 @@
 """The analyser's own process: questions as lines of JSON in, answers out. Started by `engines.tools.completion` with
-`-I -S`, so that neither the environment nor installed packages reach it.
+`-I -S`, so that neither the environment nor installed packages reach it. An empty line says that it is ready.
 
 Arguments: a folder for the cache, then the folders that hold jedi and parso. Once those are imported, only the standard
 library can be found from here; jedi imports modules without source to look at them, and nothing else is ever run."""
@@ -27,6 +27,7 @@ def main(cache: str, *homes: str) -> None:
     jedi.settings.auto_import_modules = []
     environment = jedi.api.environment.InterpreterEnvironment()
     _limit()
+    print(flush=True)  # ready
     for line in sys.stdin:
         try:
             answer: dict[str, Any] = {"rows": _rows(jedi, environment, standard, **json.loads(line))}

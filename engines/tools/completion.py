@@ -28,7 +28,7 @@ from engines.core.errors import UserError
 from engines.tools.projects import MAIN
 
 SECONDS = 5.0  # the longest that is waited for an answer
-START = 60.0  # and for the first one, behind which the process starts
+START = 60.0  # and for the process to start, which no answer's time holds
 MISSING = "the package jedi is not installed, and without it no name can be looked up; get it with: pip install jedi"
 SPACE = re.compile(r"[\s\\]+")
 COMMENT = re.compile(r"#[^\n]*")
@@ -210,6 +210,14 @@ class _Process:
 
     def ask(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
         """The answer. Raises Late where it does not come in time."""
+        if not self._runs():
+            start = self.thread.submit(self._up)
+            try:
+                start.result(timeout=START)
+            except Late:
+                if not start.cancel():
+                    self._kill()
+                raise
         task = self.thread.submit(self._talk, json.dumps(question))
         try:
             return task.result(timeout=seconds)
@@ -218,15 +226,24 @@ class _Process:
                 self._kill()
             raise
 
-    def _talk(self, question: str) -> dict[str, Any]:
-        if self.child is None or self.child.poll() is not None:
+    def _runs(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
+    def _up(self) -> None:
+        """Start the process if there is none, and wait until it can answer."""
+        if not self._runs():
             shutil.rmtree(self.cache, ignore_errors=True)
             self.cache = tempfile.mkdtemp(prefix="decoding-explorer-jedi-")
             homes = {str(Path(str(_origin(name))).parents[1]) for name in ("jedi", "parso")}
             command = [sys.executable, "-I", "-S", str(PROGRAM), self.cache, *sorted(homes)]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
             self.child = subprocess.Popen(command, text=True, encoding="utf-8", env={}, cwd=self.cache, **pipes)
-        assert self.child.stdin and self.child.stdout
+            assert self.child.stdout
+            self.child.stdout.readline()  # it is ready, or it ended
+
+    def _talk(self, question: str) -> dict[str, Any]:
+        self._up()
+        assert self.child and self.child.stdin and self.child.stdout
         try:
             self.child.stdin.write(question + "\n")
             self.child.stdin.flush()

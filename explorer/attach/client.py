@@ -1,14 +1,22 @@
 """Asking a server over HTTP: what is sent, how long is waited, how much is taken, and where it may lead.
 
 httpx with TLS verification; no proxies, no `.netrc`, no cookies. A redirect is followed only to the same host. Every
-failure is one sentence."""
+failure is one sentence.
+
+One clock runs over all that a server may do: look its name up, connect, send headers, an answer, comments or single
+bytes. What waits for the server is a thread of its own; whoever asks looks at the clock and at Stop ten times a second,
+and hangs up by shutting the socket down, which ends the thread's wait."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
+import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -17,11 +25,19 @@ from engines import UserError
 from explorer.attach.address import Address
 
 CONNECT_SECONDS = 10.0
-MAX_ANSWER = 64 * 2**20  # bytes of a whole answer
+MAX_ANSWER = 32 * 2**20  # bytes of a streamed answer
+MAX_WHOLE = 16 * 2**20  # bytes of an answer that comes as one JSON text
 MAX_EVENT = 2**20  # bytes of one event, or of an answer to a small question
+MAX_VALUES = 2**20  # of one JSON text, which takes up to a hundred bytes of memory for each
 MAX_REDIRECTS = 3
 SAID = 200  # characters of a server's own complaint
 PATIENCE = 30.0  # seconds that a server may stay silent
+SECONDS = 600.0  # of everything together
+LAST = 2.0  # seconds for a small question when the clock has run out
+POLL = 0.1  # seconds between two looks at the clock and at Stop
+AHEAD = 8  # events that may wait to be read
+
+T = TypeVar("T")
 
 
 class ServerError(UserError):
@@ -32,13 +48,31 @@ class ServerError(UserError):
         self.status = status
 
 
+class OutOfTime(ServerError):
+    """The clock ran out."""
+
+
+class HungUp(ServerError):
+    """Whoever asked stopped or closed it."""
+
+
 class Client:
-    """One connection to a server. patience: seconds that it may stay silent.
+    """One connection to a server. patience: seconds that it may stay silent; seconds: of everything from now on; stop:
+    whether whoever asks has had enough.
 
     times: what the connection took, in seconds: `connect` (one way there and back: a TCP handshake) and `tls`."""
 
-    def __init__(self, address: Address, key: str = "", patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        address: Address,
+        key: str = "",
+        patience: float = PATIENCE,
+        seconds: float = SECONDS,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.address, self.patience, self.times = address, patience, dict[str, float]()
+        self._until, self._stop, self._gone = time.perf_counter() + seconds, stop, threading.Event()
+        self._sockets: list[socket.socket] = []  # handles of ours on open connections
         self._sent = self._headers = 0.0
         self._begun: dict[str, float] = {}
         headers = {"accept": "text/event-stream, application/json", "accept-encoding": "identity"}
@@ -48,53 +82,122 @@ class Client:
             follow_redirects=False,
             timeout=httpx.Timeout(patience, connect=min(CONNECT_SECONDS, patience)),
             headers=headers | ({"authorization": f"Bearer {key}"} if key else {}),
+            event_hooks={"response": [_unread]},
         )
 
     def close(self) -> None:
         """Hang up."""
+        self._gone.set()
+        self._shut()
         self._http.close()
 
     def ask(self, path: str) -> Any:
-        """The JSON behind a path, or its text; None where the server has no such thing, or breaks off. Raises
-        ServerError where nobody is there, or the answer leads elsewhere."""
-        try:
+        """The JSON behind a path, or its text; None where the server has no such thing, breaks off, or is not done
+        within its patience. Raises ServerError where nobody is there, or the answer leads elsewhere."""
+        now = time.perf_counter()
+        until = now + min(self.patience, max(LAST, self._until - now))
+
+        def work() -> Iterator[str | None]:
             with self._answer("GET", path) as answer:
-                if answer.status_code != 200:
-                    return None
-                text = _whole(answer, MAX_EVENT).decode("utf-8", "replace")
+                found = answer.status_code == 200
+                yield _whole(answer, until, MAX_EVENT).decode("utf-8", "replace") if found else None
+
+        try:
+            text = next(self._watched(work, until))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._failure(error) from None
-        except httpx.HTTPError:
+        except (httpx.HTTPError, OutOfTime):
             return None
         try:
-            return json.loads(text)
+            return None if text is None else parsed(text)
+        except ServerError:
+            return None
         except (ValueError, RecursionError):
             return text
 
     def post(self, path: str, body: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
         """(seconds since the request was sent, data of an event), as they arrive. A server that does not stream gives
         one event. Raises ServerError; what was yielded before that stays true."""
-        try:
+
+        def work() -> Iterator[tuple[float, str]]:
             with self._answer("POST", path, body) as answer:
                 if answer.status_code != 200:
                     raise ServerError(self._refusal(answer, path), answer.status_code)
                 self.times["headers"] = self._headers - self._sent
                 kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if kind.endswith("json"):
-                    text = _whole(answer, MAX_ANSWER).decode("utf-8", "replace")
+                    text = _whole(answer, self._until, MAX_WHOLE).decode("utf-8", "replace")
                     yield time.perf_counter() - self._sent, text
                     return
-                for arrived, data in events(answer.iter_raw()):
+                for arrived, data in events(_in_time(answer.iter_raw(), self._until)):
                     yield arrived - self._sent, data
+
+        try:
+            yield from self._watched(work, self._until)
         except httpx.HTTPError as error:
             raise self._failure(error) from None
+
+    def _watched(self, work: Callable[[], Iterator[T]], until: float) -> Iterator[T]:
+        """What `work` yields in a thread of its own, as it comes. Raises what it raises, HungUp within a moment of a
+        Stop, and OutOfTime where nothing more came by then."""
+        made: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(AHEAD)
+        left = threading.Event()
+
+        def hand(item: T | None, error: BaseException | None) -> None:
+            while not (left.is_set() or self._gone.is_set()):
+                with contextlib.suppress(queue.Full):
+                    return made.put((item, error), timeout=POLL)
+            raise HungUp("nobody waits for the answer any more.")
+
+        def read() -> None:
+            ended: BaseException = StopIteration()
+            try:
+                for item in work():
+                    hand(item, None)
+            except BaseException as error:
+                ended = error
+            with contextlib.suppress(HungUp):
+                hand(None, ended)
+
+        threading.Thread(target=read, name="attach", daemon=True).start()
+        try:
+            while True:
+                if self._gone.is_set() or self._stop():
+                    raise HungUp("the question was stopped.")
+                try:
+                    item, error = made.get(timeout=POLL)
+                except queue.Empty:
+                    if time.perf_counter() > until + POLL:
+                        raise self._late() from None
+                    continue
+                if isinstance(error, StopIteration):
+                    return
+                if error is not None:
+                    raise error
+                yield item  # type: ignore[misc]
+        finally:
+            left.set()
+            self._shut()
+
+    def _shut(self) -> None:
+        """End every connection, whoever reads from it."""
+        while self._sockets:
+            with contextlib.suppress(OSError), self._sockets.pop() as handle:
+                handle.shutdown(socket.SHUT_RDWR)
+
+    def _late(self) -> OutOfTime:
+        return OutOfTime(f"{self.address.host} was not done in time, so it was given up.")
 
     def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The open answer, behind redirects to the same host."""
         url = self.address.base + path
         for _ in range(MAX_REDIRECTS + 1):
-            request = self._http.build_request(method, url, json=body, extensions={"trace": self._clock})
-            answer = self._http.send(request, stream=True)
+            try:
+                request = self._http.build_request(method, url, json=body, extensions={"trace": self._clock})
+                answer = self._http.send(request, stream=True)
+            except (httpx.InvalidURL, ValueError):
+                raise self._astray(url) from None
+            self._http.cookies.clear()
             if answer.headers.get("content-encoding", "identity") != "identity":
                 answer.close()
                 raise ServerError(f"{self.address.host} sends its answer packed, although it was asked not to.")
@@ -105,15 +208,25 @@ class Client:
         raise ServerError(f"{self.address.host} redirects again and again; give the address where it ends.")
 
     def _next(self, url: str, answer: httpx.Response) -> str:
-        there = urljoin(url, answer.headers.get("location", ""))
-        old, new = urlsplit(url), urlsplit(there)
+        given = answer.extensions["location"]
+        try:
+            there = urljoin(url, given)
+            old, new = urlsplit(url), urlsplit(there)
+            host = short(new.hostname or "nowhere")[:60]
+        except ValueError:
+            raise self._astray(given) from None
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
             raise ServerError(
-                f"{self.address.host} redirects to {(new.hostname or 'nowhere')[:60]} ({new.scheme[:10]}), which is "
-                "another server and was not followed; give that address if you trust it.",
+                f"{self.address.host} redirects to {host} ({short(new.scheme)[:10]}), which is another server and was "
+                "not followed; give that address if you trust it.",
                 answer.status_code,
             )
         return there
+
+    def _astray(self, url: str) -> ServerError:
+        return ServerError(
+            f"{self.address.host} redirects to '{short(url)[:60]}', which is no address; give the one where it answers."
+        )
 
     def _clock(self, name: str, info: Any) -> None:
         """What httpx tells of its own steps."""
@@ -123,14 +236,22 @@ class Client:
             self._begun[known] = now
         elif known and state == "complete":
             self.times[known] = now - self._begun[known]
+            if known == "connect":
+                self._hold(info["return_value"].get_extra_info("socket"))
         elif what.endswith("send_request_headers") and state == "started":
             self._sent = now
         elif what.endswith("receive_response_headers") and state == "complete":
             self._headers = now
 
+    def _hold(self, found: socket.socket) -> None:
+        """Keep a handle of our own on a connection, which outlives what TLS makes of it."""
+        self._sockets.append(found.dup())
+        if self._gone.is_set():
+            self._shut()
+
     def _refusal(self, answer: httpx.Response, path: str) -> str:
         """What a status other than 200 says, with the server's own words."""
-        said = complaint(_decoded(_whole(answer, MAX_EVENT).decode("utf-8", "replace")))
+        said = complaint(_decoded(_whole(answer, self._until, MAX_EVENT).decode("utf-8", "replace")))
         status = answer.status_code
         where = self.address.base + path
         hint = {
@@ -155,6 +276,11 @@ class Client:
         return ServerError(f"asking {host} failed: {short(str(error)) or type(error).__name__}.")
 
 
+def _unread(answer: httpx.Response) -> None:
+    """Take away where an answer leads, before httpx reads it: it may be anything, and is judged here."""
+    answer.extensions["location"] = answer.headers.pop("location", "")
+
+
 class _closing:
     """An answer that is closed with the block."""
 
@@ -168,27 +294,39 @@ class _closing:
         self.answer.close()
 
 
-def events(chunks: Iterator[bytes]) -> Iterator[tuple[float, str]]:
+def events(chunks: Iterable[bytes]) -> Iterator[tuple[float, str]]:
     """(time of arrival, data) of the events in a stream; comments and other fields are left out, an `error` field is
-    taken for data. Raises ServerError for a stream without end."""
-    rest, data, total = b"", list[str](), 0
+    taken for data. Raises ServerError for a stream or an event without end."""
+    begun, data, total, size = list[bytes](), list[str](), 0, 0  # begun: pieces of a line; size: bytes of an event
     for chunk in chunks:
         now = time.perf_counter()
         total += len(chunk)
+        for number, part in enumerate(chunk[: len(chunk) - max(0, total - MAX_ANSWER)].split(b"\n")):
+            if number:  # a line end stands before this part
+                field, _, value = b"".join(begun).decode("utf-8", "replace").rstrip("\r").partition(":")
+                begun = []
+                if field in ("data", "error"):
+                    data.append(value.removeprefix(" "))
+                elif not field and not value:
+                    if data:
+                        yield now, "\n".join(data)
+                    data, size = [], 0
+            begun.append(part)
+            size += len(part) + 1
+            if size > MAX_EVENT:
+                raise ServerError(f"the server sent an event of more than {MAX_EVENT // 2**20} MB, so it was given up.")
         if total > MAX_ANSWER:
             raise ServerError(f"the server sent more than {MAX_ANSWER // 2**20} MB, so it was given up.")
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > MAX_EVENT:
-            raise ServerError(f"the server sent an event of more than {MAX_EVENT // 2**20} MB, so it was given up.")
-        for line in lines:
-            field, _, value = line.decode("utf-8", "replace").rstrip("\r").partition(":")
-            if field in ("data", "error"):
-                data.append(value.removeprefix(" "))
-            elif not field and not value and data:
-                yield now, "\n".join(data)
-                data = []
     if data:  # a stream that ends without its last empty line
         yield time.perf_counter(), "\n".join(data)
+
+
+def parsed(text: str) -> Any:
+    """A JSON text of a server. Raises ValueError or RecursionError for what is none, ServerError for more values than
+    are held in memory."""
+    if sum(text.count(c) for c in ",[{") > MAX_VALUES:
+        raise ServerError(f"the server sent more than {MAX_VALUES:,} values at once, so it was given up.")
+    return json.loads(text)
 
 
 def complaint(body: Any) -> str:
@@ -207,15 +345,24 @@ def short(text: str) -> str:
 
 def _decoded(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(answer: httpx.Response, limit: int) -> bytes:
-    found = b""
-    for chunk in answer.iter_raw():
-        found += chunk
-        if len(found) > limit:
+def _in_time(chunks: Iterable[bytes], until: float) -> Iterator[bytes]:
+    """The chunks that come before the clock runs out. Raises OutOfTime."""
+    for chunk in chunks:
+        if time.perf_counter() > until:
+            raise OutOfTime("the server was not done in time, so it was given up.")
+        yield chunk
+
+
+def _whole(answer: httpx.Response, until: float, limit: int) -> bytes:
+    found, size = list[bytes](), 0
+    for chunk in _in_time(answer.iter_raw(), until):
+        found.append(chunk)
+        size += len(chunk)
+        if size > limit:
             raise ServerError(f"the server answered with more than {limit // 2**20} MB, so it was given up.")
-    return found
+    return b"".join(found)

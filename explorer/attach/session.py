@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from engines import Step, Trace, UserError
+from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
-from explorer.attach.client import Client, ServerError, complaint, short
+from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, complaint, parsed, short
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Token, Wish, step_of, token_id
 
@@ -29,6 +28,7 @@ PIECES = (
     "The server sent no log-probabilities, so what came is shown in the pieces in which it came, which need not be "
     "tokens, and nothing is known of what else it might have said."
 )
+MOST = build.MAX_STEPS - 1  # arrivals of an answer; the last step is the one that is held back
 CUT = "The server closed the answer before its end."
 UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
 
@@ -36,7 +36,10 @@ UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds",
 class Attached(Iterator[Step]):
     """A request to a server: connected when it is made, sent with the first step. `header`, `pieces`, `close` and
     `trace` are those of a run. Raises UserError where the server cannot be asked at all; once something has arrived, a
-    failure ends the answer and is said in it."""
+    failure ends the answer and is said in it.
+
+    patience: seconds that the server may stay silent; max_seconds: of everything, from now on; stop: asked ten times a
+    second, also while the server is silent."""
 
     def __init__(
         self,
@@ -52,11 +55,12 @@ class Attached(Iterator[Step]):
         seed: int | None = None,
         patience: float = 30.0,
         max_seconds: float = MAX_SECONDS,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.address = read_address(url)
         self._format: Format = interface(api or self.address.api or "chat")
         check(prompt, max_tokens, top, temperature, patience, max_seconds)
-        self._client = Client(self.address, key, patience)
+        self._client = Client(self.address, key, patience, max_seconds, stop)
         self._max_seconds, self._table = max_seconds, build.Table(OWN_NUMBERS)
         try:
             listed = self._client.ask("/v1/models")
@@ -69,12 +73,13 @@ class Attached(Iterator[Step]):
         self.steps: list[Step] = []
         self._held: dict[str, Any] | None = None
         self._output: list[int] = []
-        self._text, self._finish, self._named = "", "", ""
+        self._texts: list[str] = []
+        self._finish, self._named = "", ""
         self._last = 0.0  # seconds of the newest arrival
         self._bare = self._ids = 0  # pieces that are no tokens; tokens with an id
         self._reason, self._message = "stopped", ""
         self._events: Iterator[tuple[float, str]] | None = None
-        self._over = False
+        self._over = self._hung = False
         self.header = self._trace([]).header
 
     def __next__(self) -> Step:
@@ -82,8 +87,9 @@ class Attached(Iterator[Step]):
             arrived, event = self._next()
             if event is None:
                 self._over = True
-                self._finished()
-            elif (step := self._step(arrived, event)) is not None:
+                if not self._hung:
+                    self._finished()
+            elif (step := self._made(arrived, event)) is not None:
                 held, self._held = self._held, step
                 if held is not None:
                     return self._give(held)
@@ -122,24 +128,31 @@ class Attached(Iterator[Step]):
                 if data.strip() == DONE:
                     self._finish = self._finish or "done"
                     break
-                event = self._read(data)
-                if arrived > self._max_seconds:
-                    self._reason = "budget"
-                    self._message = f"Stopped after {self._max_seconds:g} s; what had arrived by then is here."
-                    self._finish = self._finish or "budget"
-                    return 0.0, None
-                return arrived, event
+                if len(self.steps) >= MOST:
+                    self._ended(f"Stopped after {MOST:,} arrivals; the server goes on, and what had arrived is here.")
+                    break
+                return arrived, self._read(data)
+        except HungUp:
+            self._hung = True
         except ServerError as error:
             if self._held is None and not self.steps:
                 self.close()
                 raise
-            said = str(error)
-            self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
+            if isinstance(error, OutOfTime):
+                self._ended(f"Stopped after {self._max_seconds:g} s; what had arrived by then is here.")
+                return 0.0, None
+            self._failed(error)
         return 0.0, None
+
+    def _failed(self, error: ServerError) -> None:
+        said = str(error)
+        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
 
     def _read(self, data: str) -> Event:
         try:
-            body = json.loads(data)
+            body = parsed(data)
+        except ServerError:
+            raise
         except (ValueError, RecursionError):
             raise ServerError(f"the server sent an event that is no JSON ({short(data)[:60]!a}).") from None
         if not isinstance(body, dict):
@@ -148,10 +161,22 @@ class Attached(Iterator[Step]):
             raise ServerError(f"the server broke off: {complaint(body) or short(str(body['error']))}.")
         return self._format.read(body)
 
+    def _made(self, arrived: float, event: Event) -> dict[str, Any] | None:
+        """The step of an arrival; None also where it is more than a trace can hold, which ends the answer."""
+        try:
+            return self._step(arrived, event)
+        except ServerError as error:
+            if self._held is None:
+                self.close()
+                raise
+            self._failed(error)
+            self._over = True
+            self._finished()
+            return None
+
     def _step(self, arrived: float, event: Event) -> dict[str, Any] | None:
         """The step of an arrival; None for an event that adds nothing to the answer."""
         self._finish, self._named = event.finish or self._finish, self._named or event.model
-        self._text += event.text
         tokens = event.tokens or ([Token(event.text)] if event.text else [])
         self._bare += bool(event.text and not event.tokens)
         if not tokens:
@@ -159,9 +184,15 @@ class Attached(Iterator[Step]):
                 self._held["facts"] |= event.facts
             return None
         number = len(self.steps) + (self._held is not None)
-        step = step_of(number, tokens, len(self._output), self._known) | {"facts": dict(event.facts)}
+        try:
+            if len(self._output) + len(tokens) > build.MAX_TOKENS:
+                raise TraceError(f"the answer has more than {build.MAX_TOKENS:,} tokens.")
+            step = step_of(number, tokens, len(self._output), self._known) | {"facts": dict(event.facts)}
+        except TraceError as error:  # more than a trace can hold
+            raise ServerError(str(error)) from None
         self._output += step["commits"]["tokens"]
         self._ids += sum(token.id is not None for token in tokens)
+        self._texts.append(event.text)
         step["model_seconds"] = max(0.0, arrived - self._last)
         self._last = max(arrived, self._last)
         if not number:
@@ -169,6 +200,9 @@ class Attached(Iterator[Step]):
             names = {"connect": "connect seconds", "tls": "TLS seconds", "headers": "seconds to the first byte"}
             step["facts"] |= {label: times[name] for name, label in names.items() if name in times}
         return step
+
+    def _ended(self, message: str) -> None:
+        self._reason, self._message, self._finish = "budget", message, self._finish or "budget"
 
     def _known(self, text: str, number: int | None) -> int:
         return token_id(self._table, text, number)
@@ -225,7 +259,7 @@ class Attached(Iterator[Step]):
             steps=[msgspec.to_builtins(step) for step in steps],
             table=self._table,
             output_ids=self._output if steps else [],
-            text=self._text.strip().encode("utf-8", "replace").decode() if steps else "",
+            text="".join(self._texts).strip().encode("utf-8", "replace").decode() if steps else "",
             missing=missing,
             unknown=(*UNKNOWN, *(["seed"] if w.seed is None else [])),
             about=f"{SAID} {PIECES}" if self._bare else SAID,

@@ -10,8 +10,9 @@ from typing import Any
 
 import engines
 from engines import Trace, UserError
-from explorer.cli.io import check_target, positive, print_table, write
+from explorer.cli.io import check_target, positive, print_answer, print_table, write
 from explorer.cli.run import INTERRUPTED, find_method, read_prompt
+from explorer.words import printable
 
 MOST = 4  # runs in one race
 APIS = ("chat", "completions", "llama", "sglang")  # those of `explorer.attach`, whose HTTP is loaded when it is needed
@@ -146,7 +147,7 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
         if args.traces:
             write(str(Path(args.traces) / f"{number}.json"), trace.to_json())
         if trace.end.message:
-            print(f"decoding-explorer: {trace.header.title}: {trace.end.message}", file=sys.stderr)
+            print(f"decoding-explorer: {printable(f'{trace.header.title}: {trace.end.message}')}", file=sys.stderr)
     if args.html:
         from explorer.export.html import export_html
 
@@ -154,7 +155,7 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
     if len(traces) > 1:
         _race(traces)
     elif args.json != "-":
-        print(traces[0].text)
+        print_answer(traces[0].text)
     if args.stats and len(traces) == 1:
         from explorer.figures.arrivals import laps
 

@@ -14,6 +14,7 @@ from engines import UserError
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
 from explorer.figures import compare
 from explorer.fitting import runs_on
+from explorer.words import printable
 
 
 def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
@@ -201,9 +202,9 @@ def certify_command(args: argparse.Namespace) -> int:
                 controls.setdefault((str(baseline), prompt), control)
             held = compare.certificate(ours, control, compare.near_tie(model, ours, control))
             diverged += held.at is not None
-            print(f"{slug}: {prompt[:50]!r}: {held.sentence}")
+            print(f"{slug}: {prompt[:50]!r}: {printable(held.sentence)}")
     for (slug, prompt), control in controls.items():
         if own := compare.network_certificate(model, control):
             diverged += own.at is not None
-            print(f"{slug} against the network without a cache: {prompt[:50]!r}: {own.sentence}")
+            print(f"{slug} against the network without a cache: {prompt[:50]!r}: {printable(own.sentence)}")
     return int(diverged > 0)

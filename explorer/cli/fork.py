@@ -7,7 +7,7 @@ import sys
 
 import engines
 from engines import UserError
-from explorer.cli.io import check_target, key_values, read_traces, write
+from explorer.cli.io import check_target, key_values, print_answer, read_traces, write
 from explorer.cli.run import INTERRUPTED, budget, split_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.forking import Word, make_edit, sentence
@@ -98,7 +98,7 @@ def fork_command(args: argparse.Namespace) -> int:
     if args.json:
         write(args.json, made.to_json())
     if args.json != "-":
-        print(made.text)
+        print_answer(made.text)
     if args.stats:
         origin, at = made.header.origin, first_difference(answer_ids(trace), answer_ids(made))
         assert origin

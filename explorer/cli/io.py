@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import select
 import sys
 import zlib
@@ -16,7 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
-from engines import Trace, TraceError, UserError
+from engines import Trace, TraceError, UserError, visible
 from explorer.arguments import BAD_INPUT
 from explorer.words import cell, printable
 
@@ -26,6 +27,7 @@ MAX_FILE_BYTES = (
 MAX_PROMPT_BYTES = 2**20
 PIPE_SECONDS = 10.0  # that a pipe may stay silent before it is taken for one that nobody writes
 GZIP_MAGIC = b"\x1f\x8b"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def read_bytes(name: str, limit: int) -> bytes:
@@ -101,22 +103,34 @@ def check_target(name: str | None) -> None:
 
 
 def write(name: str, text: str) -> None:
-    """Text to a file, compressed where its name ends in .gz, or to standard output for '-'."""
+    """Text to a file, compressed where its name ends in .gz, or to standard output for '-', there with its control
+    characters as JSON writes them."""
     whole = (text if text.endswith("\n") else text + "\n").encode()
     if name == "-":
-        print(text)
+        print(_escaped(text))
     else:
         Path(name).write_bytes(gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
 
 
 def print_json(value: Any) -> None:
     """Indented JSON of structs, dataclasses and plain values; sets are sorted."""
-    print(json.dumps(msgspec.to_builtins(value, order="deterministic"), indent=2, ensure_ascii=False))
+    print(_escaped(json.dumps(msgspec.to_builtins(value, order="deterministic"), indent=2, ensure_ascii=False)))
+
+
+def print_answer(text: str) -> None:
+    """What a model or a server wrote, on its lines, so that no terminal obeys it."""
+    print(visible(text))
+
+
+def _escaped(text: str) -> str:
+    """A file's text for standard output, which may be a terminal: control characters as JSON writes them, so that in
+    JSON each value stays what it is."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Columns as wide as their content; numbers to the right."""
-    rows = [[cell(value) for value in row] for row in rows]
+    heads, rows = [cell(head) for head in heads], [[cell(value) for value in row] for row in rows]
     kinds = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
     widths = [max(len(head), *(len(row[i]) for row in rows)) if rows else len(head) for i, head in enumerate(heads)]
     for row in [list(heads), *rows]:

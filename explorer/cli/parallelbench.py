@@ -9,6 +9,7 @@ from pathlib import Path
 import engines
 from engines import UserError, parallelbench
 from explorer.cli.io import check_target, print_table, write
+from explorer.words import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +82,7 @@ def parallelbench_command(args: argparse.Namespace) -> int:
 
 def show(part: parallelbench.Part) -> None:
     """Sampling in random order against what is derived, then the oracle view."""
-    print(f"{part.model.name}, {part.prompts} held-out prompts of each task")
+    print(printable(f"{part.model.name}, {part.prompts} held-out prompts of each task"))
     random = [p for p in part.points if p.setting.sampled]
     boards = {p.task: p.setting.per_forward or 1 for p in random}  # the last one writes the whole board
     formulas = {
@@ -114,4 +115,4 @@ def show(part: parallelbench.Part) -> None:
         views,
     )
     for task, reason in part.refused.items():
-        print(f"{task}: not run. {reason}")
+        print(printable(f"{task}: not run. {reason}"))

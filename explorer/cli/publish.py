@@ -10,16 +10,19 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engines import UserError
 from explorer import ASSETS
+from explorer.words import printable
 
 ROOT = ASSETS.parent
 NEEDED = ("README.md", "LICENSE", "requirements.txt", "app.py", "engines", "explorer", "assets")  # of a Space
 REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 LARGEST = 5  # files that are named
+SAID = 2000  # characters of the Hub's own words
 STATIC_README = "---\ntitle: Decoding Explorer\nsdk: static\napp_file: index.html\nlicense: apache-2.0\n---\n"
 ACCEPT = ("y", "yes")
 
@@ -42,22 +45,32 @@ def publish_command(args: argparse.Namespace) -> int:
     if not REPO.fullmatch(name):
         raise UserError(f"'{name}' is no name of a Space; write OWNER/NAME, such as 'ada/decoding-explorer'.")
     if args.space:
-        return _publish(name, "gradio", space_files(ROOT), args)
+        return _publish(name, "gradio", space_files(ROOT), args, untracked(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         return _publish(name, "static", site_files(Path(folder) / "site"), args)
 
 
 def space_files(root: Path) -> dict[str, Path]:
     """Path in the Space -> file: what a Space needs and git does not ignore. Raises UserError outside a checkout."""
-    asked = ("git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *NEEDED)
-    try:
-        told = subprocess.run(asked, capture_output=True, check=True).stdout.decode("utf-8")
-    except (OSError, subprocess.CalledProcessError):
-        raise UserError("the app is published from a git checkout of this repository, and this is none.") from None
-    found = {name: root / name for name in sorted(set(told.split("\0")) - {""}) if (root / name).is_file()}
+    listed = _listed(root, "--cached") | _listed(root, "--others")
+    found = {name: root / name for name in sorted(listed) if (root / name).is_file()}
     if missing := [name for name in NEEDED if not (name in found or any(one.startswith(f"{name}/") for one in found))]:
         raise UserError(f"this checkout lacks {', '.join(missing)}, which a Space needs.")
     return found
+
+
+def untracked(root: Path) -> list[str]:
+    """The files among them that nobody has added to git: they may be there by mistake."""
+    return sorted(name for name in _listed(root, "--others") if (root / name).is_file())
+
+
+def _listed(root: Path, which: str) -> set[str]:
+    asked = ("git", "-C", str(root), "ls-files", "-z", which, "--exclude-standard", "--", *NEEDED)
+    try:
+        told = subprocess.run(asked, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise UserError("the app is published from a git checkout of this repository, and this is none.") from None
+    return set(os.fsdecode(told).split("\0")) - {""}
 
 
 def site_files(folder: Path) -> dict[str, Path]:
@@ -70,18 +83,25 @@ def site_files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def _publish(name: str, sdk: str, files: dict[str, Path], args: argparse.Namespace) -> int:
+def _publish(name: str, sdk: str, files: dict[str, Path], args: argparse.Namespace, apart: Sequence[str] = ()) -> int:
     sizes = {path: file.stat().st_size for path, file in files.items()}
     print(f"{name} ({sdk} Space): {len(files)} files, {sum(sizes.values()) / 1e6:.1f} MB; the largest:")
     for path in sorted(sizes, key=lambda one: -sizes[one])[:LARGEST]:
-        print(f"  {sizes[path] / 1e6:7.2f} MB  {path}")
+        print(f"  {sizes[path] / 1e6:7.2f} MB  {printable(path)}")
+    if apart:
+        print(f"{len(apart)} of them are not in git and go too; stop here if one should not:")
+    for path in apart:
+        print(f"  {printable(path)}")
     if args.dry_run:
         print("Nothing was uploaded (--dry-run).")
         return 0
     from huggingface_hub import get_token
 
-    if not get_token():
+    token = get_token()
+    if not token:
         raise UserError("there is no token for the Hub; set HF_TOKEN or log in with `hf auth login`.")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise UserError("the token for the Hub holds characters that no token has; copy it anew into HF_TOKEN.")
     if not args.yes and not _agreed(name):
         raise UserError("nothing was uploaded; answer 'yes' or add --yes.")
     print(f"Published: {upload(name, sdk, files)}")
@@ -108,7 +128,9 @@ def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
         raise UserError(_refusal(name, error)) from None
     except Exception as error:
         if not _of_network(error):
-            raise
+            raise UserError(
+                f"the Hub's answer was not understood ({type(error).__name__}); look at '{name}' there, and try again."
+            ) from None
         raise UserError(f"the Hub could not be reached ({type(error).__name__}); check the network.") from None
     return f"{os.environ.get('HF_ENDPOINT', 'https://huggingface.co').rstrip('/')}/spaces/{name}"
 
@@ -129,4 +151,13 @@ def _refusal(name: str, error: Any) -> str:
         return "the Hub does not accept the token; set a valid HF_TOKEN or log in again with `hf auth login`."
     if code in (403, 404):
         return f"the token has no right to write to '{name}'; check the owner, and that the token may write."
-    return f"the Hub refused the upload ({code or 'no status'}): {' '.join(str(error.server_message or '').split())}"
+    said = _without_token(" ".join(str(error.server_message or "").split()))[:SAID]
+    return f"the Hub refused the upload ({code or 'no status'}): {said}"
+
+
+def _without_token(said: str) -> str:
+    """What a server says, without the token that it was sent: an answer may repeat a request."""
+    from huggingface_hub import get_token
+
+    token = get_token()
+    return said.replace(token, "(the token)") if token else said

@@ -13,9 +13,19 @@ from typing import Any
 
 import engines
 from engines import MethodInfo, Trace, UserError
-from explorer.cli.io import MAX_PROMPT_BYTES, check_target, key_values, print_json, print_table, read_bytes, write
+from explorer.cli.io import (
+    MAX_PROMPT_BYTES,
+    check_target,
+    key_values,
+    print_answer,
+    print_json,
+    print_table,
+    read_bytes,
+    write,
+)
 from explorer.figures.calls import in_words, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
+from explorer.words import printable
 
 INTERRUPTED = 130
 Models = dict[str, Any]  # name -> loaded model
@@ -88,16 +98,16 @@ def run_command(args: argparse.Namespace) -> int:
     if args.json:
         write(args.json, trace.to_json())
     if args.json != "-":
-        print(trace.text)
+        print_answer(trace.text)
     if args.stats:
         t = trace.totals
-        print(
+        stats = (
             f"{t.tokens} tokens in {in_words(trace.steps, target_role(trace))}, {t.model_seconds:.3f} s model, "
-            f"{t.method_seconds:.3f} s method",
-            file=sys.stderr,
+            f"{t.method_seconds:.3f} s method"
         )
+        print(printable(stats), file=sys.stderr)
     if trace.end.reason == "budget":
-        print(f"decoding-explorer: {trace.end.message}", file=sys.stderr)
+        print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)
     return code
 
 

@@ -15,6 +15,7 @@ import engines
 from engines import UserError
 from engines.tasks import TASKS
 from explorer.cli.io import check_target, complain, key_values, positive, print_table, write
+from explorer.words import printable
 
 INTERRUPTED = 130
 
@@ -140,7 +141,8 @@ def _told(sweep: Any, args: argparse.Namespace) -> int:
         )
         write(args.json, msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
     if points and args.json != "-":
-        print(f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}")
+        heading = f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}"
+        print(printable(heading))
         rows = quality.rows(points)
         print_table(list(rows[0]), [list(row.values()) for row in rows])
         print(quality.LEGEND)

@@ -85,7 +85,7 @@ def import_command(args: argparse.Namespace) -> int:
     trace = read_record(args.file, args.format)
     write(args.json, trace.to_json())
     if trace.header.missing:
-        print(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " "), file=sys.stderr)
+        print(printable(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " ")), file=sys.stderr)
     return 0
 
 

@@ -21,6 +21,7 @@ from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, grid, heading, legend, names, token_board, totals
+from explorer.figures.board import growth
 from explorer.figures.race import Clock
 
 VIEWS = ("board", "step", "tree", "curve", "work")
@@ -148,10 +149,11 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
     w = (d.width - 2 * MARGIN - GAP * (columns - 1)) / columns
     scale = shared_scale(runs, clock, w) if view == "board" else None
     y, tallest, said, called = MARGIN, 0.0, [], names(runs)
+    drawn = [cursor_of(run, view, None if view == "board" else step) for run in runs]
     for i, run in enumerate(runs):
         if i and i % columns == 0:
             y, tallest = y + tallest + 12, 0.0
-        x, t = MARGIN + (i % columns) * (w + GAP), cursor_of(run, view, None if view == "board" else step)
+        x, t = MARGIN + (i % columns) * (w + GAP), drawn[i]
         top = y + heading(d, run, called[i], x, y, w)
         if scale:
             top += overview(d, run, t, x, top, w, scale)
@@ -170,7 +172,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
             look.surface("muted"),
         )
         y += 11
-    d.height = y + legend(d, runs, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
+    d.height = y + legend(d, runs, drawn, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
     d.about = " ".join(said)
 
 
@@ -193,7 +195,9 @@ def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, 
 def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
     series, called = [], names(runs)
     for i, run in enumerate(runs):
-        points = tuple((run.axes[clock][t], float(run.tokens(t))) for t in range(run.length + 1))
+        *before, _ = growth(run.trace)
+        gained = [*before, run.tokens(run.length)]  # the end may hold what no step wrote
+        points = tuple((at, float(tokens)) for at, tokens in zip(run.axes[clock], gained, strict=True))
         cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
         name = f"{called[i]}: {run.tokens(run.length)} tokens, {cost}"
         series.append(Series(name, points, i, "steps", markers=run.length <= 40))

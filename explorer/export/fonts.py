@@ -18,6 +18,7 @@ FAMILIES = {
 PICTURES = {" ": "␣", "\n": "↵", "\t": "→"}
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
 LONGEST = 400  # characters of one text that are looked at
+THINNEST = 8  # letters in the width of one size
 _MEASURED = 64.0  # size at which widths are measured
 
 
@@ -92,7 +93,7 @@ def fit(text: str, face: str, size: float, room: float) -> str:
 
 def wrap(text: str, face: str, size: float, room: float, lines: int) -> list[str]:
     """At most `lines` lines of running text, the last one cut where more would be needed."""
-    found, current = [], ""
+    found, current, text = [], "", text[: int(lines * room / size * THINNEST) + LONGEST]  # what can stand there
     for word in text.split():
         longer = f"{current} {word}".strip()
         if current and width(longer, face, size) > room:

@@ -9,12 +9,14 @@ from engines import UserError
 from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
 from explorer.export.playback import Playback
-from explorer.export.views import MARKED, SMALL, TINY, small_fill, totals
+from explorer.export.views import MARKED, SMALL, TINY, small_fill, span_kinds, totals
 from explorer.figures.race import Clock
 
 MAX_ROWS = 400  # steps of a board over steps
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
-MAX_CELLS = {"board": 500_000, "step": 20_000}  # of all runs of a picture, by its view
+MAX_CELLS = {"board": 200_000, "step": 20_000}  # of all runs of a picture, by its view
+MAX_BRACKETS = 100_000  # cells below which a step's spans lie, of each of them
+MAX_KINDS = 64  # of spans in a run: each has its own track and sign
 OVERVIEW_HEIGHT = 300.0
 
 
@@ -35,6 +37,14 @@ def check_cells(runs: Sequence[Playback], view: str) -> None:
         raise UserError(
             f"the picture would have {cells:,} cells; at most {MAX_CELLS[view]:,} are drawn. Choose fewer traces, "
             "shorter runs or the view curve."
+        )
+    kinds = max(len(span_kinds(run)) for run in runs)
+    steps = [(run, step) for run in runs for step in run.trace.steps]
+    below = max((sum(min(s.end, run.widest) - s.start for s in step.spans) for run, step in steps), default=0)
+    if view in MAX_CELLS and (kinds > MAX_KINDS or below > MAX_BRACKETS):
+        raise UserError(
+            f"a run has spans of {kinds:,} kinds, and of up to {below:,} cells in a step; a picture shows at most "
+            f"{MAX_KINDS} and {MAX_BRACKETS:,}. Choose the view curve."
         )
 
 
@@ -72,7 +82,7 @@ def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, sc
         above, high = top + axis[row - 1] * scale.unit, (axis[row] - axis[row - 1]) * scale.unit
         gap = min(0.5, 0.12 * min(high, scale.cell))
         levels = run.levels(row)
-        for cell in run.board(row)[run.start :]:
+        for cell in run.board(row):
             place = left + (cell.position - run.start) * scale.cell
             fills.setdefault(small_fill(cell, levels), []).append((place, above, scale.cell - gap, high - gap))
             if cell.state in MARKED and min(high, scale.cell) > 3.4:
@@ -119,7 +129,7 @@ def _ticks(d: Drawing, run: Playback, t: int, left: float, top: float, scale: Sc
 def _written(d: Drawing, run: Playback, t: int, left: float, bottom: float, w: float, scale: Scale) -> float:
     """The tokens under their columns where they can be read, else the text; and the sums."""
     height = 3.0
-    cells = run.board(t)[run.start :]
+    cells = run.board(t)
     size = min(5.6, 0.92 * scale.cell)
     if size >= 4.2:
         deep = 0.0

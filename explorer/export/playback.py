@@ -62,6 +62,7 @@ class Playback:
         self._history: dict[int, list[tuple[int, int, str]]] = {}
         for number, step in enumerate(trace.steps):
             self._commit(number, step)
+        self.widest = max(self.widths)  # positions of the longest board, prompt included
         self._lanes: dict[str, tuple[float, float]] = {}
         for step in trace.steps:
             self._range(step)
@@ -94,11 +95,6 @@ class Playback:
         return len(self.trace.steps)
 
     @property
-    def widest(self) -> int:
-        """Positions of the longest board, prompt included."""
-        return max(self.widths)
-
-    @property
     def lane(self) -> str | None:
         """The score that colours open cells: confidence where there is one, else the first."""
         return "confidence" if "confidence" in self._lanes else next(iter(self._lanes), None)
@@ -116,19 +112,13 @@ class Playback:
         return max(0, bisect_right(self.axes[clock], x + TIE) - 1)
 
     def board(self, t: int) -> list[Cell]:
-        """All cells after t steps."""
+        """The cells behind the prompt after t steps."""
         cells, ended = [], False
-        for position in range(self.widths[t]):
+        for position in range(self.start, self.widths[t]):
             write = self._last(position, t)
-            raw = (
-                write[1]
-                if write
-                else self.header.prompt_ids[position]
-                if position < self.start
-                else self.header.mask_id
-            )
+            raw = write[1] if write else self.header.mask_id
             token = None if raw is None or raw < 0 or raw == self.header.mask_id else raw
-            ended = ended or (position >= self.start and raw in self.ends)
+            ended = ended or raw in self.ends
             cells.append(Cell(position, token, self._state(token is None, write, t, ended), write[0] if write else -1))
         return cells
 
@@ -153,9 +143,7 @@ class Playback:
     def tokens(self, t: int) -> int:
         """Tokens gained after t steps: ids after the prompt and before the first end mark, masks not counted."""
         count = 0
-        for token in (
-            self.trace.output_ids if t == self.length else [cell.token for cell in self.board(t)[self.start :]]
-        ):
+        for token in self.trace.output_ids if t == self.length else [cell.token for cell in self.board(t)]:
             if token in self.ends:
                 break
             count += token is not None and token >= 0 and token != self.header.mask_id
@@ -166,7 +154,7 @@ class Playback:
         if t == self.length:
             return self.trace.text
         said: list[str] = []
-        standing = takewhile(lambda cell: cell.token not in self.ends, self.board(t)[self.start :])
+        standing = takewhile(lambda cell: cell.token not in self.ends, self.board(t))
         for is_open, cells in groupby(standing, lambda cell: cell.token is None):
             held = list(cells)
             if is_open:

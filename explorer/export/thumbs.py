@@ -54,7 +54,7 @@ def thumbnail(run: Playback, w: float, h: float, most: int = MOST_ROWS) -> Drawi
 def _stretches(run: Playback, t: int) -> Iterator[tuple[int, int, str]]:
     """(first, behind the last, colour) of equal neighbours."""
     levels, open_ = run.levels(t), None
-    for cell in run.board(t)[run.start :]:
+    for cell in run.board(t):
         at, fill = cell.position - run.start, small_fill(cell, levels)
         if open_ and open_[1] == fill:
             continue

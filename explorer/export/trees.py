@@ -4,6 +4,7 @@ gained."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from engines import UserError
@@ -67,15 +68,13 @@ def tree_nodes(run: Playback, t: int) -> list[Node]:
 def folded(nodes: list[Node]) -> list[Node]:
     """At most MAX_NODES of them where folding what was never reached, then what was refused, allows it; indices of
     parents are renewed."""
-    shown = [True] * len(nodes)
+    shown, left = [True] * len(nodes), len(nodes)
+    below = Counter(node.parent for node in nodes)  # of each node the children that are shown
     for state in ("unreached", "rejected"):
         for i in reversed(range(len(nodes))):
-            if (
-                sum(shown) > MAX_NODES
-                and nodes[i].state == state
-                and not any(shown[k] and nodes[k].parent == i for k in range(i + 1, len(nodes)))
-            ):
-                shown[i] = False
+            if left > MAX_NODES and nodes[i].state == state and not below[i]:
+                shown[i], left = False, left - 1
+                below[nodes[i].parent] -= 1
                 nodes[nodes[i].parent].folded += 1 + nodes[i].folded
     number = {i: n for n, i in enumerate(i for i in range(len(nodes)) if shown[i])}
     kept = [nodes[i] for i in number]

@@ -111,7 +111,7 @@ def token_board(
     spans of `kinds` below."""
     g = grid(run, w, size, len(kinds))
     levels, guesses, ends = run.levels(t), _guesses(run, t), set(run.header.eos_ids)
-    for cell in run.board(t)[run.start :]:
+    for cell in run.board(t):
         row, column = divmod(cell.position - run.start, g.columns)
         left, top = x + g.gutter + column * g.w, y + row * (g.h + g.under)
         if column == 0 and g.rows > 1:
@@ -193,9 +193,10 @@ def _token(
 
 
 def _brackets(d: Drawing, run: Playback, step: Step, g: Grid, kinds: Sequence[str], x: float, y: float) -> None:
-    every = span_kinds(run)
+    every = {kind: number for number, kind in enumerate(span_kinds(run))}
+    tracks = {kind: number for number, kind in enumerate(kinds)}
     for span in step.spans:
-        track, dash = kinds.index(span.kind), look.DASHES[every.index(span.kind) % len(look.DASHES)]
+        track, dash = tracks[span.kind], look.DASHES[every[span.kind] % len(look.DASHES)]
         start, end = max(span.start, run.start) - run.start, min(span.end, run.widest) - run.start
         for row in range(start // g.columns, -(-end // g.columns)) if end > start else ():
             a, b = max(start, row * g.columns), min(end, (row + 1) * g.columns)
@@ -215,10 +216,19 @@ def _brackets(d: Drawing, run: Playback, step: Step, g: Grid, kinds: Sequence[st
 # --- what the signs mean
 
 
-def legend(d: Drawing, runs: Sequence[Playback], x: float, y: float, w: float, view: str) -> float:
-    """Signs and colours in use, as many in a row as fit; returns the height."""
+def legend(
+    d: Drawing, runs: Sequence[Playback], drawn: Sequence[int], x: float, y: float, w: float, view: str
+) -> float:
+    """Signs and colours in use, as many in a row as fit; returns the height. drawn: how many steps of each run are done
+    in the picture, of which the view board shows all and the others the last."""
+    first = [0 if view == "board" else t for t in drawn]
     states = (
-        dict.fromkeys(cell.state for run in runs for t in range(run.length + 1) for cell in run.board(t)[run.start :])
+        dict.fromkeys(
+            cell.state
+            for run, low, high in zip(runs, first, drawn, strict=True)
+            for t in range(low, high + 1)
+            for cell in run.board(t)
+        )
         if view != "tree"
         else TREE_STATES
     )

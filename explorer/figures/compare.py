@@ -17,8 +17,8 @@ from engines import Trace
 
 def answer_ids(trace: Trace) -> list[int]:
     """The emitted ids before the first end mark."""
-    ids = trace.output_ids
-    return ids[: next((i for i, token in enumerate(ids) if token in trace.header.eos_ids), len(ids))]
+    ids, ends = trace.output_ids, set(trace.header.eos_ids)
+    return ids[: next((i for i, token in enumerate(ids) if token in ends), len(ids))]
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from engines import Trace
-from explorer.figures.board import boards, gained
+from explorer.figures.board import growth as gains
 from explorer.figures.calls import target_calls, target_role
 
 
@@ -14,10 +14,9 @@ def growth(trace: Trace) -> list[tuple[int, float]]:
     recorded."""
     if "forwards" in trace.header.missing:
         return []
-    start = len(trace.header.prompt_ids)
     target = target_role(trace)
     spent = accumulate((target_calls(step, target) for step in trace.steps), initial=0)
-    return [(calls, float(gained(trace, board[start:]))) for calls, board in zip(spent, boards(trace), strict=True)]
+    return [(calls, float(tokens)) for calls, tokens in zip(spent, gains(trace), strict=True)]
 
 
 def confidence_by_step(trace: Trace) -> list[tuple[int, float]]:

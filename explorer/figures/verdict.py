@@ -48,9 +48,10 @@ def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | No
     """The board positions of the first and last token of the answer's word `word`, from the first that differs from
     `wanted` on; None if unknown."""
     pieces, start = {piece.id: piece for piece in trace.pieces}, len(trace.header.prompt_ids)
+    ends = set(trace.header.eos_ids)
     text, owner, end = "", [], None  # owner: character -> board position
     for at, token in enumerate(trace.output_ids, start):
-        if token in trace.header.eos_ids:
+        if token in ends:
             end = at
             break
         piece = pieces.get(token)

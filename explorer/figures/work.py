@@ -52,9 +52,10 @@ def work(trace: Trace) -> Work:
         calls = [call for call in step.lanes if call.measured and call.unit == "seconds"] if timed else []
         mine: dict[str, list[Spell]] = {}
         lasts, lanes = step.model_seconds + step.method_seconds, {call.lane for call in calls}
+        shift = at - min((call.start for call in calls), default=at)
         for call in calls:
-            shift = at - min(one.start for one in calls)
-            if call.start + shift >= at + lasts or call.lane.partition(": ")[0] in lanes - {call.lane}:
+            whole, colon, _ = call.lane.partition(": ")
+            if call.start + shift >= at + lasts or (colon and whole in lanes):
                 continue  # made behind the step, for the record alone; or a part of another lane's call
             mine.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
         for lane, spells in mine.items():

@@ -11,6 +11,7 @@ VALUES, DEPTH = 2000, 20  # of a call's JSON: commas and brackets, brackets with
 TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # an open one ends with the body: linear time
 PATIENCE = 60.0  # seconds in which a body has to be here
 NO_SIGNS = bytes(set(range(256)) - set(b"[]{},"))
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # an escape of half a character, which may be whole with the next one
 NAME = re.compile(r"[\w-]{1,64}")
 
 
@@ -70,7 +71,7 @@ def check_body(body: bytes) -> str:
 
     Raises Refusal for a call that no page makes: more or deeper values than it sends (Gradio walks through them on the
     event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none (Gradio
-    keeps it)."""
+    keeps it), half of a character (no answer can hold it)."""
     if b"\0" in body:  # JSON in another encoding, where a quote is no quote
         raise Refusal(400, "The request is no JSON in UTF-8.")
     signs = TEXT.sub(b"", body).translate(None, delete=NO_SIGNS)
@@ -85,6 +86,8 @@ def check_body(body: bytes) -> str:
         told = json.loads(body) if body else {}
     except (ValueError, RecursionError):
         return ""  # Gradio says what is wrong with it
+    if HALF.search(body) and not _whole_characters(told):
+        raise Refusal(400, "The request holds half of a character (a lone surrogate); take it out.")
     for key in ("session_hash", "event_id"):
         name = told.get(key) if isinstance(told, dict) else None
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
@@ -92,6 +95,15 @@ def check_body(body: bytes) -> str:
     if _names_file(told):
         raise Refusal(400, "The request names a file, and no file is taken here.")
     return str(told.get("session_hash") or "") if isinstance(told, dict) else ""
+
+
+def _whole_characters(told: Any) -> bool:
+    """Whether all its texts can be answered with: Gradio repeats a wrong value in an answer, which then has no end."""
+    try:
+        json.dumps(told, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _names_file(told: Any) -> bool:

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -77,6 +78,11 @@ class Feed:
         self._pieces_known = 0
         self._made: queue.SimpleQueue[tuple[Step, list[Any]] | BaseException | None] = queue.SimpleQueue()
         self._left = threading.Event()
+        self._lock: AbstractContextManager[Any] = MODEL_LOCK
+
+    def over(self) -> bool:
+        """Whether it was stopped, or the page has left: a run that waits for something else than a model asks."""
+        return self.job.stop.is_set() or self._left.is_set()
 
     def queued(self) -> dict[str, Any]:
         """The first batch: this slot waits for its turn."""
@@ -87,13 +93,20 @@ class Feed:
 
         return self.play(lambda: start(plan, prompt, seed, limits), f"{plan.method} on {plan.model}")
 
-    def play(self, begin: Callable[[], Live], what: str, **more: Any) -> Iterator[str]:
+    def play(
+        self,
+        begin: Callable[[], Live],
+        what: str,
+        lock: AbstractContextManager[Any] = MODEL_LOCK,
+        **more: Any,
+    ) -> Iterator[str]:
         """Decode and yield bus messages; `more` goes with the header. Every failure ends in a batch with one sentence;
-        details go to the server's log."""
-        self.begun = True
+        details go to the server's log. lock: held while it begins and during each step; a server that decodes elsewhere
+        holds up no model here."""
+        self.begun, self._lock = True, lock
         try:
             try:
-                with MODEL_LOCK:
+                with lock:
                     run = begin()
                 if (
                     self.job.stop.is_set()
@@ -108,7 +121,7 @@ class Feed:
                     )
                     yield from self._steps()
             except UserError as error:
-                self.failure = str(error)
+                self.failure = "" if self.job.stop.is_set() else str(error)
             except Exception:
                 log.exception("slot %s: %s failed", self.slot, what)
                 self.failure = (
@@ -158,8 +171,8 @@ class Feed:
         assert self._run
         ended: BaseException | None = None
         try:
-            while not (self.job.stop.is_set() or self._left.is_set()):
-                with MODEL_LOCK:
+            while not self.over():
+                with self._lock:
                     step = next(self._run, None)
                 if step is None:
                     break

@@ -4,6 +4,7 @@ home only: a public host asks nobody."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import gradio as gr
@@ -16,7 +17,8 @@ from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import short
 from explorer.page.parts import say
 
-PATIENCE = 25.0  # seconds of silence; Stop waits a little longer than this for the arrival under way
+PATIENCE = 25.0  # seconds of silence
+AT_ONCE = 4  # servers that are asked at the same time, by all pages together: they wait elsewhere, and for no model
 TOKENS = 128
 HELP = f"""## From a running server
 The prompt above is sent to a server that you run or may use (vLLM, SGLang, llama.cpp, `transformers serve`, any with
@@ -69,8 +71,9 @@ class Servers:
                 return
             try:
                 for one in feed.play(
-                    lambda: Attached(url, model.strip(), prompt, patience=PATIENCE, **options),
+                    lambda: Attached(url, model.strip(), prompt, patience=PATIENCE, stop=feed.over, **options),
                     f"the server {address.host}",
+                    lock=nullcontext(),
                 ):
                     if job.begun:
                         session.forget(slot)
@@ -111,8 +114,8 @@ def section(handlers: Handlers, prompt: gr.Textbox, outputs: list[Any]) -> Any:
         preprocess=False,
         show_progress="minimal",
         show_progress_on=[outputs[1]],
-        concurrency_limit=1,
-        concurrency_id="model",
+        concurrency_limit=AT_ONCE,
+        concurrency_id="servers",
         trigger_mode="once",
         api_visibility="private",
     )

@@ -117,7 +117,9 @@ def read_journal(data: bytes) -> Trace | None:
         header, steps = {**head["header"], "missing": UNKNOWN}, [one["step"] for one in rest]
         edits = [edit for one in rest for edit in one.get("edits", ())]
         pieces = [piece for one in (head, *rest) for piece in one["pieces"]]
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except KeyError as error:
+        raise TraceError(f"the journal is damaged: a line has no {error.args[0]}") from None
+    except (msgspec.DecodeError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise TraceError(f"the journal is damaged: {error}") from None
     end = {"reason": "stopped", "output_ids": [], "text": "", "wall_seconds": 0.0, "record_seconds": 0.0}
     body = {"header": header | ({"edits": edits} if edits else {}), "steps": steps, "pieces": pieces, "end": end}
@@ -125,6 +127,8 @@ def read_journal(data: bytes) -> Trace | None:
     *_, left = boards(trace)
     hole = trace.header.mask_id or 0
     ids = [hole if token is None else token for token in left[len(trace.header.prompt_ids) :]]
+    if unknown := set(ids) - {piece.id for piece in trace.pieces}:
+        raise TraceError(f"the journal is damaged: token {min(unknown)} stands there and is not in its token table")
     words = (
         f"the process that ran this ended without a word after {len(steps)} steps; recovered from its journal, at "
         "most the step under way is lost"

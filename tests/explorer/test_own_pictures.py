@@ -62,10 +62,26 @@ def close(image: Any, at: tuple[int, int], colour: tuple[int, ...], off: int = 8
         (file(corner())[:60], "broken or cut short"),
         (file(corner(), "JPEG")[:400], "broken or cut short"),
         (png_header(10_000, 10_000), "10,000 x 10,000 pixels; at most 50 million"),
+        (png_header(40_000, 1), "a side may have at most 30,000"),
+        (png_header(3, 40_000), "a side may have at most 30,000"),
         (png_header(60_000, 60_000), "far more pixels than the 50 million"),  # Pillow refuses it by itself
         (png_header(0, 9), "broken or cut short|no picture"),
     ],
-    ids=["empty", "large", "text", "eps", "svg", "tiff", "cut", "cut jpeg", "100 MP", "3600 MP", "no width"],
+    ids=[
+        "empty",
+        "large",
+        "text",
+        "eps",
+        "svg",
+        "tiff",
+        "cut",
+        "cut jpeg",
+        "100 MP",
+        "wide",
+        "high",
+        "3600 MP",
+        "no width",
+    ],
 )
 @pytest.mark.parametrize("kind", ["scene", "word"])
 def test_what_is_refused_is_refused_in_a_sentence(data, sentence, kind):

@@ -56,6 +56,9 @@ def test_what_a_page_sends_passes(body):
         (sent().decode().encode("utf-32-le"), "UTF-8"),
         (sent(data=[{"path": "/x", "meta": {"_type": "gradio.FileData"}}]), "names a file"),
         (sent(data=[[{"a": {"path": "https://x.example", "meta": {"_type": "gradio.FileData"}}}]]), "names a file"),
+        (sent(data=["\ud800"]), "half of a character"),
+        (sent(data=[{"type": "plotly", "plot": ["x\udc00"]}]), "half of a character"),
+        (sent(data=[{"\udfff": 1}]), "half of a character"),
         (sent(event_data={"path": "/x", "meta": {"_type": "gradio.FileData"}}), "names a file"),
     ],
 )

@@ -225,7 +225,8 @@ def place(trace: Trace) -> tuple[object, ...]:
 def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
     seen = 0
     body = (
-        "const runs = texts.map((text) => modules['store.js'].Run.from(text)), found = modules['field.js'].field(runs); "
+        "const runs = texts.map((text) => modules['store.js'].Run.from(text)); "
+        "const found = modules['field.js'].field(runs); "
         "return found && [runs.indexOf(found.basis), found.others.map((run) => [runs.indexOf(run), "
         "Object.fromEntries(M.verdict(run, found.basis).map(({ name, value }) => [name, value]))])];"
     )

@@ -20,6 +20,8 @@ MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken tra
 MAX_CELLS = 2**25  # steps times positions of a masked board, such as 4,096 steps of 8,192 positions
 MAX_STEPS = 2**14  # four times as many as a run makes where nobody asks for more
 MAX_WITHDRAWN = 2**21  # positions taken away again, over all steps: what looks back visits each of them
+MAX_INTERVALS = 2**12  # lanes of work in a step; no recorded run has two hundred
+MAX_NAMES = 2**10  # different lanes, roles of models and options of a choice: each has rows of its own in tables
 
 
 class Whole(Protocol):
@@ -93,6 +95,7 @@ def check_consistency(trace: Whole) -> None:
         )
     _require_known(trace.header.prompt_ids, known, "the prompt")
     _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
+    _require_few(trace.steps)
     width, withdrawn = limit if trace.header.canvas is not None else len(trace.header.prompt_ids), 0
     for number, step in enumerate(trace.steps):
         where = f"step {number}"
@@ -150,6 +153,23 @@ def _positions(step: Step) -> Iterable[Sequence[int]]:
         yield [step.completions.position]
     if step.tree:
         yield [step.tree.start]
+
+
+def _require_few(steps: Sequence[Step]) -> None:
+    """Lanes of a step, and different names of lanes, roles and options, are as many as tables and pictures take."""
+    lanes, roles, options = set[str](), set[str](), set[str]()
+    for number, step in enumerate(steps):
+        if len(step.lanes) > MAX_INTERVALS:
+            raise TraceError(f"step {number} has {len(step.lanes):,} lanes; at most {MAX_INTERVALS:,} are read")
+        lanes.update(call.lane for call in step.lanes)
+        roles.update(step.forwards, step.work)
+        options.update(step.choice.options if step.choice else ())
+    if len(lanes) > MAX_NAMES:
+        raise TraceError(f"the trace names {len(lanes):,} different lanes; at most {MAX_NAMES:,} are read")
+    if len(roles) > MAX_NAMES:
+        raise TraceError(f"the trace names {len(roles):,} different roles of models; at most {MAX_NAMES:,} are read")
+    if len(options) > MAX_NAMES:
+        raise TraceError(f"the trace names {len(options):,} options of choices; at most {MAX_NAMES:,} are read")
 
 
 def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:

@@ -182,3 +182,34 @@ def test_the_same_file_again_replaces_its_method(tmp_path):
 
 def test_the_code_version_is_of_all_engines():
     assert re.fullmatch(r"[0-9a-f]{64}", engines.code_version())
+
+
+MUTE = "class Mute(KIND):\n    def __str__(self):\n        raise KeyError('no text')\n"
+ENDS = ["GeneratorExit", "SystemExit", "SystemExit(3)", "Mute", "Mute()"]
+
+
+@pytest.mark.parametrize("raised", ENDS)
+@pytest.mark.parametrize("kind", ["Exception", "GeneratorExit"])
+def test_whatever_a_file_raises_is_a_sentence(tmp_path, raised, kind):
+    mute = MUTE.replace("KIND", kind)
+    path = tmp_path / "my.py"
+    path.write_text(f"{mute}\nraise {raised}\n")
+    with pytest.raises(engines.UserError, match=r"cannot be loaded: .*my.py, line") as caught:
+        engines.load_method_file(path)
+    assert "text cannot be made" in str(caught.value) or "Mute" not in raised
+    line = "ready = sure >= p.threshold "
+    assert MASKED.count(line) == 1
+    first, rest = MASKED.split("@method(", 1)
+    path.write_text(f"{first}{mute}\n@method({rest}".replace(line, f"raise {raised}\n        {line}"))
+    info = own(path)
+    run = engines.stream(info.slug, "tiny-dlm", PROMPT)
+    with pytest.raises(engines.UserError, match=r"failed after 0 steps: .*my.py, line"):
+        list(run)
+    assert run.trace().end.reason == "failed" and "failed after 0 steps" in run.trace().end.message
+
+
+def test_a_sentence_of_a_method_s_own_stays_as_it_is(tmp_path):
+    path = written(tmp_path, "ready = sure >= p.threshold ", "raise __import__('engines').UserError('so')\n#")
+    info = own(path)
+    with pytest.raises(engines.UserError, match=r"^so$"):
+        list(engines.stream(info.slug, "tiny-dlm", PROMPT))

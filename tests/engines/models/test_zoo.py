@@ -402,3 +402,16 @@ def test_smollm2_as_text_is_the_same_model_with_prompts_as_they_stand() -> None:
     assert text.tokenizer.decode(text.tokenizer.encode_prompt(prompt)) == prompt
     assert text.tokenizer.encode_prompt(prompt) == chat.tokenizer.encode(prompt) != chat.tokenizer.encode_prompt(prompt)
     assert zoo.load_model("smollm2-text").tokenizer is text.tokenizer, "what is made from it is made once"
+
+
+@pytest.mark.parametrize("name", ["tiny-ar-l", "tiny-dlm", "tiny-encdec", "tiny-scenes", "tiny-vlm", "oracle"])
+@pytest.mark.parametrize("options", [{"device": "meta"}, {"device": "meta:0"}])
+def test_a_device_without_numbers_is_refused(name, options):
+    with pytest.raises(engines.UserError, match="device 'meta' holds no numbers"):
+        engines.load_model(name, **options)
+
+
+@pytest.mark.parametrize("where", ["meta", {"": "meta"}, {"model": "cpu", "lm_head": "meta"}])
+def test_a_map_onto_a_device_without_numbers_is_refused(where):
+    with pytest.raises(engines.UserError, match="device 'meta' holds no numbers"):
+        engines.load_model("tiny-ar-l", device_map=where)

@@ -174,7 +174,7 @@ def test_without_jedi_one_line_says_how_to_get_it(monkeypatch):
 
 def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(monkeypatch, tmp_path, ledger):
     slow = tmp_path / "slow.py"
-    slow.write_text("import time\ntime.sleep(60)\n")
+    slow.write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
     monkeypatch.setattr(completion, "SECONDS", 0.3)
     process = completion._Process()
     monkeypatch.setattr(completion, "_process", lambda: process)
@@ -198,3 +198,23 @@ def test_this_program_keeps_its_search_path_and_modules(ledger):
     before, modules = list(sys.path), set(sys.modules)
     ledger.members("import colorsys\ncolorsys.")
     assert sys.path == before and "jedi" not in set(sys.modules) - modules
+
+
+def test_the_seconds_of_an_answer_hold_no_start(monkeypatch, tmp_path, ledger):
+    """Behind a question that took too long the process starts anew, and a start may take longer than an answer."""
+    late = tmp_path / "late.py"
+    late.write_text(
+        "import json, sys, time\ntime.sleep(1.5)\nprint(flush=True)\n"
+        "for line in sys.stdin:\n    print(json.dumps({'rows': [['pi', 'module']]}), flush=True)\n"
+    )
+    process = completion._Process()
+    monkeypatch.setattr(completion, "_process", lambda: process)
+    monkeypatch.setattr(completion, "PROGRAM", late)
+    monkeypatch.setattr(completion, "SECONDS", 1.0)
+    assert ledger.members("import math\nmath.").names == ("pi",)
+    process._kill()
+    assert ledger.members("import math\nmath.").names == ("pi",)
+    monkeypatch.setattr(completion, "START", 0.1)
+    process._kill()
+    assert "took longer" in ledger.members("import math\nmath.").why and process.child.poll() is not None
+    process.end()

@@ -44,6 +44,7 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.address = f"http://127.0.0.1:{self.server_port}"
         self.status, self.calls, self.stored, self.commit, self.tokens = 200, [], {}, [], set()
+        self.words = ""
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -74,7 +75,7 @@ class Answer(BaseHTTPRequestHandler):
         if self.path == "/api/repos/create":
             asked = json.loads(body)
             hub.made = asked
-            return self._send({"url": f"{hub.address}/spaces/ada/decoding"}, hub.status)
+            return self._send({"url": f"{hub.address}/spaces/ada/decoding", "error": hub.words}, hub.status)
         if "/preupload/" in self.path:
             files = json.loads(body)["files"]
             mode = {True: "lfs", False: "regular"}
@@ -150,6 +151,31 @@ def test_a_refusal_is_one_sentence(hub, checkout, status, words):
     hub.status = status
     done = call(checkout, hub.address, "--space", "ada/decoding", "--yes")
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_an_answer_that_repeats_the_token_is_printed_without_it(hub, checkout):
+    hub.status, hub.words = 418, "no tea for hf_secret, Bearer hf_secret"
+    done = call(checkout, hub.address, "--space", "ada/decoding", "--yes")
+    assert done.returncode == 2 and "no tea for (the token)" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert "hf_secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("token", ["hf_gehe\u00efm", "hf_\u200bsecret", "hf_a b"])
+def test_a_token_that_no_header_carries_is_a_sentence(hub, checkout, token):
+    done = call(checkout, hub.address, "--space", "ada/decoding", "--yes", token=token)
+    assert done.returncode == 2 and "characters that no token has" in done.stderr and token not in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and hub.calls == []
+
+
+def test_every_file_that_is_not_in_git_is_named_before_anything_is_sent(hub, checkout):
+    names = [f"assets/note{i}\x1b[2J.txt" for i in range(9)]
+    subprocess.run(["git", "-C", str(checkout), "add", "-A"], check=True)
+    for name in names:
+        (checkout / name).write_text("a secret?")
+    done = call(checkout, hub.address, "--space", "ada/decoding", said="no\n")
+    assert done.returncode == 2 and "9 of them are not in git" in done.stdout and "\x1b" not in done.stdout
+    assert all(name.replace("\x1b", "\\x1b") in done.stdout for name in names) and hub.calls == []
+    assert "secret.env" not in done.stdout  # what git ignores is not sent
 
 
 def test_no_network_is_one_sentence(hub, checkout):

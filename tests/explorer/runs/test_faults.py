@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import engines
-from engines import UserError
+from engines import TraceError, UserError
 from explorer.runs import disk
-from explorer.runs.journal import Journal, recover
+from explorer.runs.journal import Journal, read_journal, recover
 from explorer.runs.store import RunStore
 from tests.page.conftest import PROMPT, first_model, methods_of
 
@@ -57,6 +57,32 @@ def test_no_damaged_journal_stops_a_start(keep):
     assert sorted(path.name[0] for path in keep.live.glob("*.broken")) == ["1", "2", "3", "4"]
     keep.cards()
     assert keep.aside.items() <= keep.broken.items(), "the list names them"
+
+
+def test_a_damaged_journal_says_what_it_lacks(keep):
+    run = begin()
+    journal = Journal(keep, run)
+    for step in run:
+        journal.step(step)
+    lines = [msgspec.json.decode(line) for line in next(keep.live.glob("*.journal")).read_bytes().splitlines()]
+    journal.close()
+
+    def said(change) -> str:
+        body = msgspec.json.decode(msgspec.json.encode(lines))
+        change(body)
+        with pytest.raises(TraceError) as caught:
+            read_journal(b"".join(msgspec.json.encode(line) + b"\n" for line in body))
+        return str(caught.value)
+
+    assert "a line has no pieces" in said(lambda body: body[1].pop("pieces"))
+    assert "a line has no header" in said(lambda body: body[0].pop("header"))
+
+    def hole(body):  # the answer begins one place later, and nothing says what stands before it
+        for line in body[1:]:
+            line["step"]["commits"]["positions"] = [p + 1 for p in line["step"]["commits"]["positions"]]
+        body[0]["header"]["mask_id"] = 10**6
+
+    assert "token 1000000 stands there and is not in its token table" in said(hole)
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, monkeypatch):

@@ -1,0 +1,191 @@
+"""One clock over all that a server may do, Stop within a moment, and bounds that lose nothing that arrived."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import tracemalloc
+
+import pytest
+
+from engines import UserError
+from explorer.attach import Attached, attach
+from explorer.attach import client as client_module
+from explorer.attach import session as session_module
+from explorer.attach.client import events
+from explorer.importers import build
+from explorer.page import feed as feed_module
+from explorer.page.feed import Feed
+from explorer.page.sessions import Job
+from tests.explorer.attach.servers import Scripted, status, stream
+
+OFTEN = 2000  # times that a server dribbles; a test is over long before
+
+
+def piece(text):
+    return {"choices": [{"delta": {"content": text}}]}
+
+
+class Dribble:
+    """A reply that sends `first`, then `again` over and over. `left`: whoever asked has hung up while it went on."""
+
+    def __init__(self, first: bytes, again: bytes) -> None:
+        self.first, self.again, self.left = first, again, threading.Event()
+
+    def __call__(self, handler):
+        try:
+            handler.wfile.write(self.first)
+            for _ in range(OFTEN):
+                handler.wfile.write(self.again)
+                handler.wfile.flush()
+                time.sleep(0.02)
+        except OSError:
+            self.left.set()
+            raise
+
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999999\r\n\r\n"
+ERROR = b"HTTP/1.1 500 No\r\ncontent-length: 999999\r\n\r\n"
+DRIBBLES = {
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"),
+    "bytes of a header": (b"HTTP/1.1 200 OK\r\nx: ", b"y"),
+    "comments": (OK, b": ping\n\n"),
+    "bytes of an event": (OK + b"data: ", b"x"),
+    "bytes of a whole answer": (JSON, b" "),
+    "an error page": (ERROR, b"x"),
+}
+
+
+@pytest.mark.parametrize("name", DRIBBLES)
+def test_no_dribble_outlasts_the_clock(name):
+    reply = Dribble(*DRIBBLES[name])
+    with Scripted(reply) as server, pytest.raises(UserError, match=r"in time|closed|sent nothing") as caught:
+        attach(server.url, prompt="Hello", max_seconds=0.5)
+    assert reply.left.wait(20) and "\n" not in str(caught.value)
+
+
+def test_a_list_of_models_that_dribbles_is_done_without():
+    reply = Dribble(b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n", b" ")
+    with Scripted(stream(piece("a")), get={"/v1/models": lambda handler: reply(handler)}) as server:
+        assert attach(server.url, prompt="Hello", patience=0.5).text == "a"
+    assert reply.left.wait(20)
+
+
+def test_what_came_before_the_dribble_stays():
+    first = f"data: {json.dumps(piece('a'))}\n\n".encode()
+    with Scripted(Dribble(OK + first, b": ping\n\n")) as server:
+        trace = attach(server.url, prompt="Hello", max_seconds=0.5)
+    assert (trace.text, trace.end.reason) == ("a", "budget") and "Stopped after 0.5 s" in trace.end.message
+
+
+@pytest.mark.parametrize("first", [b"", OK, OK + f"data: {json.dumps(piece('a'))}\n\n".encode()])
+def test_stop_hangs_up_while_the_server_is_silent(first):
+    gone, asked = threading.Event(), threading.Event()
+
+    def reply(handler):
+        handler.wfile.write(first)
+        handler.wfile.flush()
+        asked.set()
+        gone.set() if not handler.rfile.read(1) else None  # nothing more is sent: it reads the end of the connection
+
+    stop = threading.Event()
+    with Scripted(reply) as server:
+        run = Attached(server.url, prompt="Hello", patience=600, stop=stop.is_set)
+        steps = []
+        reader = threading.Thread(target=lambda: steps.extend(run), daemon=True)
+        reader.start()
+        assert asked.wait(20)
+        stop.set()
+        reader.join(20)
+        assert not reader.is_alive() and gone.wait(20)
+        run.close()
+    assert run.trace().end.reason == "stopped" and run.trace().end.message == ""
+    assert len(steps) == (b"data" in first)
+
+
+def test_stop_is_heard_while_the_models_are_asked_for():
+    stop, asked = threading.Event(), threading.Event()
+
+    def silent(handler):
+        asked.set()
+        handler.rfile.read(1)
+
+    threading.Thread(target=lambda: asked.wait(20) and stop.set(), daemon=True).start()
+    with Scripted(stream(piece("a")), get={"/v1/models": silent}) as server, pytest.raises(UserError, match="stopped"):
+        Attached(server.url, prompt="Hello", patience=600, stop=stop.is_set)
+
+
+def test_a_server_that_is_silent_holds_no_model():
+    asked = threading.Event()
+
+    def reply(handler):
+        asked.set()
+        handler.rfile.read(1)
+
+    job = Job()
+    feed = Feed(job, 0, "a server")
+    with Scripted(reply) as server:
+        from contextlib import nullcontext
+
+        playing = feed.play(
+            lambda: Attached(server.url, prompt="Hello", patience=600, stop=feed.over), "a server", lock=nullcontext()
+        )
+        reader = threading.Thread(target=lambda: list(playing), daemon=True)
+        reader.start()
+        assert asked.wait(20)
+        assert feed_module.MODEL_LOCK.acquire(timeout=20)
+        feed_module.MODEL_LOCK.release()
+        job.end()
+        reader.join(20)
+        assert not reader.is_alive() and feed.failure == ""
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 65536])
+def test_an_event_is_bounded_however_it_is_cut(monkeypatch, chunk):
+    monkeypatch.setattr(client_module, "MAX_EVENT", 2**16)
+    sent = b"data: 1\n\n" + b"data:\n" * 2**20
+
+    tracemalloc.start()
+    found = events(sent[i : i + chunk] for i in range(0, len(sent), chunk))
+    assert next(found)[1] == "1"
+    with pytest.raises(UserError, match="an event of more than"):
+        next(found)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * client_module.MAX_EVENT  # what each line, and each chunk of one byte, takes beside its bytes
+
+
+def test_values_are_counted_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(client_module, "MAX_VALUES", 1000)
+    trace = None
+    with Scripted(stream(piece("a"), {"choices": [[]] * 2000})) as server:
+        trace = attach(server.url, prompt="Hello")
+    assert trace.text == "a" and "more than 1,000 values" in trace.end.message
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        (session_module, "MOST", "arrivals"),
+        (build, "MAX_TOKENS", "tokens"),
+        (build, "MAX_PIECES", "different tokens"),
+        (client_module, "MAX_ANSWER", "MB"),
+    ],
+)
+def test_a_server_that_ignores_its_limits_loses_nothing_that_arrived(monkeypatch, module, name, said):
+    monkeypatch.setattr(module, name, 40 if name != "MAX_ANSWER" else 2000)
+    with Scripted(stream(*(piece(f" {i}") for i in range(100)))) as server:
+        trace = attach(server.url, prompt="Hello", max_tokens=4)
+    assert said in trace.end.message and trace.end.reason in ("budget", "failed")
+    assert 20 <= len(trace.steps) <= 41
+    assert trace.text == " ".join(str(i) for i in range(len(trace.steps)))
+
+
+@pytest.mark.parametrize(
+    "where", ["http://[bad", "http://host:port/", "//[::1", "http://\x9b2J", "https://[::1%25]:99999/x"]
+)
+def test_a_redirect_to_what_is_no_address_is_a_sentence(where):
+    with Scripted(status(302, "", [("location", where)])) as server, pytest.raises(UserError, match="redirects to"):
+        attach(server.url, prompt="Hello")
