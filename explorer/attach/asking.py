@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from engines import UserError
-from explorer.attach.client import short
 from explorer.attach.formats import FORMATS, Format
+from explorer.attach.refusals import short
 
 MAX_PROMPT = 200_000  # characters
 MAX_TOKENS, MAX_TOP = 8192, 20

@@ -11,8 +11,9 @@ import msgspec
 from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, MAX_TOP, check, counters, interface, which
-from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, complaint, parsed, short
+from explorer.attach.client import Client, parsed
 from explorer.attach.formats import Event, Format, Token, Wish
+from explorer.attach.refusals import HungUp, OutOfTime, ServerError, complaint, short
 from explorer.importers import build
 
 OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
