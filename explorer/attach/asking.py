@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engines import UserError
-from explorer.attach.client import short
+from explorer.attach.refusals import short
 from explorer.importers.answers import FORMATS, MAX_TOP, Format
 
 MAX_PROMPT = 200_000  # characters

@@ -21,8 +21,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from engines import UserError
 from explorer.attach.address import Address
+from explorer.attach.refusals import HungUp, OutOfTime, ServerError, complaint, short
 
 CONNECT_SECONDS = 10.0
 MAX_ANSWER = 32 * 2**20  # bytes of a streamed answer
@@ -30,7 +30,6 @@ MAX_WHOLE = 16 * 2**20  # bytes of an answer that comes as one JSON text
 MAX_EVENT = 2**20  # bytes of one event, or of an answer to a small question
 MAX_VALUES = 2**20  # of one JSON text, which takes up to a hundred bytes of memory for each
 MAX_REDIRECTS = 3
-SAID = 200  # characters of a server's own complaint
 PATIENCE = 30.0  # seconds that a server may stay silent
 SECONDS = 600.0  # of everything together
 LAST = 2.0  # seconds for a small question when the clock has run out
@@ -38,22 +37,6 @@ POLL = 0.1  # seconds between two looks at the clock and at Stop
 AHEAD = 8  # events that may wait to be read
 
 T = TypeVar("T")
-
-
-class ServerError(UserError):
-    """A server that cannot be reached, refuses, or breaks off. status: of its answer, 0 where there was none."""
-
-    def __init__(self, text: str, status: int = 0) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-class OutOfTime(ServerError):
-    """The clock ran out."""
-
-
-class HungUp(ServerError):
-    """Whoever asked stopped or closed it."""
 
 
 class Client:
@@ -327,20 +310,6 @@ def parsed(text: str) -> Any:
     if sum(text.count(c) for c in ",[{") > MAX_VALUES:
         raise ServerError(f"the server sent more than {MAX_VALUES:,} values at once, so it was given up.")
     return json.loads(text)
-
-
-def complaint(body: Any) -> str:
-    """What an answer says went wrong; "" where it says nothing."""
-    found = body.get("error", body.get("detail", body.get("message"))) if isinstance(body, dict) else None
-    if isinstance(found, dict):
-        found = found.get("message")
-    return short(found) if isinstance(found, str) else ""
-
-
-def short(text: str) -> str:
-    """At most `SAID` characters of foreign words, on one line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return (line if len(line) <= SAID else line[:SAID] + "…").rstrip(".")
 
 
 def _decoded(text: str) -> Any:

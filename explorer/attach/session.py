@@ -11,7 +11,8 @@ import msgspec
 from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
-from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, complaint, parsed, short
+from explorer.attach.client import Client, parsed
+from explorer.attach.refusals import HungUp, OutOfTime, ServerError, complaint, short
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Token, Wish, step_of, token_id
 
