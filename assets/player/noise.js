@@ -1,5 +1,5 @@
-// Whether the seconds of two single runs can tell which was faster: the rules of explorer/figures/noise.py, which a test
-// compares with these.
+// Whether the seconds of two single runs can tell which was faster: the rules of explorer/figures/noise.py. A test
+// compares the two.
 
 const JUMP = 10,
   SHARE = 0.2,

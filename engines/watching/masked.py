@@ -12,6 +12,7 @@ import numpy as np
 from engines.core.trace import Span
 from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
+from engines.watching.rows import fitting
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -343,11 +344,3 @@ def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
 def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
     other = seen != blind
     return bool(other.any() and (blind[other] == mask_id).all())
-
-
-def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
-    """The places of a board [L] where a part [n] can stand: what is written there is the same, masks may be filled."""
-    if len(part) > len(board):
-        return []
-    windows = np.lib.stride_tricks.sliding_window_view(board, len(part))
-    return np.flatnonzero(((windows == part) | (windows == mask_id)).all(1)).tolist()

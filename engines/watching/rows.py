@@ -88,3 +88,11 @@ def fingerprint(call: Call, cache: Any) -> Fingerprint | None:
         return None
     start = past + max(0, call.n - MOST_ROWS)
     return Fingerprint(keys[:, 0, start : past + call.n].clone(), start)
+
+
+def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
+    """The places of a board [L] where a part [n] can stand: what is written there is the same, masks may be filled."""
+    if len(part) > len(board):
+        return []
+    windows = np.lib.stride_tricks.sliding_window_view(board, len(part))
+    return np.flatnonzero(((windows == part) | (windows == mask_id)).all(1)).tolist()
