@@ -97,6 +97,10 @@ def test_stop_hangs_up_while_the_server_is_silent(first):
         reader = threading.Thread(target=lambda: steps.extend(run), daemon=True)
         reader.start()
         assert asked.wait(20)
+        for _ in range(200):  # what was sent has arrived, though no step is told before what follows it
+            if b"data" not in first or run._output:
+                break
+            time.sleep(0.05)
         stop.set()
         reader.join(20)
         assert not reader.is_alive() and gone.wait(20)
