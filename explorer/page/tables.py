@@ -122,9 +122,9 @@ def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[
 
 
 BASES = {
-    "paper": "written from the paper's text",
-    "code": "written from public code and the abstract",
-    "abstract": "written from the abstract and secondary sources",
+    "paper": "the paper's text",
+    "code": "public code and the abstract",
+    "abstract": "the abstract and secondary sources",
 }
 MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
 
@@ -135,7 +135,7 @@ def all_papers() -> str:
     rows = [
         [
             {"text": paper.name, "sub": paper.title},
-            {"text": MARKS[paper.state], "key": paper.state, "sub": BASES[paper.basis] if paper.basis else ""},
+            {"text": MARKS[paper.state], "key": paper.state},
             paper.family,
             {"text": f"arXiv:{paper.arxiv}", "sub": str(paper.year), "href": paper.address},
             {"text": paper.idea, "sub": papers.published(paper), "long": True},
@@ -144,7 +144,12 @@ def all_papers() -> str:
                 "sub": paper.runs,
                 "long": True,
             },
-            {"text": _missing(paper), "long": True, "quiet": True},
+            {
+                "text": BASES[paper.basis] if paper.basis else "",
+                "sub": _missing(paper),
+                "long": True,
+                "quiet": True,
+            },
         ]
         for paper in found
     ]
@@ -155,7 +160,7 @@ def all_papers() -> str:
         "Published",
         "Idea",
         "Runs here as, and on",
-        "Missing, or simpler than the paper",
+        "Written from; missing, or simpler than the paper",
     ]
     caption = f"The methods of {len(found)} papers run here. Links open in a new tab."
     if n["works"] < len(found):  # whole sentences: each is translated as one
