@@ -48,8 +48,8 @@ def expert_cache(p: Params, progress: Progress) -> Study:
     E = len(names)
     rows = [[c, *(rate(stream, c, rule, p.requests, p.seed) for rule in RULES)] for c in range(1, E + 1)]
     in_order, grouped = batches(experts, p.batch, by_expert=False), batches(experts, p.batch, by_expert=True)
-    same = sum(a == b for row in experts for a, b in pairwise(row))
-    stays = same / (len(experts) * (p.tokens - 1))
+    same, pairs = sum(a == b for row in experts for a, b in pairwise(row)), len(experts) * (p.tokens - 1)
+    stays = same / pairs
     shares = [stream.count(e) / len(stream) for e in range(E)]
     columns = [Column("slots", "experts", "given"), *(Column(rule, "share of hits", "measured", 3) for rule in RULES)]
     x: list[float] = [float(row[0]) for row in rows]
@@ -66,7 +66,14 @@ def expert_cache(p: Params, progress: Progress) -> Study:
         ],
         figures=[Figure("hits", "Hits by slots", Axis("slots"), Axis("share of hits"), series)],
         receipts=[
-            Receipt("a request's next token keeps its expert", "kept / all", {"tokens": same}, stays, "", "measured"),
+            Receipt(
+                "a request's next token keeps its expert",
+                "kept / all",
+                {"kept": same, "all": pairs},
+                stays,
+                "",
+                "measured",
+            ),
             Receipt(
                 "experts per batch, in order and grouped",
                 "grouped / in order",

@@ -44,3 +44,11 @@ def test_every_token_is_served_once_and_grouping_needs_fewer_experts():
 def test_bad_input_is_a_sentence(given, words):
     with pytest.raises(engines.UserError, match=words):
         engines.study("expert-cache", **given)
+
+
+def test_a_receipt_prints_every_number_of_its_formula():
+    found = engines.study("expert-cache", tokens=16)
+    for receipt in found.receipts:
+        assert {name.strip() for name in receipt.formula.split("/")} <= receipt.inputs.keys(), receipt.sentence
+    kept = next(one for one in found.receipts if one.formula == "kept / all")
+    assert kept.result == kept.inputs["kept"] / kept.inputs["all"]
