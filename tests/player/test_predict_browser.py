@@ -84,6 +84,23 @@ def test_drafts_are_scored_against_the_last_ones(js: Call) -> None:
     assert (sums["tried"], sums["hits"], sums["held"], sums["against"], sums["baseline"]) == (2, 1, 1, 1, 0)
 
 
+def at_rest(cells: Any) -> None:
+    """Waits until the board has stood still for ten frames: what is hidden beside it moves it, and a click that was
+    aimed before lands on another cell."""
+    cells.first.evaluate(
+        """(cell) => new Promise((done) => {
+            let last = "", still = 0;
+            const look = () => {
+                const { x, y, width } = cell.getBoundingClientRect(), now = [x, y, width].join();
+                still = now === last ? still + 1 : 0;
+                last = now;
+                still > 9 ? done() : requestAnimationFrame(look);
+            };
+            look();
+        })"""
+    )
+
+
 def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> None:
     trace = masked(24, 4)
     page = opened([trace])
@@ -94,8 +111,11 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     expect(view).to_contain_text("12 positions open")
     right = trace.steps[0].commits.positions
     wrong = next(p for p in range(12, 24) if p not in right)
+    at_rest(cells)
     cells.nth(right[0]).click()
+    at_rest(cells)
     cells.nth(wrong).click()
+    at_rest(cells)
     cells.nth(3).click()  # a token of the prompt is no answer
     guesses = page.page.locator('.dx-marks [data-m="guess"]:visible')
     expect(guesses).to_have_count(2)
