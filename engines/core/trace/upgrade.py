@@ -21,6 +21,7 @@ from engines.core.trace.step import Step
 from engines.core.trees import behind
 
 Json = dict[str, Any]
+ALIKE = frozenset({"bonus", "residual"})  # causes that once stood for either
 ROOM = 2**22  # numbers in a packed routing group
 
 
@@ -37,12 +38,12 @@ def told_apart(steps: Iterable[Step]) -> None:
     """Corrections and bonus tokens of traces that called both the same, or the former by the distribution that they
     were drawn from; in place. The tree says which it was."""
     for step in steps:
-        if step.tree is None or step.commits is None:
+        if step.tree is None or step.commits is None or ALIKE.isdisjoint(step.commits.causes):
             continue
         plain = "greedy" if step.tree.emitted_source == "argmax" else "sampled"
         kept = [row for row, why in enumerate(step.tree.why) if why in ("root", "accepted")]
         own = behind(step.tree.parents, kept[-1] if kept else 0) or plain
-        step.commits.causes[:] = [own if cause in ("bonus", "residual") else cause for cause in step.commits.causes]
+        step.commits.causes[:] = [own if cause in ALIKE else cause for cause in step.commits.causes]
 
 
 def _from_1(trace: Json) -> None:

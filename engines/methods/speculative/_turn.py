@@ -35,6 +35,7 @@ LANES = {
     "confidence": LaneInfo("probability", "Probability of each written token under the target."),
     "entropy": LaneInfo("nats", "Entropy of the target's distribution at each written token."),
 }
+OWN = "the target's own"  # of a token that was chosen, not drawn
 VERBS = {"draft": "draft", "target": "verify"}
 
 
@@ -143,6 +144,10 @@ class Turn:
         """Drafted tokens that were kept."""
         return len(self.verdict.path) - 1
 
+    @property
+    def _behind(self) -> str:
+        return behind(self.draft.parents, self.verdict.path[-1])
+
     def deciding(self) -> Tensor:
         """The target's logits [len(gained), V] that decided each token gained."""
         return self.z[self.verdict.path[: len(self.gained)]]
@@ -157,7 +162,7 @@ class Turn:
         deciding = self.deciding()
         chance = token_probability(deciding, torch.tensor(self.gained, device=self.z.device))
         plain = "greedy" if self.verdict.source == "argmax" else "sampled"
-        last = behind(self.draft.parents, self.verdict.path[-1]) or plain
+        last = self._behind or plain
         causes = ([*["accepted"] * self.accepted, last])[: len(self.gained)]
 
         def tree() -> Tree:
@@ -175,15 +180,12 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        said = {
-            ("residual", "correction"): "the correction is drawn from what the draft distribution left over",
-            ("target", "correction"): "the correction is drawn from the target",
-            ("target", "bonus"): "the bonus token is drawn from the target",
-            ("argmax", "correction"): "the correction is the target's own",
-            ("argmax", "bonus"): "the bonus token is the target's own",
-        }
-        own = said.get((self.verdict.source, behind(self.draft.parents, self.verdict.path[-1])))
-        return f"{self.accepted} of {n} drafted tokens accepted, {own or 'the last of them is the end mark'}."
+        kept = f"{self.accepted} of {n} drafted tokens accepted"
+        if self.verdict.source == "draft":
+            return f"{kept}, the last of them is the end mark."
+        own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]
+        drawn = {"residual": "drawn from what the draft distribution left over", "target": "drawn from the target"}
+        return f"{kept}, {own} is {drawn.get(self.verdict.source, OWN)}."
 
 
 class Drafter:
