@@ -13,8 +13,8 @@ export const place = ({ header }) =>
     ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
   ].join();
 
-/** Runs of the same prompt as the first that has company, and the one that the others are held against: a control of
- * one of them, else the first. Null where no two runs have the same prompt. */
+/** The runs of the first prompt that several of them share: {basis, others}. The basis, which the others are compared
+ * with, is the control of one of them, else the first. Null where all prompts differ. */
 export function field(runs) {
   const first = runs.find(({ header }) => runs.filter((one) => one.header.prompt === header.prompt).length > 1);
   if (!first?.header.prompt) return null;

@@ -17,35 +17,20 @@ def call(capsys, *argv):
     return code, out, err
 
 
+def certify(model, *, prompts, tokens):
+    """The command line that holds token recycling against greedy."""
+    asked = ("certify", "--model", model, "--method", "token-recycling")
+    return (*asked, "--prompts", str(prompts), "--max-new-tokens", str(tokens))
+
+
 def test_certify_says_same_for_a_lossless_method(capsys):
-    code, out, _ = call(
-        capsys,
-        "certify",
-        "--model",
-        "tiny-ar-l",
-        "--method",
-        "token-recycling",
-        "--prompts",
-        "2",
-        "--max-new-tokens",
-        "16",
-    )
+    code, out, _ = call(capsys, *certify("tiny-ar-l", prompts=2, tokens=16))
     assert code == 0 and out.count("token-recycling: ") == 2 and out.count("Same ") == 4 and "float32" in out
 
 
 def test_certify_holds_the_control_itself_against_the_network_without_a_cache(capsys, monkeypatch):
     """A cache that says something else: method and control agree on a text that is not the model's."""
-    asked = (
-        "certify",
-        "--model",
-        "tiny-ar-s",
-        "--method",
-        "token-recycling",
-        "--prompts",
-        "2",
-        "--max-new-tokens",
-        "8",
-    )
+    asked = certify("tiny-ar-s", prompts=2, tokens=8)
     code, out, _ = call(capsys, *asked)
     assert code == 0 and out.count("greedy against the network without a cache") == 2 and out.count("Same ") == 4
     adapter = type(engines.load_model("tiny-ar-s"))
@@ -71,18 +56,7 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
         "get_method",
         lambda slug: Method(info, decode, honest.check) if slug == "token-recycling" else real(slug),
     )
-    code, out, _ = call(
-        capsys,
-        "certify",
-        "--model",
-        "tiny-ar-s",
-        "--method",
-        "token-recycling",
-        "--prompts",
-        "4",
-        "--max-new-tokens",
-        "24",
-    )
+    code, out, _ = call(capsys, *certify("tiny-ar-s", prompts=4, tokens=24))
     assert code == 1 and "Parts at token" in out and "gap" in out
 
 
