@@ -13,6 +13,7 @@ from typing import Any
 
 import engines
 from engines import Trace
+from explorer.figures.noise import LEAST
 
 
 def answer_ids(trace: Trace) -> list[int]:
@@ -208,11 +209,11 @@ def whole_run(trace: Trace, control: Trace) -> float | None:
 
 
 def pace(trace: Trace, control: Trace) -> Pace | None:
-    """How a run that verifies drafts stands against its control; None where it drafts nothing or either run has fewer
-    than two rounds behind the prompt."""
+    """How a run that verifies drafts stands against its control; None where it drafts nothing or either run has too few
+    rounds behind the prompt to say which are usual."""
     rounds = [step for step in trace.steps[1:] if step.tree and step.commits]
     plain = [step for step in control.steps[1:] if step.commits]
-    if len(rounds) < 2 or len(plain) < 2:
+    if min(len(rounds), len(plain)) < LEAST:
         return None
     seconds = [step.model_seconds + step.method_seconds for step in rounds]
     alone = [(step.model_seconds + step.method_seconds) / len(step.commits.positions) for step in plain if step.commits]

@@ -132,7 +132,9 @@ def test_on_a_phone_the_board_comes_first_and_one_run_is_shown_at_a_time(visit, 
     screen.wait(0, "stopped")
 
 
-def test_the_verdict_column_is_not_cut_off(visit):
+def test_the_verdict_column_is_not_cut_off(visit, monkeypatch):
+    # Beside other tests the machine may well be too busy to tell a speed, and the longest cell is wanted here.
+    monkeypatch.setattr("explorer.page.against.too_busy", lambda trace, control: False)
     screen = visit(viewport={"width": 1440, "height": 900})
     screen.prompt(PROMPT)
     screen.page.locator("#count").get_by_role("radio", name="2", exact=True).check()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 import engines
-from explorer.figures.compare import whole_run
-from explorer.figures.noise import ROOM, SHARE, explained, stalled, too_busy
+from explorer.figures.compare import pace, whole_run
+from explorer.figures.noise import LEAST, ROOM, SHARE, explained, stalled, too_busy
 from explorer.figures.strip import parts
 from explorer.page import tables
 
@@ -73,3 +74,12 @@ def test_of_other_models_calls_explain_nothing(pair):
     for step in control.steps:
         step.model_seconds *= 100
     assert not too_busy(ours, control, same_model=False)
+
+
+def test_two_rounds_have_no_usual_one(pair):
+    """One slow token of two made a plain call look 1.27 times as fast as a plain token."""
+    control, ours = pair
+    assert pace(ours, control) is not None
+    short = msgspec.structs.replace(control, steps=control.steps[:LEAST])  # the first step reads the prompt
+    assert pace(ours, short) is None
+    assert pace(msgspec.structs.replace(ours, steps=ours.steps[:LEAST]), control) is None
