@@ -11,6 +11,12 @@ export const DEFINITIONS = {
     terms: "{ids} places behind the prompt − {end_tokens} end marks − {padding} padding − {masks} masks",
     counts: ["tokens"],
   },
+  all_tokens: {
+    label: "Tokens of all samples",
+    formula: "tokens that were added to any sample or path of the answer; end marks are not counted",
+    note: "the calls of this run served all of them; the answer is one",
+    needs: ["tokens"],
+  },
   target_calls: {
     label: "Target calls",
     formula: "calls of the model that was picked; a batch of alternatives in one call is one call",
@@ -28,18 +34,20 @@ export const DEFINITIONS = {
     label: "Tokens per target call",
     kind: "derived",
     formula: "tokens ÷ calls of the target",
-    terms: "{tokens} ÷ {target_calls}",
+    terms: "{gained} ÷ {target_calls}",
     counts: ["tokens", "calls"],
     note: "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of" +
-      " a draft are beside it",
+      " a draft are beside it; of a run with several samples the tokens of all count, since the calls " +
+      "served all",
     needs: ["tokens", "forwards"],
   },
   tokens_per_second: {
     label: "Tokens per second",
     kind: "derived",
     formula: "tokens ÷ (model time + method time)",
-    terms: "{tokens} ÷ ({model_seconds} + {method_seconds})",
+    terms: "{gained} ÷ ({model_seconds} + {method_seconds})",
     counts: ["tokens", "time"],
+    note: "of a run with several samples the tokens of all count",
     needs: ["tokens", "model_seconds", "method_seconds"],
   },
   model_seconds: {
@@ -130,6 +138,7 @@ export const LOST = {
   forwards: ["target_calls", "draft_calls", "roles"],
   work: ["work", "work_roles"],
   prompt_ids: ["prompt"],
+  tokens: ["tokens", "gained"],
 };
 export const KINDS = {
   measured: "counted or clocked while the model ran",

@@ -1,6 +1,8 @@
 // Whether the seconds of two single runs can tell which was faster: the rules of explorer/figures/noise.py. A test
 // compares the two.
 
+import { inAll } from "./race.js";
+
 const JUMP = 10,
   SHARE = 0.2,
   LEAST = 4,
@@ -39,7 +41,11 @@ function costs({ sums, missing }) {
 export function tooBusy(run, basis, apart) {
   if (Math.max(stalled(run), stalled(basis)) > SHARE) return true;
   if (apart) return false;
-  const [ours, plain] = [run, basis].map((one) => [one.tokens(one.length), one.sums.at(-1).model, costs(one)]),
+  const [ours, plain] = [run, basis].map((one) => [
+      inAll(one)?.at(-1) ?? one.tokens(one.length),
+      one.sums.at(-1).model,
+      costs(one),
+    ]),
     shares = ours[2].flatMap((cost, i) =>
       cost && plain[2][i] && ours[0] && plain[0] ? [ours[0] / cost / (plain[0] / plain[2][i])] : [],
     );

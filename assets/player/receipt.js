@@ -2,7 +2,7 @@
 // conditions. No DOM.
 
 import { COUNTED, DEFINITIONS, KINDS, LOST } from "./definitions.js";
-import { standing } from "./race.js";
+import { inAll, standing } from "./race.js";
 import { tr, translated } from "./words.js";
 
 /** A number as a receipt writes it, as in explorer/figures/definitions.py. */
@@ -49,6 +49,7 @@ export function numbers(run, t) {
     run.steps
       .slice(0, t)
       .reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === name).length ?? 0), 0);
+  const tokens = ids.length - masks - padding - ends;
   const all = {
     steps: t,
     target_calls: forwards,
@@ -57,7 +58,8 @@ export function numbers(run, t) {
     work,
     work_roles: byRole(layers),
     tokens_fed: fed,
-    tokens: ids.length - masks - padding - ends,
+    tokens,
+    gained: inAll(run)?.[t] ?? tokens,
     ids: ids.length,
     prompt: first,
     end_tokens: ends,

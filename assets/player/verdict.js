@@ -35,8 +35,8 @@ const SPEED = {
   label: (name) => tr`Tokens per second over those of ${name}`,
   formula: tr`tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method \
 time) of the whole run`,
-  terms: (name) => tr`{tokens} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
-  other: tr`{tokens} ÷ ({model_seconds} + {method_seconds})`,
+  terms: (name) => tr`{gained} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
+  other: tr`{gained} ÷ ({model_seconds} + {method_seconds})`,
   note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \
 machine below: no benchmark`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
@@ -69,8 +69,8 @@ export function drafts(run) {
   return drafted ? { accepted, drafted } : null;
 }
 
-const rate = ({ tokens, model_seconds, method_seconds }) =>
-  model_seconds === null || tokens === null || !tokens ? null : tokens / (model_seconds + method_seconds);
+const rate = ({ gained, model_seconds, method_seconds }) =>
+  model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
 
 /** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
 export function verdict(run, basis) {

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import engines
 from engines.tasks import TASKS, check, recognise
 from explorer.figures.calls import target_calls, target_role
+from explorer.figures.samples import gained
 
 PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "tasks" / "chat_prompts.json"
 
@@ -159,7 +160,7 @@ def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: 
     trace, control, example = none[-1][1], base[-1][1], recognise(text)
     calls = sum(target_calls(step, target_role(trace)) for step in trace.steps)
     return _Row(
-        tokens_per_forward=trace.totals.tokens / calls,
+        tokens_per_forward=gained(trace) / calls,
         forwards=calls / sum(target_calls(step, target_role(control)) for step in control.steps),
         wall=wall["none"] / wall["base"],
         record=wall["full"] / wall["none"],

@@ -25,6 +25,7 @@ from explorer.cli.io import (
 )
 from explorer.figures.calls import in_words, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
+from explorer.figures.samples import gained
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -177,7 +178,7 @@ def row(trace: Trace, first: Trace) -> dict[str, Any]:
         "work": sum(t.work_by_role.values()),
         "tokens_fed": t.tokens_fed,
         "tokens": t.tokens,
-        "tokens_per_call": t.tokens / calls if calls else None,
+        "tokens_per_call": gained(trace) / calls if calls else None,
         "seconds": t.model_seconds + t.method_seconds,
         "first_difference": divergence(answer_ids(first), answer_ids(trace))
         if first.header.prompt_ids == trace.header.prompt_ids

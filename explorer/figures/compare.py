@@ -14,6 +14,7 @@ from typing import Any
 import engines
 from engines import Trace
 from explorer.figures.noise import LEAST
+from explorer.figures.samples import gained
 
 
 def answer_ids(trace: Trace) -> list[int]:
@@ -197,13 +198,13 @@ class Pace:
 
 
 def whole_run(trace: Trace, control: Trace) -> float | None:
-    """Tokens per second over the control's: tokens ÷ (model time + method time) of the whole run each, the reading of
-    the prompt included. None where a run has no time or no tokens."""
+    """Tokens per second over the control's: tokens, of all samples, ÷ (model time + method time) of the whole run each,
+    the reading of the prompt included. None where a run has no time or no tokens."""
     lost = {"tokens", "model_seconds", "method_seconds"}
     if any(lost & set(one.header.missing) for one in (trace, control)):
         return None
     (tokens, seconds), (others, plain) = (
-        (sums.tokens, sums.model_seconds + sums.method_seconds) for sums in (trace.totals, control.totals)
+        (gained(one), one.totals.model_seconds + one.totals.method_seconds) for one in (trace, control)
     )
     return tokens * plain / (seconds * others) if seconds and others and tokens else None
 

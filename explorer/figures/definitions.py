@@ -108,6 +108,13 @@ DEFINITIONS: dict[str, Definition] = {
         "{ids} places behind the prompt − {end_tokens} end marks − {padding} padding − {masks} masks",
         ["tokens"],
     ),
+    "all_tokens": Definition(
+        "Tokens of all samples",
+        "count",
+        "measured",
+        "tokens that were added to any sample or path of the answer; end marks are not counted",
+        note="the calls of this run served all of them; the answer is one",
+    ),
     "end_tokens": Definition(
         "End marks and padding", "count", "measured", "ids from the first end mark on", "{end_tokens} + {padding}"
     ),
@@ -117,10 +124,10 @@ DEFINITIONS: dict[str, Definition] = {
         "ratio",
         "derived",
         "tokens ÷ calls of the target",
-        "{tokens} ÷ {target_calls}",
+        "{gained} ÷ {target_calls}",
         ["tokens", "calls"],
         "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of a draft "
-        "are beside it",
+        "are beside it; of a run with several samples the tokens of all count, since the calls served all",
     ),
     "model_seconds": Definition(
         "Model time",
@@ -154,8 +161,9 @@ DEFINITIONS: dict[str, Definition] = {
         "per second",
         "derived",
         "tokens ÷ (model time + method time)",
-        "{tokens} ÷ ({model_seconds} + {method_seconds})",
+        "{gained} ÷ ({model_seconds} + {method_seconds})",
         ["tokens", "time"],
+        "of a run with several samples the tokens of all count",
     ),
     "record_seconds": Definition(
         "Recording time",
@@ -202,6 +210,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "end_tokens": ("end_marks",),
     "target_calls": ("forwards",),
     "draft_calls": ("forwards",),
+    "all_tokens": ("tokens",),
     "tokens_per_call": ("tokens", "forwards"),
     "tokens_per_second": ("tokens", *_BUSY),
     "waiting_seconds": ("model_seconds",),
@@ -222,6 +231,7 @@ LOST: dict[str, tuple[str, ...]] = {
     "forwards": ("target_calls", "draft_calls", "roles"),
     "work": ("work", "work_roles"),
     "prompt_ids": ("prompt",),
+    "tokens": ("tokens", "gained"),
 }
 """The names in `receipts.numbers` that a field which was not recorded takes away, where that is not its own name
 alone."""
@@ -229,6 +239,7 @@ alone."""
 PLAYED = (
     "steps",
     "tokens",
+    "all_tokens",
     "target_calls",
     "draft_calls",
     "tokens_per_call",

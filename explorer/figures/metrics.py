@@ -18,6 +18,7 @@ from explorer.figures.deciding import choice_metrics
 from explorer.figures.definitions import LOST, needs
 from explorer.figures.hindsight import CAVEAT, coverage, hindsight
 from explorer.figures.metric import Metric, counted, defined, derived, ratio
+from explorer.figures.samples import all_tokens, gained
 from explorer.figures.work import work
 
 OWN_TIMES = ("prompt seconds, as the server says", "generation seconds, as the server says")
@@ -67,6 +68,7 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
         "work_roles": _by_role(sums.work_by_role),
         "tokens_fed": sums.tokens_fed,
         "tokens": sums.tokens,
+        "gained": gained(trace),
         "ids": len(trace.output_ids),
         "prompt": len(trace.header.prompt_ids),
         "end_tokens": sums.end_tokens,
@@ -105,10 +107,11 @@ def counts(trace: Trace) -> list[Metric]:
         defined("steps", len(trace.steps), known),
         defined("target_calls", calls, known, label="Model calls" if alone else ""),
         *beside,
-        defined("tokens_per_call", ratio(sums.tokens, calls), known, label="Tokens per model call" if alone else ""),
+        defined("tokens_per_call", ratio(gained(trace), calls), known, label="Tokens per model call" if alone else ""),
         defined("work", sum(sums.work_by_role.values()), known),
         defined("tokens_fed", sums.tokens_fed, known),
         defined("tokens", sums.tokens, known),
+        *([] if (every := all_tokens(trace)) is None else [defined("all_tokens", every, known)]),
         defined("end_tokens", sums.end_tokens + sums.padding, known),
         defined("masks_left", sums.masks_left, known),
     ]
@@ -122,7 +125,7 @@ def times(trace: Trace) -> list[Metric]:
     return [
         msgspec.structs.replace(model, name="model_seconds"),
         defined("method_seconds", sums.method_seconds, known, where),
-        defined("tokens_per_second", ratio(sums.tokens, busy), known, where),
+        defined("tokens_per_second", ratio(gained(trace), busy), known, where),
         defined("record_seconds", end.record_seconds, known, where),
         defined("recording_overhead", ratio(end.record_seconds, busy), known, where),
         defined("warmup_seconds", trace.header.warmup_seconds, known, where),

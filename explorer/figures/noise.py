@@ -8,6 +8,7 @@ from statistics import median
 
 from engines import Trace
 from explorer.figures.calls import layer_rows, target_calls, target_role
+from explorer.figures.samples import gained
 
 JUMP = 10.0  # times the usual seconds of a step
 SHARE = 0.2  # of a run's seconds that such steps may take beyond the usual
@@ -40,8 +41,8 @@ def explained(trace: Trace, control: Trace) -> float | None:
     target, each call of any model, or each layer-row as dear in both. None where nothing of it was recorded."""
     found = []
     for ours, plain in zip(_costs(trace), _costs(control), strict=True):
-        if ours and plain and trace.totals.tokens and control.totals.tokens:
-            found.append((trace.totals.tokens / ours) / (control.totals.tokens / plain))
+        if ours and plain and gained(trace) and gained(control):
+            found.append((gained(trace) / ours) / (gained(control) / plain))
     return max(found, default=None)
 
 
@@ -63,6 +64,6 @@ def too_busy(trace: Trace, control: Trace, *, same_model: bool = True) -> bool:
         return True
     most = explained(trace, control) if same_model else None
     ours, plain = trace.totals, control.totals
-    if most is None or not ours.model_seconds or not plain.tokens:
+    if most is None or not ours.model_seconds or not gained(control):
         return False
-    return ours.tokens * plain.model_seconds > ROOM * most * plain.tokens * ours.model_seconds
+    return gained(trace) * plain.model_seconds > ROOM * most * gained(control) * ours.model_seconds

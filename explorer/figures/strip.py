@@ -13,6 +13,7 @@ from explorer.figures.compare import answer_ids, control_of, first_difference
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
 from explorer.figures.metrics import numbers
 from explorer.figures.noise import BUSY, WHY, too_busy
+from explorer.figures.samples import gained
 from explorer.figures.verdict import judge
 
 
@@ -107,7 +108,7 @@ def _rate(trace: Trace) -> float | None:
     sums, lost = trace.totals, set(trace.header.missing)
     seconds = sums.model_seconds + sums.method_seconds
     known = seconds > 0 and sums.tokens and not {"tokens", "model_seconds"} & lost
-    return sums.tokens / seconds if known else None
+    return gained(trace) / seconds if known else None
 
 
 def _drafts(trace: Trace) -> Part | None:

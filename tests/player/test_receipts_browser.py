@@ -10,12 +10,19 @@ from playwright.sync_api import expect
 
 from explorer.figures import metrics
 from explorer.figures.definitions import DEFINITIONS, PLAYED, fill
+from explorer.runs.gallery import gallery
 from tests.player.handmade import drafting, masked, recorded
 
 Call = Callable[..., Any]
 
 
-@pytest.mark.parametrize("traces", [recorded, lambda: [masked(), drafting()]], ids=["recorded", "made"])
+def samples() -> list[Any]:
+    return [gallery().get("33-stand-python")]
+
+
+@pytest.mark.parametrize(
+    "traces", [recorded, lambda: [masked(), drafting()], samples], ids=["recorded", "made", "samples"]
+)
 def test_numbers_and_filled_formulas_are_those_of_python(js: Call, traces: Call) -> None:
     terms = [DEFINITIONS[name].terms for name in PLAYED if name not in ("revised", "missing")]
     for trace in traces():

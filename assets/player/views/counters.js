@@ -4,7 +4,7 @@
 import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
-import { growth } from "../race.js";
+import { growth, inAll } from "../race.js";
 import { lost, meant, numbers, receipt } from "../receipt.js";
 import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
@@ -16,10 +16,11 @@ const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 const FIGURES = [
   ["steps", tr`Steps`, (c) => `${c.t} / ${c.steps}`],
   ["tokens", tr`Tokens`, (c) => number(c.tokens)],
+  ["all_tokens", tr`Tokens of all samples`, (c) => number(c.gained)],
   ["target_calls", tr`Target calls`, (c) => number(c.forwards)],
   ["draft_calls", tr`Draft calls`, (c) => number(c.others)],
-  ["tokens_per_call", tr`Tokens / target call`, (c) => rate(c.tokens, c.forwards)],
-  ["tokens_per_second", tr`Tokens / s`, (c) => rate(c.tokens, c.model + c.method)],
+  ["tokens_per_call", tr`Tokens / target call`, (c) => rate(c.gained, c.forwards)],
+  ["tokens_per_second", tr`Tokens / s`, (c) => rate(c.gained, c.model + c.method)],
   ["model_seconds", tr`Model time`, (c) => seconds(c.model)],
   ["method_seconds", tr`Method time`, (c) => seconds(c.method)],
   ["tokens_fed", tr`Tokens fed`, (c) => number(c.fed)],
@@ -46,7 +47,7 @@ export class Counters {
     const { run } = this,
       tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
     this.t = t;
-    this.values = { ...run.sums[t], t, steps: run.length, tokens };
+    this.values = { ...run.sums[t], t, steps: run.length, tokens, gained: inAll(run)?.[t] ?? tokens };
     this.#fit();
     if (!hurry)
       FIGURES.forEach(([name, , tell], i) =>
@@ -59,6 +60,7 @@ export class Counters {
     const alone = !this.run.sums.at(-1).others;
     for (const { name, button } of this.items) {
       if (name === "draft_calls") button.hidden = alone;
+      if (name === "all_tokens") button.hidden = !inAll(this.run);
       if (name === "work") button.hidden = this.run.missing.has("work");
       if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Target calls`);
       if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / target call`);

@@ -3,7 +3,7 @@
 import { number, seconds } from "../codec.js";
 import { besides, COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
-import { growth } from "../race.js";
+import { growth, inAll } from "../race.js";
 import { lost, numbers, receipt } from "../receipt.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
@@ -17,10 +17,11 @@ export class Headline {
       receipt(name, tell(), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`);
     const line = (name, tell) => figure("", made(name, tell), { "data-figure": name });
     this.tokens = line("tokens", () => number(this.count));
+    this.every = line("all_tokens", () => number(inAll(run)[this.t]));
     this.target = line("target_calls", () => number(run.sums[this.t].forwards));
     this.draft = line("draft_calls", () => number(run.sums[this.t].others));
     this.time = line("busy_seconds", () => seconds(this.#seconds()));
-    dom.append(el("p", "dx-headline", this.tokens, this.target, this.draft, this.time));
+    dom.append(el("p", "dx-headline", this.tokens, this.every, this.target, this.draft, this.time));
   }
 
   #seconds() {
@@ -37,6 +38,9 @@ export class Headline {
       alone = !run.sums.at(-1).others,
       held = (name, words, text) => (lost(name, run).length ? tr`${words} not recorded` : text);
     setText(this.tokens, held("tokens", COUNTED.token[1], many(this.count, "token")));
+    const every = inAll(run);
+    this.every.hidden = !every;
+    if (every) setText(this.every, held("all_tokens", COUNTED.token[1], tr`${number(every[t])} in all samples`));
     const calls = alone ? "alone" : "target";
     setText(this.target, held("target_calls", COUNTED[calls][1], many(forwards, calls)));
     this.draft.hidden = alone;
@@ -45,7 +49,12 @@ export class Headline {
   }
 
   describe() {
-    return `${[this.tokens, this.target, ...(this.draft.hidden ? [] : [this.draft])]
+    return `${[
+      this.tokens,
+      ...(this.every.hidden ? [] : [this.every]),
+      this.target,
+      ...(this.draft.hidden ? [] : [this.draft]),
+    ]
       .map(({ textContent }) => textContent)
       .join(", ")}.`;
   }

@@ -71,7 +71,8 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert receipt(metric) == {
         "label": "Tokens per second", "kind": "derived", "value": metric.shown, "formula": "tokens ÷ (model time + "
                                                                                            "method time)",
-        "terms": metric.terms, "counts": ["tokens", "time"], "note": "",
+        "terms": metric.terms, "counts": ["tokens", "time"],
+        "note": "of a run with several samples the tokens of all count",
     }  # fmt: skip
     assert (
         shared["header"]["models"][0]["sha256"]
