@@ -36,7 +36,7 @@ export const VIEWS = [
   { file: "gantt", name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] },
   { file: "memory", name: "Memory", title: "Memory", place: 140, needs: ["memory"] },
   { file: "ribbon", name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] },
-  { file: "thoughts", name: "Thoughts", title: "Steps of the thought", place: 154, needs: ["spans+choice+growing"] },
+  { file: "thoughts", name: "Thoughts", title: "Steps of the thought", place: 154, needs: ["spans+growing"] },
   { file: "thermometer", name: "Thermometer", title: "Tokens let through", place: 155, needs: ["truncation"] },
   { file: "completions", name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] },
   { file: "vote", name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] },

@@ -89,7 +89,7 @@ def accuracies(learned: Learned) -> Figure:
         Axis("p"),
         Axis("accuracy"),
         [
-            Series("accuracy", list(GRID), tried, "measured", "share"),
+            Series("accuracy", list(GRID), tried, "measured"),
             Series("p*", [learned.p_star] * 2, [min(learned.tried), learned.accuracy], "derived"),
         ],
         note="The first p with the best accuracy is p*; the fifth is not balanced, the steps of the fit are.",

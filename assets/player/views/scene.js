@@ -19,6 +19,10 @@ const WIDE = 512, // of the drawing below the picture; it shrinks with the panel
   LEFT = 24, // of the gauge
   LONG = 464,
   TURNS = 5; // of the heavy reader
+const KEYS = {
+  fit: tr`Bars: how well a reading fits the caption, by meaning (S) and by spelling (L). C joins both.`,
+  chance: tr`Bar: the chance p that the reader gives its reading.`,
+};
 const LOOK = "display:block;width:100%;max-width:560px";
 const GOOD = "var(--accepted-line)",
   BAD = "var(--rejected-line)";
@@ -32,8 +36,8 @@ export class Scene {
     this.chips = el("p", { style: "display:flex;flex-wrap:wrap;gap:4px;margin:0 0 6px" });
     this.caption = el("p", { style: "margin:6px 0;min-height:1.5em" });
     this.svg = svg("svg", { role: "img", style: LOOK });
-    const key = tr`Bars: how well a reading fits the caption, by meaning (S) and by spelling (L). C joins both.`;
-    dom.append(this.chips, this.canvas, this.caption, this.svg, this.say, el("p", "dx-readout", key));
+    this.key = el("p", "dx-readout");
+    dom.append(this.chips, this.canvas, this.caption, this.svg, this.say, this.key);
   }
 
   /** The latest of a stage, or of all, after t steps. */
@@ -51,7 +55,10 @@ export class Scene {
     this.#stages(t, now);
     this.#said(this.#scene(t, "caption")?.caption ?? "", score);
     let y = score ? this.#gauge(drawn, score) : 0;
-    for (const reading of found ?? score?.readings ?? read?.readings ?? []) y = this.#reading(drawn, y, reading);
+    const shown = found ?? score?.readings ?? read?.readings ?? [];
+    for (const reading of shown) y = this.#reading(drawn, y, reading);
+    this.key.hidden = !shown.length;
+    setText(this.key, shown.some(({ S }) => S != null) ? KEYS.fit : KEYS.chance);
     if (score || heavy) y = this.#tracks(drawn, y, t, score);
     this.svg.replaceChildren(...drawn.map(([tag, attributes, words]) => svg(tag, attributes, words ?? null)));
     const words = this.describe(t);

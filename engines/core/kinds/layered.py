@@ -157,8 +157,9 @@ class CountedLayered(CountedCausal):
     How a forward made in parts is booked: `unembed` counts as one forward of the role, however few layers its rows came
     through. `layers` books rows times layers as work, and as tokens fed the rows that enter layer 0. `embed` and
     `normed` book their time only. So embed, all layers and unembed add up to one `extend`, and an early exit is a
-    forward that did less work. What is no forward of the model but a guess made with a part of it belongs to another
-    role: see `playing`."""
+    forward that did less work. Rows of a call that are unembedded apart from the others (guesses that went along in a
+    verifying call) are no further forward: `counts=False`. What is no forward of the model but a guess made with a part
+    of it belongs to another role: see `playing`."""
 
     def playing(self, role: str) -> Self:
         """The same model, its calls booked under another role: the first layers that draft for the whole model play
@@ -198,10 +199,12 @@ class CountedLayered(CountedCausal):
         *,
         normed: bool = False,
         predicts: int | Sequence[int] | None = None,
+        counts: bool = True,
     ) -> Tensor:
         """See `LayeredLM`. predicts: the positions that the rows speak of, one number for a chain that begins there;
-        tokens forbidden at them get -inf. Leave it out only where nothing is proposed from these rows."""
-        logits = self._part(lambda: self._model.unembed(h, vocabulary, normed=normed), forward=True)
+        tokens forbidden at them get -inf. Leave it out only where nothing is proposed from these rows. counts: False
+        for rows of a call whose other rows are unembedded, too, and count as its forward."""
+        logits = self._part(lambda: self._model.unembed(h, vocabulary, normed=normed), forward=counts)
         if self._meter.forbidden and predicts is not None:
             at = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
             columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}

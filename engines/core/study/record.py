@@ -178,8 +178,13 @@ def read_study(text: str | bytes) -> Study:
 
 
 def check_study(study: Study) -> None:
-    """What types cannot say. Raises ValueError: names twice, rows or series of unequal length, numbers that are not
-    finite, results that do not say where they come from."""
+    """Raises ValueError: a field of another type than its declaration (which Python lets pass when a record is made,
+    and reading it does not), names twice, rows or series of unequal length, numbers that are not finite, results that
+    do not say where they come from."""
+    try:
+        msgspec.convert(msgspec.to_builtins(study), Study)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
     if not study.tables:
         raise ValueError("there is no table")
     for kind, names in (("table", [t.name for t in study.tables]), ("figure", [f.name for f in study.figures])):

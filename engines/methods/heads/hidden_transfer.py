@@ -97,7 +97,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         size = "" if guesses else f" {W.numel() + b.numel():,} trained numbers guess from here on."
         guesses, chances = [], []
         if len(h):
-            z = model.playing("draft").unembed(h, vocabulary, normed=True, predicts=len(turn.ids))
+            z = model.unembed(h, vocabulary, normed=True, predicts=len(turn.ids), counts=False)
             best = top_ids(z, RANKS)
             guesses = (best if vocabulary is None else vocabulary[best]).tolist()
             chances = z.softmax(-1).gather(-1, best).tolist()

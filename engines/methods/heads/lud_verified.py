@@ -85,7 +85,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.tails = [max(0, min(p.k - 1, places - j)) for j in range(len(draft))]
         turn, h = lay(target, ids, draft, lora, run.rng)  # h [pads, d]: those of the last row kept
         size = "" if len(ids) > len(prompt) else f" {models.units.parameters:,} trained numbers foresee from here on."
-        ahead = foreseen(model.playing("draft").unembed(h, predicts=len(turn.ids)), p.beta) if len(h) else []
+        ahead = foreseen(model.unembed(h, predicts=len(turn.ids), counts=False), p.beta) if len(h) else []
         edit = yield run.step(
             **turn.groups(),
             facts=turn.facts(pads=sum(draft.tails), foreseen=len(ahead)),

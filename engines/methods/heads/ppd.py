@@ -91,7 +91,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.values, draft.value_name = [P.get(path) for path in known], "measured chance of its path"
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
-        s, (guesses, chances) = len(guesses), ahead(model.playing("draft"), h, vocabulary, len(turn.ids))
+        s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))
         size = "" if s else f" {models.prompts.parameters:,} trained numbers guess from here on."
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
@@ -145,13 +145,13 @@ def forward(
 
 
 def ahead(
-    drafter: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int
+    model: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int
 ) -> tuple[list[list[int]], list[list[float]]]:
     """The best guesses [k][RANKS] at states h [k, d] of prompt rows and their chances; they speak of the positions from
     `start` on."""
     if not len(h):
         return [], []
-    z = drafter.unembed(h, vocabulary, normed=True, predicts=start)
+    z = model.unembed(h, vocabulary, normed=True, predicts=start, counts=False)
     best = top_ids(z, RANKS)
     tokens = best if vocabulary is None else vocabulary[best]
     return tokens.tolist(), z.softmax(-1).gather(-1, best).tolist()

@@ -124,7 +124,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             if draft.worth(ids):
                 with stages.during(EXIT, "exit head"):
                     x = h[c:] if R is None else scaled(h[c:]) @ R.T
-                    z_e = target.playing("draft").unembed(x, normed=R is not None, predicts=len(ids))
+                    z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
                     sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
             work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None

@@ -264,3 +264,11 @@ def test_parallelbench_says_what_it_cannot_run():
         engines.study("parallelbench", model="tiny-ar-s", task="copy", prompts=1)
     with pytest.raises(engines.UserError, match="task=dance is not offered"):
         engines.study("parallelbench", task="dance")
+
+
+def test_what_could_not_be_read_again_is_not_made():
+    """A style that there is not was written to a file which `study --open` then refused."""
+    wrong = Series("a", [1.0], [2.0], "measured", "share")
+    made = Study(tables=[Table("t", "", [Column("a")], [])], figures=[Figure("f", "", Axis("x"), Axis("y"), [wrong])])
+    with pytest.raises(ValueError, match="'share'.*style"):
+        check_study(made)

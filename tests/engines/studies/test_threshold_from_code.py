@@ -33,6 +33,7 @@ def test_the_histograms_hold_every_step(found):
 def test_the_chosen_p_is_the_first_of_the_best(found):
     tried, chosen = found.figure("accuracies").series
     assert len(tried.x) == 99 and tried.x[0] == 0.01 and chosen.x[0] == found.receipts[0].inputs["p"]
+    assert engines.read_study(found.to_json()) == found
     assert tried.x[tried.y.index(max(tried.y))] == chosen.x[0] and chosen.y[1] == max(tried.y)
 
 
