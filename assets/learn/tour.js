@@ -17,7 +17,13 @@ const WORDS = {
     tr`The model guesses all of them at once. After one step ${count(n, tr`box is`, tr`boxes are`)} still unwritten; \
 point at one to see its guesses.`,
   ],
-  now: (n, t) => [tr`Yellow`, tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`],
+  now: (n, t, ends) => [
+    tr`Yellow`,
+    ends
+      ? tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} and ${ends > 1 ? tr`${ends} end marks` : tr`an end mark`} in \
+step ${t}.`
+      : tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`,
+  ],
   most: (n, t, title) => [
     tr`Many at once`,
     n > 1
@@ -32,9 +38,9 @@ step. Learn explains each method.`,
 };
 const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
 
-/** The cells that were written in step t, end marks left out, and those that are unwritten after it. */
-const written = (run, t) =>
-  run.board(t).filter(({ entry, token }) => token !== null && !run.eos.has(token) && entry?.step === t - 1);
+/** The cells that were written in step t, end marks left out or they alone, and those that are unwritten after it. */
+const written = (run, t, ends = false) =>
+  run.board(t).filter(({ entry, token }) => token !== null && run.eos.has(token) === ends && entry?.step === t - 1);
 const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "masked");
 
 /** The notes on what is shown now: {words, player, step, cells}. */
@@ -53,7 +59,10 @@ function stops() {
     Array.from({ length: one.run.length }, (_, i) => ({ one, t: i + 1, cells: written(one.run, i + 1) })),
   );
   const first = all.find(({ one, cells }) => one === player && cells.length);
-  if (first) found.push(stop(WORDS.now(first.cells.length, first.t), player, first.t, first.cells));
+  if (first) {
+    const ends = written(run, first.t, true);
+    found.push(stop(WORDS.now(first.cells.length, first.t, ends.length), player, first.t, [...first.cells, ...ends]));
+  }
   const most = all.reduce((best, here) => (here.cells.length > best.cells.length ? here : best));
   if (most.cells.length)
     found.push(stop(WORDS.most(most.cells.length, most.t, most.one.run.header.title), most.one, most.t, most.cells));

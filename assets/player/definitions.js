@@ -20,14 +20,14 @@ export const DEFINITIONS = {
   target_calls: {
     label: "Target calls",
     formula: "calls of the model that was picked; a batch of alternatives in one call is one call",
-    terms: "of {roles}",
+    terms: "all calls: {roles}",
     counts: ["calls"],
     needs: ["forwards"],
   },
   draft_calls: {
     label: "Draft calls",
     formula: "calls of all other models of the run: a draft, a small model, an encoder",
-    terms: "{roles}, without the target's",
+    terms: "all calls: {roles}; the target's are left out",
     needs: ["forwards"],
   },
   tokens_per_call: {
@@ -53,7 +53,7 @@ export const DEFINITIONS = {
   model_seconds: {
     label: "Model time",
     formula: "time in which a model call ran; warm-up excluded",
-    terms: "summed over the calls of {roles}",
+    terms: "summed over all calls: {roles}",
     counts: ["time"],
   },
   waiting_seconds: {
@@ -72,7 +72,7 @@ export const DEFINITIONS = {
   tokens_fed: {
     label: "Tokens fed",
     formula: "rows × positions of all model calls, cached positions not counted",
-    terms: "summed over the calls of {roles}",
+    terms: "summed over all calls: {roles}",
     counts: ["fed"],
   },
   work: {

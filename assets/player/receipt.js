@@ -23,10 +23,10 @@ export const lost = (name, { missing, header }) =>
 /** What a number of this run is called: an answer that a server sent has no time in calls, only one until it came. */
 export const meant = (name, { header }) => (header.arrivals && name === "model_seconds" ? "waiting_seconds" : name);
 
-const byRole = (counts) =>
+const byRole = (counts, between) =>
   Object.entries(counts)
     .map(([role, n]) => `${n.toLocaleString("en")} ${role}`)
-    .join(" + ") || "0";
+    .join(between) || "0";
 
 /** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in
  * explorer/figures/metrics.py. */
@@ -54,9 +54,9 @@ export function numbers(run, t) {
     steps: t,
     target_calls: forwards,
     draft_calls: others,
-    roles: byRole(roles),
+    roles: byRole(roles, ", "),
     work,
-    work_roles: byRole(layers),
+    work_roles: byRole(layers, " + "),
     tokens_fed: fed,
     tokens,
     gained: inAll(run)?.[t] ?? tokens,

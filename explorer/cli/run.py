@@ -26,6 +26,7 @@ from explorer.cli.io import (
 from explorer.figures.calls import in_words, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
+from explorer.figures.verdict import cut_at
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -106,6 +107,8 @@ def run_command(args: argparse.Namespace) -> int:
             f"{t.tokens} tokens in {in_words(trace.steps, target_role(trace))}, {t.model_seconds:.3f} s model, "
             f"{t.method_seconds:.3f} s method"
         )
+        if (cut := cut_at(trace)) is not None:
+            stats += f"; no end mark: cut at its limit of {cut} tokens"
         print(printable(stats), file=sys.stderr)
     if trace.end.reason == "budget":
         print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)

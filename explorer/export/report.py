@@ -18,12 +18,13 @@ from explorer.figures.definitions import KINDS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.strip import basis_of, parts
+from explorer.figures.verdict import cut_at
 from explorer.own_files import own_json
 from explorer.site.markup import Html, Node, h, join, table
 
 HERE = Path(__file__).resolve().parent
 MOST = 8
-HEADLINE = ("tokens", "steps", "target_calls", "tokens_per_call", "work", "model_seconds", "tokens_per_second")
+HEADLINE = ("tokens", "steps", "target_calls", "tokens_per_call", "work", "busy_seconds", "tokens_per_second")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 ENDS = {
     "complete": "complete",
@@ -104,7 +105,7 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
             )
             for part in parts(trace, basis)
         ]
-        ended = None if trace.end.reason == "complete" else h("p", {"class": "ended"}, _ended(trace))
+        ended = h("p", {"class": "ended"}, said) if (said := _ended(trace)) else None
         role = (
             h("p", {"class": "label"}, "the others are held against it") if trace is basis and len(traces) > 1 else None
         )
@@ -113,6 +114,8 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
 
 
 def _ended(trace: Trace) -> str:
+    if trace.end.reason == "complete":
+        return "" if (cut := cut_at(trace)) is None else f"No end mark: cut at its limit of {cut} tokens."
     said = f"{ENDS[trace.end.reason]}."
     return f"{said[:1].upper()}{said[1:]} {trace.end.message}".strip()
 

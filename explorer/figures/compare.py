@@ -34,7 +34,7 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
     """Among some traces the run of this one's baseline on the same prompt, main model, weights and number type; None
     where there is none.
 
-    A run that a person changed has no control, and is none.
+    A run that a person changed has no control, and is none; one that failed is none.
     """
     if trace.header.edits:
         return None
@@ -42,6 +42,7 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
         same_model = _main(other) == _main(trace) and other.header.prompt_ids == trace.header.prompt_ids
         if (
             other is not trace
+            and other.end.reason != "failed"
             and not other.header.edits
             and other.header.method == trace.header.baseline
             and same_model

@@ -74,7 +74,7 @@ DEFINITIONS: dict[str, Definition] = {
         "count",
         "measured",
         "calls of the model that was picked; a batch of alternatives in one call is one call",
-        "of {roles}",
+        "all calls: {roles}",
         ["calls"],
     ),
     "draft_calls": Definition(
@@ -82,7 +82,7 @@ DEFINITIONS: dict[str, Definition] = {
         "count",
         "measured",
         "calls of all other models of the run: a draft, a small model, an encoder",
-        "{roles}, without the target's",
+        "all calls: {roles}; the target's are left out",
     ),
     "work": Definition(
         "Work",
@@ -97,7 +97,7 @@ DEFINITIONS: dict[str, Definition] = {
         "count",
         "measured",
         "rows × positions of all model calls, cached positions not counted",
-        "summed over the calls of {roles}",
+        "summed over all calls: {roles}",
         ["fed"],
     ),
     "tokens": Definition(
@@ -134,7 +134,7 @@ DEFINITIONS: dict[str, Definition] = {
         "seconds",
         "measured",
         "time in which a model call ran; warm-up excluded",
-        "summed over the calls of {roles}",
+        "summed over all calls: {roles}",
         ["time"],
     ),
     "waiting_seconds": Definition(

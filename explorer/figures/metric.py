@@ -32,15 +32,22 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         return "–" if self.value is None else f"{_number(self.value, self.unit)}{_SUFFIX.get(self.unit, '')}"
 
 
-_SUFFIX = {"seconds": " s", "share": "", "times": "×"}
+_SUFFIX = {"share": "", "times": "×"}
 
 
 def _number(value: float, unit: str) -> str:
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "seconds":
-        return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+        return _seconds(value)
     return f"{int(value):,}" if float(value).is_integer() and unit in ("count", "layer-rows") else f"{value:,.2f}"
+
+
+def _seconds(value: float) -> str:
+    """As the player writes them (`seconds` in codec.js)."""
+    if value == 0 or value >= 1:
+        return f"{value:.2f} s" if value else "0 s"
+    return f"{value * 1e6:.0f} µs" if value < 0.001 else f"{value * 1e3:.{1 if value < 0.1 else 0}f} ms"
 
 
 def counted(name: str, label: str, value: int, formula: str) -> Metric:

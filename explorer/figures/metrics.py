@@ -63,9 +63,9 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
         "steps": len(trace.steps),
         "target_calls": sum(target_calls(step, target) for step in trace.steps),
         "draft_calls": sum(other_calls(step, target) for step in trace.steps),
-        "roles": _by_role(sums.forwards_by_role),
+        "roles": _by_role(sums.forwards_by_role, ", "),
         "work": sum(sums.work_by_role.values()),
-        "work_roles": _by_role(sums.work_by_role),
+        "work_roles": _by_role(sums.work_by_role, " + "),
         "tokens_fed": sums.tokens_fed,
         "tokens": sums.tokens,
         "gained": gained(trace),
@@ -89,8 +89,8 @@ def _caused(trace: Trace, cause: str) -> int:
     return sum(step.commits.causes.count(cause) for step in trace.steps if step.commits)
 
 
-def _by_role(counts: Mapping[str, int]) -> str:
-    return " + ".join(f"{n:,} {role}" for role, n in counts.items()) or "0"
+def _by_role(counts: Mapping[str, int], between: str) -> str:
+    return between.join(f"{n:,} {role}" for role, n in counts.items()) or "0"
 
 
 def counts(trace: Trace) -> list[Metric]:
@@ -125,6 +125,7 @@ def times(trace: Trace) -> list[Metric]:
     return [
         msgspec.structs.replace(model, name="model_seconds"),
         defined("method_seconds", sums.method_seconds, known, where),
+        defined("busy_seconds", busy, known, where),
         defined("tokens_per_second", ratio(gained(trace), busy), known, where),
         defined("record_seconds", end.record_seconds, known, where),
         defined("recording_overhead", ratio(end.record_seconds, busy), known, where),

@@ -31,12 +31,18 @@ def basis_of(traces: Sequence[Trace]) -> Trace:
     """The run that the others are held against: a control of one of them, else the first."""
     numbered = dict(enumerate(traces))
     controls = [control_of(trace, numbered) for trace in traces]
-    return next((one for one in controls if one is not None), traces[0])
+    return next((one for one in controls if one is not None), next(filter(_whole, traces), traces[0]))
+
+
+def _whole(trace: Trace) -> bool:
+    return trace.end.reason != "failed"
 
 
 def parts(trace: Trace, basis: Trace) -> list[Part]:
-    """What is said of a run; of the basis itself what needs no other run."""
-    found = [_task(trace), None if trace is basis else _text(trace, basis), _speed(trace, basis), _drafts(trace)]
+    """What is said of a run; of the basis itself what needs no other run. One that failed is held against none."""
+    found = [_task(trace), _drafts(trace)]
+    if _whole(trace) and _whole(basis):
+        found[1:1] = [None if trace is basis else _text(trace, basis), _speed(trace, basis)]
     if "forwards" not in trace.header.missing:
         said = in_words(trace.steps, target_role(trace))
         found.append(Part(said, "measured", DEFINITIONS["target_calls"].formula))

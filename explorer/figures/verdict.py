@@ -28,8 +28,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def judge(trace: Trace) -> Mark | None:
-    """The mark of the text as it stands; None where the prompt is none of the tasks."""
-    example = recognise(trace.header.prompt)
+    """The mark of the text as it stands; None where the prompt is none of the tasks, or the run was not finished."""
+    example = recognise(trace.header.prompt) if finished(trace) else None
     if example is None:
         return None
     found, task = check(example, trace.text), task_of(example)
@@ -42,6 +42,18 @@ def judge(trace: Trace) -> Mark | None:
     if places is None:
         return Mark(False, found.expected, many, found.first_wrong)
     return Mark(False, found.expected, many, found.first_wrong, *places, written_in(trace, places[0]))
+
+
+def finished(trace: Trace) -> bool:
+    """Whether a run came to an end of its own or of its budget: it neither failed nor was stopped."""
+    return trace.end.reason in ("complete", "budget")
+
+
+def cut_at(trace: Trace) -> int | None:
+    """The limit of tokens that cut an answer: it has all it was allowed, and no end mark. None for any other."""
+    most, ids, ends = trace.header.params.get("max_new_tokens"), trace.output_ids, set(trace.header.eos_ids)
+    full = trace.end.reason == "complete" and isinstance(most, int) and 0 < most <= len(ids)
+    return most if full and ends and not ends & set(ids) else None  # type: ignore[return-value]
 
 
 def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | None:

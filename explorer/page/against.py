@@ -17,6 +17,8 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     two runs). run: the place of the run in the table's `runs`; tie: the logits where the texts part."""
     if control is None:
         return {"text": "–", "quiet": True}
+    if trace.end.reason == "failed":
+        return {"text": "failed: no verdict", "quiet": True}
     name = control.header.title
     mark: dict[str, str] = {}
     told: list[dict[str, Any]] = []

@@ -52,7 +52,7 @@ def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dic
 
 
 def _mark(trace: Trace) -> dict[str, Any]:
-    found = judge(trace) if trace.end.reason in ("complete", "budget") else None
+    found = judge(trace)
     return {"verdict": found} if found else {}
 
 

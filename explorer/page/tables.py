@@ -15,11 +15,11 @@ from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.receipts import facts, receipt
-from explorer.figures.verdict import judge
+from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.against import against
 from explorer.page.parts import fresh
 
-HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "model_seconds", "tokens_per_second")
+HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "busy_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
 
@@ -43,7 +43,7 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
             *(f"{DEFINITIONS[name].label} ({DEFINITIONS[name].kind})" for name in HEADLINE),
             *beside,
         ]
-        output = {"text": trace.text[:MAX_SHOWN] + ENDINGS.get(trace.end.reason, ""), "long": True}
+        output = {"text": trace.text[:MAX_SHOWN] + ended(trace), "long": True}
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name = f"{slot + 1} · {trace.header.title}"
@@ -59,6 +59,12 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
 
 
+def ended(trace: Trace) -> str:
+    """What stands behind a text that did not come to its own end."""
+    cut = cut_at(trace)
+    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (no end mark: cut at its limit of {cut} tokens)"
+
+
 def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
     """A cell whose number opens its receipt; run: the place of its run in the table's `runs`."""
     return {"text": "–"} if metric is None else {"text": metric.shown, "receipt": receipt(metric), "run": run}
@@ -67,6 +73,8 @@ def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
 def verdict(trace: Trace) -> dict[str, Any]:
     """Right or wrong by the task's exact checker; nothing where the prompt is none of the tasks."""
     mark = judge(trace)
+    if not finished(trace):
+        return {"text": "not finished", "quiet": True}
     if mark is None:
         return {"text": "not a checked task", "quiet": True}
     if mark.right:

@@ -68,11 +68,22 @@ export class Text {
       setText(node, this.#said(text, kind));
     });
     this.frame.classList.toggle("dx-empty", !parts.length);
-    const said = this.verdict(t);
+    const said = [this.#cut(t), this.verdict(t)].filter(Boolean).join(" ");
     this.mark.style.visibility = said ? "" : "hidden"; // its line stays, so that boards side by side keep one height
-    this.mark.dataset.mark = this.run.verdict?.right ? "right" : "wrong";
+    this.mark.dataset.mark = this.run.verdict ? (this.run.verdict.right ? "right" : "wrong") : "";
     this.mark.title = said;
     setText(this.mark, said);
+  }
+
+  /** An answer without an end mark that has all the tokens it was allowed may go on behind them; as in
+   * explorer/figures/verdict.py. */
+  #cut(t) {
+    const { run } = this,
+      most = run.header.params?.max_new_tokens,
+      ids = t === run.length && run.end?.reason === "complete" ? run.end.output_ids : [];
+    return run.eos.size && ids.length && ids.length >= most && !ids.some((id) => run.eos.has(id))
+      ? tr`No end mark: cut at its limit of ${most} tokens.`
+      : "";
   }
 
   /** What the task's exact check says, once the wrong word stands or the run is over. */
