@@ -3,6 +3,7 @@ threads that overlap."""
 
 import itertools
 import json
+import threading
 
 import pytest
 import torch
@@ -212,11 +213,30 @@ def test_the_two_device_clock():
     assert end == pytest.approx(10.8) and not any(i.measured for i in laid) and on_two_devices([], 3.0) == ([], 3.0)
 
 
-def test_lanes_of_turns_and_threads(ar):
+def met(extend, both):
+    """The same, its first call going on only once the other model's has begun."""
+    first = iter([True])
+
+    def waits(*given, **named):
+        if next(first, False):
+            both.wait(timeout=30)
+        return extend(*given, **named)
+
+    return waits
+
+
+def test_lanes_of_turns_and_threads(ar, monkeypatch):
     """Turns: measured calls never overlap, the scheduled ones of both models begin together. Threads: measured only,
     and they do overlap."""
-    models = {"target": ar, "draft": engines.load_model("tiny-ar-s", dtype="float32")}
-    turns, threads = (decode(models, prompt="sort: Zoe, Mia, Leo, Ada, Kim", execution=e) for e in ("turns", "threads"))
+    models, prompt = (
+        {"target": ar, "draft": engines.load_model("tiny-ar-s", dtype="float32")},
+        "sort: Zoe, Mia, Leo, Ada",
+    )
+    turns = decode(models, prompt=prompt, execution="turns")
+    both = threading.Barrier(2)  # on a busy machine two short calls need not meet by themselves
+    for model in models.values():
+        monkeypatch.setattr(model, "extend", met(model.extend, both))
+    threads = decode(models, prompt=prompt, execution="threads")
     assert turns.output_ids == threads.output_ids
     for step in turns.steps:
         measured = sorted((i for i in step.lanes if i.measured), key=lambda i: i.start)
