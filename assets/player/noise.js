@@ -31,6 +31,12 @@ function stalled({ steps, missing }) {
   return beyond && beyond / all.reduce((n, [seconds]) => n + seconds, 0);
 }
 
+/** Whether others had the processor while the calls of a run went on. */
+const displaced = ({ end, header }) =>
+  end.processor_seconds > 0 &&
+  header.models.every(({ device = "cpu" }) => device === "cpu") &&
+  end.called_seconds > ROOM * end.processor_seconds;
+
 /** Calls of the target, of all models, layer-rows; 0 for what was not recorded. */
 function costs({ sums, missing }) {
   const { forwards, others, work } = sums.at(-1),
@@ -39,7 +45,7 @@ function costs({ sums, missing }) {
 }
 
 export function tooBusy(run, basis, apart) {
-  if (Math.max(stalled(run), stalled(basis)) > SHARE) return true;
+  if (Math.max(stalled(run), stalled(basis)) > SHARE || displaced(run) || displaced(basis)) return true;
   if (apart) return false;
   const [ours, plain] = [run, basis].map((one) => [
       inAll(one)?.at(-1) ?? one.tokens(one.length),

@@ -40,8 +40,9 @@ time) of the whole run`,
   note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \
 machine below: no benchmark`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
-  busy: tr`no ratio: single steps took far longer than the others of their run, or the ratio is more than the calls \
-and the work of the two runs explain. Run both again on a quiet machine, or use decoding-explorer bench, which repeats`,
+  busy: tr`no ratio: single steps took far longer than the others of their run, other programs had the processor for \
+much of the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again on a quiet \
+machine, or use decoding-explorer bench, which repeats`,
 };
 const DRAFTS = {
   label: tr`Acceptance rate`,

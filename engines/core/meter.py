@@ -29,6 +29,9 @@ class Meter:
     call ran, so that what two of them share counts once. Once `spent`, or past the `deadline` (on time.perf_counter),
     a call raises OverBudget instead: a method whose budget is used up may still say that it is finished.
 
+    `called` and `processor` are sums over the whole run: seconds of each call by itself, and those in which the thread
+    that made it was running. Where the second is much less, others had the processor.
+
     beside: the meter of models that a run is only compared with (`MethodInfo.beside`), whose calls and seconds are no
     part of it; it stops when this one does."""
 
@@ -36,6 +39,8 @@ class Meter:
     tokens_fed: int = 0
     work: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    called: float = 0.0
+    processor: float = 0.0
     calls: list[tuple[str, float, float, int]] = field(
         default_factory=list
     )  # role, began, ended (on time.perf_counter), tokens fed
@@ -86,12 +91,16 @@ class Meter:
             began = time.perf_counter()
             self._since = self._since if self._running else began
             self._running += 1
+        ran = time.thread_time()
         try:
             result = compute()
             synchronise(device)
         finally:
+            ran = time.thread_time() - ran
             with self.lock:
                 ended = time.perf_counter()
+                self.called += ended - began
+                self.processor += ran
                 self._running -= 1
                 self.seconds += 0.0 if self._running else ended - self._since
         with self.lock:

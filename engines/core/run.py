@@ -248,6 +248,8 @@ class Run(Iterator[Step]):
             wall_seconds=(self._ended or time.perf_counter()) - began if self._began else 0.0,
             record_seconds=self._recorder.record_seconds,
             message=" ".join(sentence for sentence in (self._message, *self._remarks()) if sentence),
+            called_seconds=self._meter.called,
+            processor_seconds=self._meter.processor,
         )
 
     def _remarks(self) -> list[str]:

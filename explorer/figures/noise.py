@@ -13,11 +13,12 @@ from explorer.figures.samples import gained
 JUMP = 10.0  # times the usual seconds of a step
 SHARE = 0.2  # of a run's seconds that such steps may take beyond the usual
 LEAST = 4  # steps behind the first, which reads the prompt, that make something usual
-ROOM = 1.5  # times what calls and work explain
+ROOM = 1.5  # times what calls and work explain, and times the seconds in which the calls' threads ran
 BUSY = "this machine was too busy to tell the speed"
 WHY = (
-    "no ratio: single steps took far longer than the others of their run, or the ratio is more than the calls and the "
-    "work of the two runs explain. Run both again on a quiet machine, or use decoding-explorer bench, which repeats"
+    "no ratio: single steps took far longer than the others of their run, other programs had the processor for much of "
+    "the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again on a quiet "
+    "machine, or use decoding-explorer bench, which repeats"
 )
 
 
@@ -34,6 +35,13 @@ def stalled(trace: Trace) -> float:
         usual = max(each * calls, row * work)
         beyond += seconds - usual if seconds > JUMP * usual else 0.0
     return beyond / sum(seconds for seconds, _, _ in steps) if beyond else 0.0
+
+
+def displaced(trace: Trace) -> bool:
+    """Whether the calls took more than ROOM times the seconds in which their threads ran: others had the processor.
+    Unknown, and so False, where the seconds of the threads were not recorded, or an accelerator computed."""
+    called, ran = trace.end.called_seconds, trace.end.processor_seconds
+    return ran > 0 and all(model.device == "cpu" for model in trace.header.models) and called > ROOM * ran
 
 
 def explained(trace: Trace, control: Trace) -> float | None:
@@ -59,8 +67,9 @@ def _lost(trace: Trace, field: str) -> bool:
 
 def too_busy(trace: Trace, control: Trace, *, same_model: bool = True) -> bool:
     """Whether a ratio of the seconds of one run each would say more of the machine than of the methods: single steps of
-    one of them were stalled, or the ratio of model time is more than ROOM times what calls and work explain."""
-    if max(stalled(trace), stalled(control)) > SHARE:
+    one of them were stalled, others had the processor, or the ratio of model time is more than ROOM times what calls
+    and work explain."""
+    if max(stalled(trace), stalled(control)) > SHARE or displaced(trace) or displaced(control):
         return True
     most = explained(trace, control) if same_model else None
     ours, plain = trace.totals, control.totals

@@ -171,3 +171,6 @@ class End(Record):
     wall_seconds: Seconds  # from the first step's start to the end, recording and consumer included
     record_seconds: Seconds  # of it, spent on recording
     message: str = ""
+    # Of the model calls, each by itself, and of them those in which the calling thread ran; 0: not recorded.
+    called_seconds: Seconds = 0.0
+    processor_seconds: Seconds = 0.0

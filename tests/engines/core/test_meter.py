@@ -141,3 +141,19 @@ def test_what_a_run_is_compared_with_stands_beside_it():
     meter.spent = True
     with pytest.raises(OverBudget):
         meter.beside.call("twin", "cpu", 1, lambda: None)
+
+
+def test_seconds_in_which_a_calls_thread_ran_are_told_from_those_in_which_it_waited():
+    def work():
+        until = time.thread_time() + 0.02
+        while time.thread_time() < until:
+            pass
+
+    meter = Meter()
+    meter.call("target", "cpu", 1, work)
+    ran, called = meter.processor, meter.called
+    assert called >= ran >= 0.02
+    meter.reset()
+    meter.call("target", "cpu", 1, lambda: time.sleep(0.1))
+    assert meter.called >= called + 0.1, "sums over the whole run"
+    assert meter.processor - ran < 0.05

@@ -83,3 +83,22 @@ def test_two_rounds_have_no_usual_one(pair):
     short = msgspec.structs.replace(control, steps=control.steps[:LEAST])  # the first step reads the prompt
     assert pace(ours, short) is None
     assert pace(msgspec.structs.replace(ours, steps=ours.steps[:LEAST]), control) is None
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_other_programs_on_the_processor_make_no_ratio(pair, which):
+    def with_times(trace, called, ran, device="cpu"):
+        models = [msgspec.structs.replace(model, device=device) for model in trace.header.models]
+        end = msgspec.structs.replace(trace.end, called_seconds=called, processor_seconds=ran)
+        return msgspec.structs.replace(trace, end=end, header=msgspec.structs.replace(trace.header, models=models))
+
+    def busy(*times):
+        traces = list(pair)
+        traces[which] = with_times(pair[which], *times)
+        return too_busy(traces[1], traces[0])
+
+    pair = [with_times(trace, 1.0, 0.95) for trace in pair]
+    assert not busy(1.0, 0.95) and not busy(ROOM * 0.99, 1.0)
+    assert busy(ROOM * 1.01, 1.0)
+    assert not busy(2.0, 0.0), "older traces do not say"
+    assert not busy(2.0, 1.0, "cuda:0"), "the thread waits for the accelerator"
