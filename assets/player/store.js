@@ -240,25 +240,6 @@ export class Run {
     return Number.isInteger(step) && t > step && position >= first && position <= last;
   }
 
-  /** Running text at cursor t as parts {text, kind: "old" | "new" | "hole" | "end", wrong?, marked?}, up to the first
-   * end mark; the position `marked` is a part of its own. */
-  text(t, marked = -1) {
-    const parts = [];
-    for (const { position, token, entry } of this.board(t).slice(this.prompt.length)) {
-      const end = this.eos.has(token);
-      const kind = end ? "end" : token === null ? "hole" : entry?.step === t - 1 ? "new" : "old";
-      const piece = token === null ? null : this.piece(token);
-      const text = end ? "" : kind === "hole" ? "▢" : piece.kind === "byte" ? `⟨${piece.text}⟩` : piece.text;
-      const last = parts[parts.length - 1],
-        wrong = this.wrong(position, t);
-      if (last?.kind === kind && Boolean(last.wrong) === wrong && !last.marked && position !== marked)
-        last.text += text;
-      else parts.push({ text, kind, ...(wrong && { wrong }), ...(position === marked && { marked: true }) });
-      if (end) break;
-    }
-    return parts;
-  }
-
   /** Tokens gained at cursor t: ids after the prompt and before the first end mark, masks not counted. */
   tokens(t) {
     const done = this.end && t === this.length;

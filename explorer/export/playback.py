@@ -23,6 +23,12 @@ OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it
 
 
+def characters(found: str) -> str:
+    """What bytes in hex, such as "0xE2 0x98 0x83", stand for; bytes that make no character stay bytes."""
+    text = bytes(int(one, 16) for one in found.split()).decode("utf-8", "surrogateescape")
+    return "".join(f"⟨0x{ord(c) - 0xDC00:02X}⟩" if "\udc80" <= c <= "\udcff" else c for c in text)
+
+
 def check_clock(runs: Sequence[Playback], clock: Clock) -> None:
     """Raises UserError where a run does not say where its steps are on this clock."""
     without = [run.header.title for run in runs if FIELDS.get(clock) in run.header.missing]
@@ -161,7 +167,9 @@ class Playback:
                 said.append(f" {OPEN} " if len(held) == 1 else f" {OPEN}×{len(held)} ")
             else:
                 tokens = [cell.token for cell in held if cell.token is not None]
-                said += [self.text_of(token) for token in tokens if self.kind_of(token) != "special"]
+                for broken, some in groupby(tokens, lambda token: self.kind_of(token) == "byte"):
+                    words = [self.text_of(token) for token in some if self.kind_of(token) != "special"]
+                    said += [characters(" ".join(words))] if broken else words
         return "".join(said).strip()
 
     def levels(self, t: int) -> dict[int, float]:

@@ -7,6 +7,7 @@ const codec = await asset("player/codec.js");
 const clock = await asset("player/clock.js");
 const store = await asset("player/store.js");
 const layout = await asset("player/layout.js");
+const { reading } = await asset("player/reading.js");
 
 test("defaults that JSON leaves out are known", () => {
   assert.deepEqual([...codec.unpack({ dtype: "u1", shape: [2], data: "AP4=" }).values], [0, 1]);
@@ -133,4 +134,68 @@ test("cells and hits agree", () => {
     cut.map(({ cells }) => cells),
     [6, 8, 4],
   );
+});
+
+/** A run of pieces, each written in the step of its number; 0xE2 0x98 0x83 is a snowman. */
+function written(pieces, marks = []) {
+  const table = pieces.map(([text], id) => ({ id, text, kind: text.startsWith("0x") ? "byte" : "text" }));
+  return {
+    prompt: [],
+    eos: new Set(),
+    piece: (token) => table[token],
+    wrong: (position) => marks.includes(position),
+    board: (t) =>
+      pieces
+        .map(([, step], position) => ({ position, token: position, entry: { step } }))
+        .filter(({ entry }) => entry.step < t),
+  };
+}
+
+test("bytes are joined into the characters that they make, once all are there", () => {
+  const run = written([
+    ["a", 0],
+    ["0xE2", 1],
+    ["0x98 0x83", 2],
+    ["b", 3],
+  ]);
+  assert.deepEqual(reading(run, 2), [
+    { text: "a", kind: "old" },
+    { text: "⟨0xE2⟩", kind: "new" },
+  ]);
+  assert.deepEqual(reading(run, 3), [
+    { text: "a", kind: "old" },
+    { text: "☃", kind: "new" },
+  ]);
+  assert.deepEqual(reading(run, 4), [
+    { text: "a☃", kind: "old" },
+    { text: "b", kind: "new" },
+  ]);
+});
+
+test("bytes that make no character stay bytes, and a text that looks like one stays text", () => {
+  const all = written([
+    ["0x83", 0],
+    ["0xE2 0x98", 0],
+    ["0xE2", 0],
+    ["0x98", 0],
+    ["0x83", 0],
+    ["⟨0xE2⟩", 0],
+  ]);
+  assert.equal(
+    reading(all, 2)
+      .map(({ text }) => text)
+      .join(""),
+    "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩",
+  );
+  const [part] = reading(
+    written(
+      [
+        ["0xE2", 0],
+        ["0x98 0x83", 0],
+      ],
+      [1],
+    ),
+    2,
+  );
+  assert.deepEqual(part, { text: "☃", kind: "old", wrong: true });
 });

@@ -3,6 +3,7 @@
 
 import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { reading } from "../reading.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
@@ -26,7 +27,7 @@ export class Text {
   /** A finished run keeps the room of its whole answer from the beginning, so that nothing below moves. */
   resize() {
     if (!this.run.end) return;
-    const whole = el("p", "dx-words", ...this.#spans(this.run.text(this.run.length)));
+    const whole = el("p", "dx-words", ...this.#spans(reading(this.run, this.run.length)));
     whole.style.cssText = "position:absolute;visibility:hidden;inset-inline:0";
     this.frame.append(whole);
     this.frame.style.height = `${Math.min(whole.offsetHeight, MOST)}px`;
@@ -53,7 +54,7 @@ export class Text {
     if (hurry) return;
     this.t = t;
     const place = this.context.marks.difference?.[0],
-      parts = this.run.text(t, place?.position);
+      parts = reading(this.run, t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
       const { text, kind, wrong, marked } = parts[i];
       node.className = [

@@ -14,13 +14,14 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser
 
+import engines
 from engines import Trace, UserError
 from engines.core.trace import Piece
 from explorer.export import fonts, look, raster
 from explorer.export.drawing import Drawing, Words, svg
 from explorer.export.figures import cursor_of, figure, layout
 from explorer.export.overview import nice, overview, shared_scale
-from explorer.export.playback import CLOCKS, FIELDS, Playback
+from explorer.export.playback import CLOCKS, FIELDS, Playback, characters
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented
@@ -298,3 +299,16 @@ def test_the_text_under_a_board_is_what_stood_then():
         standing = [run.text_of(cell.token) for cell in run.board(t) if cell.token is not None]
         assert [word for word in run.text(t).split() if not word.startswith("▢")] == "".join(standing).split() != final
         assert run.text(t).split()[0] in said(t)
+
+
+def test_bytes_under_a_board_are_joined_into_characters():
+    assert characters("0xE2 0x98 0x83 0x61") == "☃a" and characters("0x83 0xE2 0x98") == "⟨0x83⟩⟨0xE2⟩⟨0x98⟩"
+    trace = engines.run("greedy", "tiny-ar-l", "add: 1 + 2", params={"max_new_tokens": 8})
+    first, second, *_ = trace.output_ids
+    broken = {first: "0xE2", second: "0x98 0x83"}
+    pieces = [
+        msgspec.structs.replace(piece, text=broken[piece.id], kind="byte") if piece.id in broken else piece
+        for piece in trace.pieces
+    ]
+    run = Playback(msgspec.structs.replace(trace, pieces=pieces))
+    assert first != second and run.text(1) == "⟨0xE2⟩" and run.text(2) == "☃"
