@@ -34,9 +34,9 @@ from engines.core.study import (
 )
 from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file
+from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
 from engines.core.watched import digest, forking_method
-from engines.golden.verify import FileReport, checks, differ, verify
 
 if TYPE_CHECKING:
     from engines.studies import parallelbench

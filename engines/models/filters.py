@@ -76,8 +76,8 @@ def read_filter(path: str) -> BlockFilter:
     it tells nothing about other files."""
     if path.lower().endswith((".pth", ".pt", ".bin")):
         raise UserError(
-            f"filter={path[:200]} is a pickle, which is never read while decoding; convert it once with `{COMMAND} "
-            "--convert FILE`."
+            f"filter={path[:200]} is a pickle, which is never read while decoding; convert it once, in a clone of "
+            f"the repository, with `{COMMAND} --convert FILE`."
         )
     try:
         file = Path(path).expanduser()

@@ -100,8 +100,8 @@ def _repair(folder: Path) -> str:
     if not (folder / "card.json").is_file():
         return "download or copy it again"
     return (
-        f"restore it with `git checkout -- assets/models/{folder.name}` or train it again with `python -m "
-        f"engines.training {folder.name}`"
+        f"install the package again, or in a clone restore it with `git checkout -- assets/models/{folder.name}` or "
+        f"train it with `python -m engines.training {folder.name}`"
     )
 
 

@@ -65,6 +65,11 @@ def folder_of(part: str, base: str) -> Path:
     return next((place for place in places if (place / WEIGHTS).is_file()), places[0])
 
 
+def by_training(command: str) -> str:
+    """How a part is made. The trainings lie in the repository and not in the wheel."""
+    return f"a clone of the repository makes it with `python -m engines.training {command}`"
+
+
 def load_part(part: str, bases: Sequence[ModelRecord], *, what: str = "", way_out: str = "") -> Part:
     """The part that was trained for these weights, the first base being the one that it is named after.
 
@@ -75,7 +80,7 @@ def load_part(part: str, bases: Sequence[ModelRecord], *, what: str = "", way_ou
     folder = folder_of(part, base.name)
     pair = " with ".join(one.name for one in bases)
     card = read_json(folder / CARD)
-    hint = f"make it with `python -m engines.training {part} {base.name}`{f', {way_out}' if way_out else ''}."
+    hint = f"{by_training(f'{part} {base.name}')}{f', {way_out}' if way_out else ''}."
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"there is no {what} for {pair} in {folder.parent}; {hint}")
     theirs = bases_of(card)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
@@ -46,18 +45,16 @@ def expert_exchange(p: Params, progress: Progress) -> Study:
     """Route held-out text, place, count, model, run."""
     from engines import load_model
     from engines.models.parts import load_part
-    from engines.training.architectures.corpus import held_out
+    from engines.tasks.rows import held_out
 
     model: Any = load_model(p.model, kind="moe", dtype="float32")
     T = method.table_of(load_part("expert-counts", [model.record]), model.vocab_size)
-    packed = held_out(p.rows)
-    if int(packed.ids.max()) >= model.vocab_size:
-        raise UserError(f"'{p.model}' does not share the tokenizer of the held-out text; choose tiny-moe.")
-    tokens, L, mlp_rows = packed.ids.flatten().numpy(), len(T), list[Any]()
+    texts = [row.ids for row in held_out(model.tokenizer.encode, p.rows)]
+    tokens, L, mlp_rows = np.array(texts).ravel(), len(T), list[Any]()
     routed: list[list[Any]] = [[] for _ in range(L)]
     middle = model.mixtures[L // 2].layer
-    for done, row in enumerate(packed.ids):
-        progress(done, len(packed.ids) + 2)
+    for done, row in enumerate(texts):
+        progress(done, len(texts) + 2)
         found = list[Any]()
         taps = Taps(router=found.append, feeds=lambda i, x: mlp_rows.append(x) if i == middle else None)
         model.layers(model.embed(row), model.new_cache(len(row)), 0, model.num_layers, taps=taps)

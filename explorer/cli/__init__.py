@@ -174,6 +174,11 @@ def _runs(commands: Any) -> list[argparse.ArgumentParser]:
 def _verify(commands: Any) -> None:
     verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
     verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
+    verify.add_argument(
+        "--checkers",
+        metavar="FOLDER",
+        help="the folder of their checkers (default: that of a checkout)",
+    )
     verify.add_argument("--json", action="store_true", help="print JSON")
     verify.set_defaults(command=verify_command)
 
@@ -295,9 +300,7 @@ def models_command(args: argparse.Namespace) -> int:
 
 def verify_command(args: argparse.Namespace) -> int:
     """A line per file of golden cases and a total; exit 1 if any case fails."""
-    from explorer.figures import golden  # noqa: F401 - registers its checker
-
-    reports = engines.verify(args.folder)
+    reports = engines.verify(args.folder, checkers=args.checkers)
     failed = sum(r.state == "failed" for r in reports)
     if args.json:
         print_json(reports)

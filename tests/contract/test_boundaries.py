@@ -106,6 +106,18 @@ def test_core_knows_no_family():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_product_imports_no_training():
+    """The wheel has none."""
+    wrong = [
+        f"{name}:{line} imports {module}"
+        for name, nodes in under("engines", "explorer", "app.py")
+        if not name.startswith("engines/training/")
+        for line, module, names in imports(nodes)
+        if module.startswith("engines.training") or (module == "engines" and "training" in names)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_explorer_uses_only_the_public_surface_of_engines():
     wrong = []
     for name, nodes in under("explorer"):
@@ -236,7 +248,7 @@ def test_no_slug_outside_its_family():
     unmistakable = slugs - shared
     wrong = []
     for name, nodes in under("engines", "explorer", "app.py"):
-        if name.startswith(("engines/methods/", "engines/golden/")):
+        if name.startswith("engines/methods/"):
             continue
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in unmistakable:

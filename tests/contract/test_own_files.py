@@ -33,7 +33,7 @@ OWN = [
 ]
 MEASURED = ("assets/sweeps/", "assets/bench/", "assets/studies/")  # records of what ran say what ran
 PROSE = ("assets/docs/", "assets/models/")  # texts and cards may tell of any method
-GOLDEN = "engines/golden/"  # a checker per topic of the golden files runs the methods that the topic is about
+GOLDEN = "tests/golden/checkers/"  # a checker per topic of the golden files runs the methods that the topic is about
 
 LOOK = """
 import json, sys

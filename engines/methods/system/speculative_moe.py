@@ -136,9 +136,11 @@ def table_of(counts: Part, V: int) -> np.ndarray:
     """T [L, V, N] of the part. Raises UserError where it counts ids that the model does not have."""
     ids, found = counts.tensors["ids"].numpy(), counts.tensors["counts"].numpy()
     if len(ids) and int(ids.max()) >= V:
+        from engines.models.parts import by_training  # it needs torch, which listing methods does not load
+
         raise UserError(
-            f"{counts.name} counts the token {int(ids.max())} and the model has {V}; make it again with "
-            f"`python -m engines.training expert-counts {counts.base}`."
+            f"{counts.name} counts the token {int(ids.max())} and the model has {V}; "
+            f"{by_training(f'expert-counts {counts.base}')}."
         )
     T = np.zeros((len(found), V, found.shape[2]), dtype=np.int64)
     T[:, ids] = found

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from engines.tasks.rows import answer_text, prompt_text
 from engines.tasks.words import CITIES, COLOURS, NAMES, THINGS
 from engines.training.architectures.corpus import LENGTH, Packed, packed
-from engines.training.tiny.tokenizer import answer_text, load_tokenizer, prompt_text
+from engines.training.tiny.tokenizer import load_tokenizer
 
 FIRST = NAMES[:25]
 LAST = (

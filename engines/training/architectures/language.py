@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from engines.tasks import TASKS, check
+from engines.tasks.rows import prompt_text
 from engines.training.architectures.corpus import LENGTH, ROWS, SHARES, Packed, held_out, rows
 from engines.training.core.card import spent, write_card
 from engines.training.core.commands import PROGRAM, Command, flags, usual
@@ -24,7 +25,7 @@ from engines.training.core.data import IGNORED
 from engines.training.core.loop import Loss, Progress, Training, Until, attention, checkpoint_file, restore, run
 from engines.training.core.optimizer import cosine
 from engines.training.core.weights import read_weights, replaced, write_network
-from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokenizer, prompt_text
+from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokenizer
 
 RATE, RISE = 2e-3, 40  # the highest learning rate, and the steps on which it rises
 PROMPTS = 8  # held-out prompts of each task

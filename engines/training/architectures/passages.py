@@ -21,8 +21,9 @@ from transformers import PreTrainedTokenizerFast
 
 from engines.tasks.asking import ASKING
 from engines.tasks.base import Example, Split, split_of
+from engines.tasks.rows import answer_text, prompt_text
 from engines.training.core.data import IGNORED
-from engines.training.tiny.tokenizer import CHAT_TEMPLATE, SPECIALS, answer_text, load_tokenizer, prompt_text
+from engines.training.tiny.tokenizer import CHAT_TEMPLATE, SPECIALS, load_tokenizer
 
 ROWS, GROWTH = 24, 40  # of a batch; batches after which passages may have one person more
 BYTES = 256

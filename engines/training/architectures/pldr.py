@@ -20,11 +20,12 @@ from transformers import PreTrainedModel
 from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM
 from engines.models.operators import identity, logdet, spread
 from engines.tasks import TASKS
+from engines.tasks.rows import prompt_text
 from engines.training.architectures.corpus import SHARES, Packed, held_out
 from engines.training.architectures.language import POSITIONS, Architecture, command_of
 from engines.training.core.commands import Command
 from engines.training.core.data import IGNORED
-from engines.training.tiny.tokenizer import load_tokenizer, prompt_text
+from engines.training.tiny.tokenizer import load_tokenizer
 
 EACH, ROWS, EVERY = 4, 16, 250  # prompts of each task; held-out rows and steps of a point of the curve
 FIRST = (0, 10, 25, 50, 100)  # points before the regular ones

@@ -16,9 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from engines.tasks import TASKS, Example
+from engines.tasks.rows import answer_text, prompt_text
 from engines.training.tiny.recipes import Recipe
 from engines.training.tiny.stories import prompt_of, read_stories
-from engines.training.tiny.tokenizer import answer_text, prompt_text
 
 POOL = 1024  # examples that are sorted together
 IGNORED = -100

@@ -26,11 +26,11 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.models.oracle import MANY, right_answers
 from engines.tasks import Example
+from engines.tasks.rows import answer_text
 from engines.training.core.data import draw, encode
 from engines.training.tiny.certainty import current_block, proposals
 from engines.training.tiny.networks import Network
 from engines.training.tiny.recipes import Recipe
-from engines.training.tiny.tokenizer import answer_text
 
 BOARDS = 384  # that are under way at once
 SPARE = (0, 0, 0, 16, 32)  # positions of a canvas beyond the answer rounded up to whole blocks

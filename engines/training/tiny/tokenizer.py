@@ -30,16 +30,6 @@ FOLDER = Path(__file__).resolve().parents[3] / "assets" / "models" / "tokenizer"
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
-def prompt_text(prompt: str) -> str:
-    """A user's turn as the models see it."""
-    return f"<user> {prompt}<turn>"
-
-
-def answer_text(answer: str) -> str:
-    """An answer as the models see it, with its end."""
-    return f" {answer}<eos>"
-
-
 def train_tokenizer(seed: int = 0) -> PreTrainedTokenizerFast:
     """Train on 400 examples of every task and the written stories. Deterministic for a seed and the same stories."""
     core = Tokenizer(models.BPE())

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import engines
-from engines.golden import verify as golden
-from engines.golden.verify import NotCovered, differ
+from engines.core import verify as golden
+from engines.core.verify import NotCovered, differ
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,34 @@ def test_folders_that_hold_nothing_are_a_sentence(tmp_path):
         engines.verify(tmp_path)
     with pytest.raises(engines.UserError, match="not a folder"):
         engines.verify(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def nobody(monkeypatch, tmp_path):
+    """An installation: no checkers beside the package, and none registered."""
+    monkeypatch.setattr(golden, "_checkers", {})
+    monkeypatch.setattr(golden, "CHECKERS", tmp_path / "tests/golden/checkers")
+    (tmp_path / "topic.json").write_text('{"cases": [{"v": 2}]}')
+    return tmp_path
+
+
+def test_an_installation_says_where_the_checkers_are(nobody):
+    with pytest.raises(engines.UserError, match=r"clone the repository .*--checkers"):
+        engines.verify(nobody)
+
+
+def test_checkers_of_a_folder_import_each_other(nobody):
+    folder = nobody / "mine"
+    folder.mkdir()
+    (folder / "halves.py").write_text("def half(v):\n    return v / 2\n")
+    (folder / "topic.py").write_text(
+        "import engines\nfrom .halves import half\n\n@engines.checks('topic')\n"
+        "def topic(case, data, folder):\n    return engines.differ('v', half(case['v']), 1.0)\n"
+    )
+    (report,) = engines.verify(nobody, checkers=folder)
+    assert (report.state, report.covered) == ("passed", 1)
+    (folder / "broken.py").write_text("import no_such_module\n")
+    with pytest.raises(engines.UserError, match=r"broken\.py cannot be imported"):
+        engines.verify(nobody, checkers=folder)
+    with pytest.raises(engines.UserError, match="no Python modules"):
+        engines.verify(nobody, checkers=nobody / "nowhere")

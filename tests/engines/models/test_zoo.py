@@ -246,8 +246,8 @@ def carded(assets: Path, name: str = "tiny-ar-s") -> Path:
 
 
 REPAIR = (
-    "restore it with `git checkout -- assets/models/tiny-ar-s` or train it again with `python -m "
-    "engines.training tiny-ar-s`"
+    "install the package again, or in a clone restore it with `git checkout -- assets/models/tiny-ar-s` or train it "
+    "with `python -m engines.training tiny-ar-s`"
 )
 
 

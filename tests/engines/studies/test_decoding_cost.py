@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engines
-import engines.golden.step3  # the checker
-from engines.golden.verify import verify_file
+import tests.golden.checkers.step3  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline, price, read_config
 from tests.engines.conftest import GOLDEN
 

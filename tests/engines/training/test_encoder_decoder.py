@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engines.tasks import ASKING, check, recognise
+from engines.tasks.rows import answer_text, prompt_text
 from engines.training.architectures import encoder_decoder as pair
 from engines.training.architectures.distillation import (
     cross_entropy,
@@ -17,7 +18,7 @@ from engines.training.architectures.distillation import (
 )
 from engines.training.architectures.passages import END, PAD, TURN, rows, shifted, tokenizer
 from engines.training.core.optimizer import StackedMuon, orthogonal
-from engines.training.tiny.tokenizer import answer_text, load_tokenizer, prompt_text
+from engines.training.tiny.tokenizer import load_tokenizer
 
 
 def test_kl_is_zero_where_both_agree_and_is_cut_to_the_smaller_vocabulary():

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import engines
-import engines.golden.blockffn  # the checker
+import tests.golden.checkers.blockffn  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.kit import Taps
 from engines.methods.architecture._routed import pattern, reading
 from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.ultramem  # the checker
+import tests.golden.checkers.ultramem  # noqa: F401 - registers its checker
 from engines.core.kinds.memory import MemoryTable
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.kit import Taps
 from engines.methods.architecture._slots import Text
 from engines.models.networks.ultra_mem import (

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import engines
-import engines.golden.diffusion  # the checkers
-from engines.golden.verify import verify_file
+import tests.golden.checkers.diffusion  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.methods.diffusion._orders import time_grid
 from engines.methods.diffusion.dimple import clock, spell
 from tests.engines.conftest import GOLDEN

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.diffusion  # the checkers
+import tests.golden.checkers.diffusion  # noqa: F401 - registers its checker
 from engines.core.sampling import within_mass, within_rank
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.diffusion._orders import pick, time_grid
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, board, chi_square_p, commits, lane

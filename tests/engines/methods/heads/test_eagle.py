@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import engines
-import engines.golden.eagle  # the checker
-from engines.golden.verify import verify_file
+import tests.golden.checkers.eagle  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.methods.heads._confident_tree import expanded, reranked
 from engines.methods.heads.eagle import Drafter
 from engines.models import parts

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.falcon  # the checker
+import tests.golden.checkers.falcon  # noqa: F401 - registers its checker
 from engines.core.trace import Edit
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.heads import falcon
 from engines.methods.heads._blocks import Drafter, grown
 from engines.models import parts

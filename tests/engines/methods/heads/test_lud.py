@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import engines
-import engines.golden.units  # the checker
+import tests.golden.checkers.units  # noqa: F401 - registers its checker
 from engines.core.kinds import Taps
 from engines.core.trace import Edit
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.heads._units import accepted, marked, repeats
 from engines.methods.heads.lud import said, written
 from engines.models import parts

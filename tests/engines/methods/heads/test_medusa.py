@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import engines
-import engines.golden.heads  # the checkers
-from engines.golden.verify import verify_file
+import tests.golden.checkers.heads  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.methods.heads import medusa
 from engines.methods.heads._template import filled, likeliest, parents_of
 from engines.methods.heads._typical import accepted_path

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import engines
-import engines.golden.heads  # the checkers
+import tests.golden.checkers.heads  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import CountedLayered
 from engines.core.meter import Meter
 from engines.core.trees import row_depths
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.heads._dynamic_tree import FIRST, SMALLEST, ranked_paths, search, trees_of
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.ppd import above, forward, layout

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engines
-import engines.golden.first_finish  # the checker
-from engines.golden.verify import verify_file
+import tests.golden.checkers.first_finish  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.kit import distribution, draw
 from engines.methods.reasoning._finish import Trace, chosen, cutoff, election, first, votes
 from tests.engines.conftest import GOLDEN

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import engines
-import engines.golden.reasoning  # the checker
-from engines.golden.verify import verify_file
+import tests.golden.checkers.reasoning  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.methods.reasoning import _weibull
 from engines.methods.reasoning._votes import RULES, Ballot, Voter, answer_of, same
 from tests.engines.conftest import GOLDEN

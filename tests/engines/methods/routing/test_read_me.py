@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.readme  # the checker
+import tests.golden.checkers.readme  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import Taps
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.routing._experts import (
     BELADY,
     FREE,

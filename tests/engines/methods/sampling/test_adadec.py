@@ -8,7 +8,7 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.golden.verify import differ
+from engines.core.verify import differ
 from engines.methods.sampling import _threshold
 from engines.methods.sampling.adadec import Future, left_function, score
 from tests.engines.conftest import GOLDEN

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import engines
-import engines.golden.aggressive  # the checker
+import tests.golden.checkers.aggressive  # noqa: F401 - registers its checker
 from engines.core.sampling import distribution
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences, source_of
 from engines.models.tokens import IdTokenizer

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import engines
-import engines.golden.trees  # the checkers
+import tests.golden.checkers.trees  # noqa: F401 - registers its checker
 from engines.core.sampling import draw, inverse_cdf
 from engines.core.trees import children, row_depths
 from engines.methods.speculative import dyspec

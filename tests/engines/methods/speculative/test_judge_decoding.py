@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engines
-import engines.golden.judge  # the checker
+import tests.golden.checkers.judge  # noqa: F401 - registers its checker
 from engines.core.params import Params
 from engines.core.sampling import distribution, draw
 from engines.methods.speculative import judge_decoding as judge

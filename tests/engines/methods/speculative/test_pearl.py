@@ -11,11 +11,11 @@ import torch
 import engines
 from engines.core.sampling import distribution
 from engines.core.trace import Interval
-from engines.golden.pairs import Script
 from engines.methods.speculative._verify import Draft, verify
 from engines.methods.speculative.pearl import on_two_devices
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal, board, chi_square_p
+from tests.golden.checkers.pairs import Script
 
 V, PROMPT = 5, [1, 2, 3]
 

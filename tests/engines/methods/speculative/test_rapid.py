@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engines
-import engines.golden.rapid  # the checker
+import tests.golden.checkers.rapid  # noqa: F401 - registers its checker
 from engines.core.sampling import draw
 from engines.methods.speculative import _passages as passages
 from engines.methods.speculative._verify import Draft
@@ -20,6 +20,7 @@ PASSAGE = (
     "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
     "years old. Tom lives in Paris. Tom has a green key. Who has a green key?"
 )
+
 SHORT = {"chunk": 8, "keep": 16, "max_new_tokens": 16}
 
 

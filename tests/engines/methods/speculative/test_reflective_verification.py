@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import engines
-import engines.golden.reflective  # the checker
+import tests.golden.checkers.reflective  # noqa: F401 - registers its checker
 from engines.core.sampling import distribution
 from engines.methods.speculative import reflective_verification as reflective
 from tests.engines.fakes import board, chi_square_p

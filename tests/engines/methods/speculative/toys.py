@@ -6,7 +6,7 @@ import zlib
 import torch
 
 from engines.core.sampling import draw
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.speculative._verify import Draft, verify
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import engines
-import engines.golden.easyspec  # the checker
+import tests.golden.checkers.easyspec  # noqa: F401 - registers its checker
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.system import easyspec
 from engines.methods.system._fuzzy import WHOLE, Times, forward, groups_of, schedule
 from engines.models.adapters.layered import HFLayeredLM

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.lean  # the checker
+import tests.golden.checkers.lean  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import AttentionInputs, Taps
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.system._lean import Triple, Work, add, empty, merge
 from engines.methods.system._tiles import (
     SCHEDULES,

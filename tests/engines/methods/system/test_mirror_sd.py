@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import engines
-import engines.golden.mirror  # the checker
+import tests.golden.checkers.mirror  # noqa: F401 - registers its checker
 from engines.core.sampling import distribution, draw
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
 from engines.models.hub import read_json
 from engines.models.parts import folder_of

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import engines
-import engines.golden.specmemo  # the checker
+import tests.golden.checkers.specmemo  # noqa: F401 - registers its checker
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
-from engines.golden.verify import verify_file
+from engines.core.verify import verify_file
 from engines.methods.system._ledger import leaf_paths, lean_bytes, live_bytes, reference_bytes, stacked
 from engines.methods.system._plan import TREES, Plan, shape
 from tests.engines.conftest import GOLDEN

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import engines
-import engines.golden.moe_comm  # the checker
-from engines.golden.verify import verify_file
+import tests.golden.checkers.moe_comm  # noqa: F401 - registers its checker
+from engines.core.verify import verify_file
 from engines.methods.system import _exchange as ours
 from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
 from engines.models import placement

@@ -1,0 +1,133 @@
+"""Golden cases of draft heads: tree buffers, both acceptance rules, PPD's rows and its dynamic sparse trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from engines.core.lazy import torch
+from engines.core.trees import ancestor_mask, leaf_paths, row_depths
+from engines.core.verify import Case, checks, differ
+from engines.methods.heads._dynamic_tree import Node, search
+from engines.methods.heads._template import filled, parents_of
+from engines.methods.heads._typical import accepted_path, thresholds
+from engines.methods.heads.ppd import above, layout
+from engines.methods.speculative._verify import Draft, verify
+
+TOLERANCE = 1e-6
+
+
+def padded(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Paths to the leaves, the last leaf first, filled up with -1."""
+    width = max(map(len, rows))
+    return [[*row, *[-1] * (width - len(row))] for row in reversed(rows)]
+
+
+def slots(paths: Sequence[tuple[int, ...]], top_k: int) -> list[int]:
+    """Index of each path's token in [root, top_k of depth 1, top_k of depth 2, ...]."""
+    deepest = max(map(len, paths))
+    return filled(paths, 0, [[1 + top_k * d + r for r in range(top_k)] for d in range(deepest)])
+
+
+@checks("tree_buffers")
+def tree_buffers(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+    """Order, parents, depths, mask, token slots and rows of a template."""
+    given, expect = case["in"], case["out"]
+    try:
+        paths, parents = parents_of(map(tuple, given["paths"]))
+    except ValueError:
+        return None if "error" in expect else "refused a tree that is whole"
+    got = {
+        "order": [list(path) for path in paths[1:]],
+        "parents": parents,
+        "depth": row_depths(parents),
+        "ancestors": [row.nonzero()[:, 0].tolist() for row in ancestor_mask(parents)],
+        "token_slot": slots(paths, given["top_k"]),
+        "rows": padded(leaf_paths(parents)),
+    }
+    return differ("", got, expect, TOLERANCE)
+
+
+def draft_of(given: Mapping[str, Any]) -> Draft:
+    """The tree that rows of nodes describe."""
+    parents = [-1] * len(given["tokens"])
+    for row in given["rows"]:
+        for above_it, node in pairwise(row):
+            if node >= 0:
+                parents[node] = above_it
+    return Draft.of(given["tokens"], parents, "draft")
+
+
+@checks("greedy_accept")
+def greedy_accept(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+    """The walk at temperature 0."""
+    given, expect, draft = case["in"], case["out"], draft_of(case["in"])
+    z = torch.nn.functional.one_hot(torch.tensor(given["argmax"])).double()
+    verdict = verify(z, draft, 0.0, torch.Generator())
+    got = {
+        "accept_length": len(verdict.path) - 1,
+        "path": verdict.path,
+        "emitted": [draft.tokens[row] for row in verdict.path],
+        "next_root": verdict.emitted,
+    }
+    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)
+
+
+@checks("typical_accept")
+def typical_accept(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+    """Thresholds and the path that is kept."""
+    given, expect, draft = case["in"], case["out"], draft_of(case["in"])
+    p = torch.tensor(given["probs"], dtype=torch.float64)
+    path = accepted_path(p, draft, given["epsilon"], given["delta"])
+    got = {
+        "entropy": (-(p * (p + 1e-5).log()).sum(-1)).tolist(),
+        "threshold": thresholds(p, given["epsilon"], given["delta"]).tolist(),
+        "accept_length": len(path) - 1,
+        "path": path,
+        "emitted": [draft.tokens[row] for row in path],
+    }
+    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)
+
+
+@checks("ppd_buffers")
+def ppd_buffers(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+    """Order, mask, positions and kinds of the rows of a forward with prompt tokens."""
+    given, expect = case["in"], case["out"]
+    rows = layout([Node(tuple(path), 0.0, 0.0, k) for path, k in given["nodes"]], given["n_prompt"])
+    hang = above(rows)
+    known = [path for path, j in rows if not j]
+    slot = iter(slots(known, given["top_k"]))
+    token_rows = [i for i, (_, j) in enumerate(rows) if not j]
+    got = {
+        "input_length": len(rows),
+        "paths": [[*path, *range(-1, -j - 1, -1)] for path, j in rows[1:]],
+        "ancestors": [row.nonzero()[:, 0].tolist() for row in ancestor_mask(hang)],
+        "position_offset": row_depths(hang),
+        "prompt_rank": [j for _, j in rows],
+        "token_slot": [None if j else next(slot) for _, j in rows],
+        "token_rows": token_rows,
+        "prompt_rows_of_token": {
+            str(n): [i for i, (path, j) in enumerate(rows) if j and path == one] for n, one in enumerate(known)
+        },
+        "retrieve_rows": padded(leaf_paths(parents_of(known)[1])),
+    }
+    return differ("", got, expect, TOLERANCE)
+
+
+@checks("ppd_dynamic_tree")
+def ppd_dynamic_tree(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+    """The trees that the search finds for a budget, their transitions and both scores."""
+    found, expect = search(case["in"]["accuracy"], case["in"]["limit"]), case["out"]
+    got = {
+        "sizes": {str(s): len(tree) for s, tree in enumerate(found.states, 1)},
+        "trees": {
+            str(s): [[list(node.path), node.q, node.prompts] for node in tree] for s, tree in enumerate(found.states, 1)
+        },
+        "transition": found.transition,
+        "value": found.value,
+        "expected_accept_official": found.score,
+        "expected_accept_no_wasted_step": found.score_no_wasted_step,
+    }
+    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)

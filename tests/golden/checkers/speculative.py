@@ -1,0 +1,306 @@
+"""Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.core.lazy import torch
+from engines.core.sampling import (
+    accept_probability,
+    expected_tokens,
+    inverse_cdf,
+    point_rejection,
+    recursive_rejection,
+    residual,
+)
+from engines.core.trees import ancestor_mask, from_child_counts, leaf_paths, longest_match, row_depths
+from engines.core.verify import Case, NotCovered, checks, differ
+from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
+
+Row = Sequence[str]
+
+
+def row(values: Row) -> torch.Tensor:
+    """A distribution given as exact rationals, as float64 [V]."""
+    return torch.tensor([float(Fraction(v)) for v in values], dtype=torch.float64)
+
+
+def by_kind(table: Mapping[str, Callable[[Mapping[str, Any]], Any]], case: Case) -> str | None:
+    """Compute what the case's kind asks for and compare everything that is expected."""
+    if case["kind"] not in table:
+        raise NotCovered
+    return differ("", table[case["kind"]](case["input"]), case["expect"])
+
+
+# --- one chain -------------------------------------------------------------------------------------------------------
+
+
+def one_row(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Accept probability, residual and the distribution of one accept-or-resample step."""
+    p, q = row(given["p"]), row(given["q"])
+    left = residual(p, q)
+    overlap = float(torch.minimum(p, q).sum())
+    emitted = torch.minimum(p, q) + (1 - overlap) * (left if left is not None else 0)
+    return {
+        "accept_prob": accept_probability(p, q, given["token"]),
+        "residual": left.tolist() if left is not None else None,
+        "accept_rate": overlap,
+        "tv": 1 - overlap,
+        "law": emitted.tolist(),
+    }
+
+
+def chain_tape(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Speculative sampling with its random numbers given: u for the tests, v for the last token."""
+    p, q = [row(r) for r in given["p"]], [row(r) for r in given["q"]]
+    chances = [accept_probability(p[i], q[i], x) for i, x in enumerate(given["draft"])]
+    n = next((i for i, chance in enumerate(chances) if not given["u"][i] < chance), len(chances))
+    left = p[n] if n == len(chances) else residual(p[n], q[n])
+    final = p[n] if left is None else left
+    tested = chances[: n + 1]
+    return {
+        "n_accepted": n,
+        "tokens": [*given["draft"][:n], inverse_cdf(final, given["v"])],
+        "final_dist": final.tolist(),
+        "accept_prob": tested,
+    }
+
+
+def greedy_chain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """At temperature 0 a chain is a one-branch tree walked by the argmax."""
+    draft, wanted = given["draft"], given["target_argmax"]
+    path = longest_match(list(range(-1, len(draft))), [-1, *draft], wanted)
+    return {"n_accepted": len(path) - 1, "tokens": [*draft[: len(path) - 1], wanted[path[-1]]]}
+
+
+def chain_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The exact distribution of the tokens of one whole step, by enumeration of all drafts."""
+    distribution: dict[str, float] = {}
+
+    def add(tokens: tuple[int, ...], chance: float) -> None:
+        key = ",".join(map(str, tokens))
+        distribution[key] = distribution.get(key, 0.0) + chance
+
+    def walk(context: tuple[int, ...], chance: float) -> None:
+        key = ",".join(map(str, context))
+        p = row(given["p"][key])
+        if len(context) == given["gamma"]:
+            for t, pt in enumerate(p.tolist()):
+                add((*context, t), chance * pt)
+            return
+        q = row(given["q"][key])
+        left = residual(p, q)
+        for x, qx in enumerate(q.tolist()):
+            accept = accept_probability(p, q, x)
+            walk((*context, x), chance * qx * accept)
+            for t, rt in enumerate(left.tolist() if left is not None else []):
+                add((*context, t), chance * qx * (1 - accept) * rt)
+
+    walk((), 1.0)
+    distribution = {k: v for k, v in distribution.items() if v > 0}
+    first = [sum(v for k, v in distribution.items() if k.split(",")[0] == str(t)) for t in range(given["vocab"])]
+    return {
+        "block_law": distribution,
+        "mean_block": sum(v * (k.count(",") + 1) for k, v in distribution.items()),
+        "first_token": first,
+    }
+
+
+def iid(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Closed forms for a constant accept rate."""
+    alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
+    tau = expected_tokens(alpha, given["gamma"])
+    return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
+
+
+@checks("chain")
+def chain(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """chain.json."""
+    return by_kind(
+        {
+            "row": one_row,
+            "chain_tape": chain_tape,
+            "greedy_chain": greedy_chain,
+            "chain_law": chain_distribution,
+            "iid": iid,
+        },
+        case,
+    )
+
+
+# --- several candidates ----------------------------------------------------------------------------------------------
+
+
+def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tuple[list[float], torch.Tensor]:
+    """Chance that the j-th candidate is the accepted one, and the distribution of the emitted token, by enumeration of
+    all draws."""
+    accepted, emitted = [0.0] * k, torch.zeros_like(p)
+    tokens = range(len(p))
+    draws = itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k)
+    for drawn in draws:
+        chance, left = 1.0, 1.0
+        for token in drawn:
+            chance *= float(q[token]) / (1.0 if replacement else left)
+            left -= 0.0 if replacement else float(q[token])
+        if chance <= 0:
+            continue
+        accept, rest = recursive_rejection(p, q, list(drawn), replacement=replacement)
+        alive = chance
+        for j, token in enumerate(drawn[: len(accept)]):
+            accepted[j] += alive * accept[j]
+            emitted[token] += alive * accept[j]
+            alive *= 1 - accept[j]
+        if rest is not None:
+            emitted += alive * rest
+    return accepted, emitted
+
+
+def rrs(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Recursive rejection sampling with and without replacement."""
+    p, q, k = row(given["p"]), row(given["q"]), given["k"]
+    wo, distribution = stages(p, q, k, replacement=False)
+    with_, _ = stages(p, q, k, replacement=True)
+    return {
+        "law": distribution.tolist(),
+        "stage_accept_wo": wo,
+        "accept_wo": sum(wo),
+        "reject_wo": 1 - sum(wo),
+        "stage_accept_with": with_,
+        "accept_with": sum(with_),
+        "iid_upper_bound": float(torch.minimum(p, 1 - (1 - q) ** k).sum()),
+    }
+
+
+def rrs_ordered(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Accept probabilities of fixed candidates in their order."""
+    chances, left = recursive_rejection(
+        row(given["p"]), row(given["q"]), given["candidates"], replacement=not given["without_replacement"]
+    )
+    return {"accept_prob": chances, "residual": left.tolist() if left is not None else None}
+
+
+def delta(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Deterministic candidates: accepted with the residual's own probability."""
+    p = row(given["p"])
+    return {
+        "accept_prob": point_rejection(p, given["candidates"]),
+        "accept_total": float(p[given["candidates"]].sum()),
+        "law": p.tolist(),
+    }
+
+
+@checks("multi_candidate")
+def multi_candidate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """multi_candidate.json. The negative cases give the distribution of a wrong verifier: ours must reproduce p and
+    stay away from it."""
+    if case["kind"].startswith("negative_"):
+        given = case["input"]
+        p, q = row(given["p"]), row(given["q"])
+        _, distribution = stages(p, q, given["k"], replacement=False)
+        wrong = torch.tensor(case["expect"]["wrong_law"], dtype=torch.float64)
+        apart = float((distribution - wrong).abs().sum() / 2)
+        return differ("law", distribution.tolist(), p.tolist()) or differ(
+            "distance to the wrong distribution", apart, case["expect"]["tv_to_target"]
+        )
+    return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered, "delta": delta}, case)
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+@checks("tree_mask")
+def tree_mask(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """tree_mask.json."""
+
+    def compute(given: Mapping[str, Any]) -> dict[str, Any]:
+        parents, past = given["parents"], given["prefix_len"]
+        depth = row_depths(parents)
+        keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
+        return {
+            "depth": depth,
+            "mask": ancestor_mask(parents).int().tolist(),
+            "position_ids": [past + d for d in depth],
+            "leaf_paths": leaf_paths(parents),
+            "cache_keep": keep,
+            "cache_len_after": len(keep),
+        }
+
+    return by_kind({"tree_mask": compute}, case)
+
+
+# --- Token Recycling -------------------------------------------------------------------------------------------------
+
+
+def official_template(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The 80-node template as we ship it."""
+    parents, ranks = from_child_counts(TEMPLATES["80"])
+    depth = row_depths(parents)
+    same = TEMPLATES["80"] == given["children_per_node_bfs"]
+    return {
+        "n_nodes": len(parents) if same else -1,
+        "nodes_per_depth": [depth.count(d) for d in range(max(depth) + 1)],
+        "n_leaf_paths": len(leaf_paths(parents)),
+        "parents": parents,
+        "candidate_index": ranks,
+    }
+
+
+def recycle(
+    M: np.ndarray, root: int, counts: Sequence[int], target: Callable[[list[int]], list[int]]
+) -> tuple[list[int], list[int], list[int]]:
+    """One turn against a target given as a function path-of-tokens -> ranked ids: tree tokens, accepted nodes, emitted
+    tokens; M is updated."""
+    tokens, _, tree = expand(M, root, *from_child_counts(counts))
+    ranked = []
+    for node in range(len(tokens)):
+        path, at = [tokens[node]], tree[node]
+        while at >= 0:
+            path, at = [tokens[at], *path], tree[at]
+        ranked.append(target(path))
+    path = longest_match(tree, tokens, [r[0] for r in ranked])
+    update(M, tokens, np.array(ranked))
+    return tokens, path, [*(tokens[r] for r in path[1:]), ranked[path[-1]][0]]
+
+
+def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
+    """One turn with the target's ranking given per node."""
+    M, ranked = np.array(given["matrix"]), iter(given["topk"])
+    tokens, path, out = recycle(M, given["root"], given["children_per_node_bfs"], lambda _: next(ranked))
+    return {
+        "tokens": tokens,
+        "accepted_nodes": path,
+        "out_tokens": out,
+        "accept_length": len(out),
+        "matrix_after": M.tolist(),
+    }
+
+
+def episode(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole decoding from an all-zero table against a target that ranks by the last two tokens; the prompt's forward
+    gives the first token."""
+    M = np.zeros((given["vocab"], given["K"]), dtype=np.int64)
+    first = given["target_top_by_last_two"][",".join(map(str, given["prompt"][-2:]))][0]
+    ids, lengths, trees = [*given["prompt"], first], [], []
+    while len(ids) < len(given["prompt"]) + given["max_new"]:
+        context = ids[:-1]
+
+        def target(path: list[int], context: list[int] = context) -> list[int]:
+            last = [*context, *path][-2:]
+            return given["target_top_by_last_two"][f"{last[0]},{last[1]}"]
+
+        tokens, _, out = recycle(M, ids[-1], given["children_per_node_bfs"], target)
+        ids, lengths, trees = [*ids, *out], [*lengths, len(out)], [*trees, tokens]
+    written = ids[len(given["prompt"]) :][: given["max_new"]]
+    return {"out_tokens": written, "accept_lengths": lengths, "first_trees": trees[:4], "matrix_after": M.tolist()}
+
+
+@checks("token_recycling")
+def token_recycling(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """token_recycling.json."""
+    return by_kind({"official_template": official_template, "step": one_step, "episode": episode}, case)

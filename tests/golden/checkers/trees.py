@@ -1,0 +1,290 @@
+"""Golden cases of RSD and DySpec: the trees they draw from given noise, tapes of their verification, and the exact
+distribution of a whole step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.core.lazy import torch
+from engines.core.sampling import inverse_cdf, recursive_rejection
+from engines.core.trees import children
+from engines.core.verify import Case, NotCovered, checks, differ
+from engines.methods.speculative import dyspec, rsd
+from engines.methods.speculative._verify import Draft
+
+from .speculative import by_kind, row
+
+Context = tuple[int, ...]
+Distribution = dict[Context, float]
+
+
+def key(context: Sequence[int]) -> str:
+    """How a context is written in the files."""
+    return ",".join(map(str, context))
+
+
+def given_distributions(draft: Draft, table: Mapping[str, Sequence[str]]) -> Callable[[list[int]], torch.Tensor]:
+    """What the drafter would say: rows of the tree -> [k, V]."""
+    return lambda rows: torch.stack([row(table[key(draft.path(r))]) for r in rows])
+
+
+# --- RSD -------------------------------------------------------------------------------------------------------------
+
+
+def gumbel_topk(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens without replacement in draw order."""
+    tokens, scores = rsd.gumbel_topk(row(given["q"]), torch.tensor(given["u"], dtype=torch.float64), given["k"])
+    return {"order": tokens, "perturbed": scores}
+
+
+def tape(draft: Draft, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Recursive rejection down the tree with its random numbers given: a uniform per node for the tests, v for the last
+    token."""
+    below, path, tests = children(draft.parents), [0], []
+    while True:
+        left: torch.Tensor | None = row(given["p"][key(draft.path(path[-1]))])
+        step = None
+        if candidates := below[path[-1]]:
+            chances, left = recursive_rejection(
+                left, draft.distributions[path[-1]].double(), [draft.tokens[c] for c in candidates]
+            )
+            for c, chance in zip(candidates, chances, strict=False):
+                u = given["u_accept"][c]
+                tests.append(
+                    {"node": c, "token": draft.tokens[c], "accept_prob": chance, "u": u, "accepted": u < chance}
+                )
+                if u < chance:
+                    step = c
+                    break
+        if step is None:
+            assert left is not None
+            final = inverse_cdf(left, given["v_final"])
+            return {
+                "accepted_nodes": path[1:],
+                "out_tokens": [*draft.path(path[-1]), final],
+                "tests": tests,
+                "final_dist": left.tolist(),
+            }
+        path.append(step)
+
+
+def tree_case(
+    given: Mapping[str, Any], grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]
+) -> dict[str, Any]:
+    """Grow from the uniforms given per context and token, then verify by the tape."""
+    draft = Draft(-1)
+    grown = grow(
+        draft,
+        given_distributions(draft, given["q"]),
+        lambda r: torch.tensor(given["u_noise"][key(draft.path(r))], dtype=torch.float64),
+    )
+    return {"parents": draft.parents, "tokens": [None, *draft.tokens[1:]], **grown, **tape(draft, given)}
+
+
+def rsd_c(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Constant branching."""
+
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+        perturbed = rsd.fan(draft, given["branch"], distributions, noise)
+        below = children(draft.parents)
+        return {
+            "perturbed": perturbed,
+            "rank": [0, *(below[parent].index(r) for r, parent in enumerate(draft.parents) if r)],
+        }
+
+    return tree_case(given, grow)
+
+
+def rsd_s(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Stochastic beam search."""
+
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+        phi, psi = rsd.beams(draft, given["width"], given["length"], distributions, noise)
+        depths = draft.depths()
+        levels = [[r for r, depth in enumerate(depths) if depth == level] for level in range(max(depths) + 1)]
+        return {"phi": phi, "psi": psi, "levels": levels}
+
+    return tree_case(given, grow)
+
+
+def fan_distribution(
+    given: Mapping[str, Any], branch: Sequence[int], *, replacement: bool, context: Context = ()
+) -> Distribution:
+    """Exact distribution of one step of a tree with constant branching, by enumeration of all draws; the trees below
+    siblings are independent."""
+    p, tokens = row(given["p"][key(context)]), range(given["vocab"])
+    if len(context) == len(branch):
+        return {(*context, t): float(p[t]) for t in tokens}
+    q, k = row(given["q"][key(context)]), branch[len(context)]
+    k = k if replacement else min(k, int((q > 0).sum()))
+    deeper = [fan_distribution(given, branch, replacement=replacement, context=(*context, t)) for t in tokens]
+    total: Distribution = {}
+    for drawn in itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k):
+        chance, mass = 1.0, 1.0
+        for t in drawn:
+            chance *= float(q[t]) / mass
+            mass -= 0.0 if replacement else float(q[t])
+        if chance > 0:
+            merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
+    return total
+
+
+def spread(
+    p: torch.Tensor,
+    q: torch.Tensor | None,
+    context: Context,
+    drawn: Sequence[int],
+    deeper: Sequence[Distribution],
+    *,
+    replacement: bool = False,
+) -> Distribution:
+    """Exact distribution of the walk from a node whose children were drawn from q: below the one accepted its own
+    distribution, else a draw of the residual."""
+    distribution: Distribution = {}
+    chances, left = (
+        recursive_rejection(p, q, list(drawn), replacement=replacement) if q is not None and drawn else ([], p)
+    )
+    alive = 1.0
+    for chance, below in zip(chances, deeper, strict=False):
+        merge(distribution, below, alive * chance)
+        alive *= 1 - chance
+    merge(
+        distribution, {(*context, t): value for t, value in enumerate(left.tolist() if left is not None else [])}, alive
+    )
+    return distribution
+
+
+def merge(distribution: Distribution, other: Distribution, weight: float) -> None:
+    """Add `other` to `distribution`, in place."""
+    for block, chance in other.items():
+        distribution[block] = distribution.get(block, 0.0) + weight * chance
+
+
+def mean_block(distribution: Distribution) -> float:
+    """Expected tokens of a step."""
+    return sum(chance * len(block) for block, chance in distribution.items())
+
+
+def summary(distribution: Distribution, vocab: int) -> dict[str, Any]:
+    """What every distribution case asks for."""
+    blocks = {key(block): chance for block, chance in distribution.items()}
+    return {
+        "block_law": blocks,
+        "first_token": [sum(c for block, c in distribution.items() if block[0] == t) for t in range(vocab)],
+    }
+
+
+def rsd_c_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The distribution of one step, and tokens per step beside the i.i.d. tree of the same shape and the chain of the
+    same depth."""
+    distribution = fan_distribution(given, given["branch"], replacement=False)
+    return {
+        **summary(distribution, given["vocab"]),
+        "mean_block_wo": mean_block(distribution),
+        "mean_block_iid": mean_block(fan_distribution(given, given["branch"], replacement=True)),
+        "mean_block_chain": mean_block(fan_distribution(given, [1] * len(given["branch"]), replacement=False)),
+    }
+
+
+@checks("rsd")
+def check_rsd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """rsd.json."""
+    return by_kind({"gumbel_topk": gumbel_topk, "rsd_c": rsd_c, "rsd_s": rsd_s, "rsd_c_law": rsd_c_distribution}, case)
+
+
+# --- DySpec ----------------------------------------------------------------------------------------------------------
+
+NO_LIMIT = 1000
+
+
+def greedy_tree(given: Mapping[str, Any], threshold: float) -> dict[str, Any]:
+    """The greedy tree, and whether the one built layer by layer with this threshold is the same."""
+
+    def grown() -> tuple[dyspec.Growth, list[list[int]]]:
+        draft, forwards = Draft(-1), []
+
+        def distributions(rows: list[int]) -> torch.Tensor:
+            forwards.append(rows)
+            return given_distributions(draft, given["q"])(rows)
+
+        def pick(r: int, k: int, R: torch.Tensor) -> int:
+            return inverse_cdf(R, given["u"][f"{key(draft.path(r))}|{k}"])
+
+        return dyspec.Growth(draft, distributions, pick), forwards
+
+    (one, _), (other, forwards) = grown(), grown()
+    left = dyspec.greedy(one, given["budget"], NO_LIMIT)
+    dyspec.layers(other, NO_LIMIT, NO_LIMIT, threshold)
+    paths, others = ([g.draft.path(r) for r in range(1, len(g.draft))] for g in (one, other))
+    same = sorted(paths) == sorted(others)
+    return {
+        "parents": one.draft.parents,
+        "tokens": [None, *one.draft.tokens[1:]],
+        "slot_value": [None, *one.value[1:]],
+        "next_slots": left[:4],
+        "sum_slot_value": sum(one.value[1:]),
+        "same_tree_by_threshold": {"threshold": threshold, "layers_with_draft_forward": len(forwards) if same else -1},
+    }
+
+
+class Undecided(Exception):
+    """A build has come to a draw that its script does not say."""
+
+
+def every_tree(table: Mapping[str, Sequence[str]], budget: int) -> Iterator[tuple[Draft, float]]:
+    """All trees that the greedy construction can draw, with their probabilities."""
+    scripts: list[tuple[Context, float]] = [((), 1.0)]
+    while scripts:
+        script, chance = scripts.pop()
+        draft, said, open_distribution = Draft(-1), iter(script), []
+
+        def pick(
+            r: int,
+            k: int,
+            R: torch.Tensor,
+            said: Iterator[int] = said,
+            open_distribution: list[float] = open_distribution,
+        ) -> int:
+            if (token := next(said, None)) is None:
+                open_distribution += R.tolist()
+                raise Undecided
+            return token
+
+        try:
+            dyspec.greedy(dyspec.Growth(draft, given_distributions(draft, table), pick), budget, NO_LIMIT)
+            yield draft, chance
+        except Undecided:
+            scripts += [((*script, t), chance * c) for t, c in enumerate(open_distribution) if c > 0]
+
+
+def adaptive_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The exact distribution of one step over all trees and all verifications."""
+    total: Distribution = {}
+    for draft, chance in every_tree(given["q"], given["budget"]):
+        below, distributions = children(draft.parents), [{} for _ in range(len(draft))]
+        for r in reversed(range(len(draft))):
+            context = tuple(draft.path(r))
+            drawn = [draft.tokens[c] for c in below[r]]
+            distributions[r] = spread(
+                row(given["p"][key(context)]),
+                draft.distributions.get(r),
+                context,
+                drawn,
+                [distributions[c] for c in below[r]],
+            )
+        merge(total, distributions[0], chance)
+    return {**summary(total, given["vocab"]), "mean_block": mean_block(total)}
+
+
+@checks("dyspec")
+def check_dyspec(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+    """dyspec.json."""
+    given, expected = case["input"], case["expect"]
+    if case["kind"] == "greedy_tree":
+        return differ("", greedy_tree(given, expected["same_tree_by_threshold"]["threshold"]), expected)
+    if case["kind"] == "adaptive_law":
+        return differ("", adaptive_distribution(given), expected)
+    raise NotCovered
