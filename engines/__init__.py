@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
-from engines.core.fork import fork, models_of, stream_fork
 from engines.core.kinds import kinds_of
 from engines.core.measure import network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
 from engines.core.registry import broken_methods, get_method, list_methods
-from engines.core.roles import assign_roles
-from engines.core.run import Run, run, stream
-from engines.core.show import visible
 from engines.core.statistics import wilson
 from engines.core.study import (
     Partial,
@@ -36,7 +32,11 @@ from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceErro
 from engines.core.user_methods import load_method_file
 from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
-from engines.core.watched import digest, forking_method
+from engines.driver.fork import fork, models_of, stream_fork
+from engines.driver.roles import assign_roles
+from engines.driver.run import Run, run, stream
+from engines.driver.show import visible
+from engines.driver.watched import digest, forking_method
 
 if TYPE_CHECKING:
     from engines.studies import parallelbench

@@ -30,7 +30,6 @@ from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, T
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
 from engines.core.recording import pack_opinions, pack_placement, pack_routing, pack_slots
-from engines.core.roles import Roles
 from engines.core.sampling import (
     accept_probability,
     distribution,
@@ -44,7 +43,6 @@ from engines.core.sampling import (
     within_rank,
     without,
 )
-from engines.core.show import show
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import (
     Branch,
@@ -78,6 +76,8 @@ from engines.core.truncated import (
     let_through,
     ranked,
 )
+from engines.driver.roles import Roles
+from engines.driver.show import show
 
 Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
 law = distribution  # its name in method files written before November 2026

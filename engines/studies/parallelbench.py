@@ -19,9 +19,9 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
-from engines.core.run import run as decode
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import Trace
+from engines.driver.run import run as decode
 from engines.models import joint
 from engines.studies._closed_forms import Derived, chance, derived
 from engines.studies._parallel_grid import (

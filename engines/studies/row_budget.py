@@ -68,7 +68,7 @@ class Point:
 def row_budget(p: Params, progress: Progress) -> Study:
     """Run plain decoding and each budget in turns, so that a slow moment hits all of them."""
     from engines import run
-    from engines.core.roles import parts_of
+    from engines.driver.roles import parts_of
     from engines.models.zoo import load_model
 
     model = load_model(p.model)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import engines
-from engines.core.roles import parts_of
+from engines.driver.roles import parts_of
 from explorer.fitting import fits, runs_on
 
 MODELS = {model.name: model for model in engines.list_models()}

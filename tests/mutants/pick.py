@@ -38,9 +38,12 @@ SCRIPT = [
 
 # Of each part of the program: where it lies, and how many faults it gets; "decode": one in each function of that name.
 PARTS = {
-    "run": ("engines/core/run.py engines/core/meter.py engines/core/measure.py", 14),
+    "run": ("engines/driver/run.py engines/core/meter.py engines/core/measure.py", 14),
     "recorder": ("engines/core/recorder.py engines/core/recording.py engines/core/validation.py", 12),
-    "takeover": ("engines/core/takeover.py engines/core/fork.py engines/core/replay.py engines/core/roles.py", 14),
+    "takeover": (
+        "engines/driver/takeover.py engines/driver/fork.py engines/driver/replay.py engines/driver/roles.py",
+        14,
+    ),
     "paths": ("engines/core/paths.py engines/core/trees.py engines/core/sampling.py engines/core/masks.py", 18),
     "drafts": ("engines/methods/speculative/_*.py engines/methods/heads/_*.py", 24),
     "registry": (

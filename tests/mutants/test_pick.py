@@ -84,7 +84,7 @@ class Seen:
 
 
 def test_the_default_tier_comes_first_and_the_time_is_bounded():
-    fault = Fault("run", "engines/core/run.py", "f", 1, "", "")
+    fault = Fault("run", "engines/driver/run.py", "f", 1, "", "")
     seen = Seen()
     assert chosen(fault, seen, default=False) == ["c"]  # with b it would be more than fifteen seconds
     seen.seconds["b"] = 1.0

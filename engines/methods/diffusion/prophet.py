@@ -309,7 +309,7 @@ def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:
 if __name__ == "__main__":
     from itertools import islice
 
-    from engines.core.run import run
+    from engines.driver.run import run
     from engines.kit import show
     from engines.tasks import TASKS
 

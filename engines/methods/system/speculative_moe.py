@@ -140,7 +140,7 @@ def table_of(counts: Part, V: int) -> np.ndarray:
 
         raise UserError(
             f"{counts.name} counts the token {int(ids.max())} and the model has {V}; "
-            f"{by_training(f'expert-counts {counts.base}')}."
+            f"{by_training('expert-counts ' + counts.base)}."
         )
     T = np.zeros((len(found), V, found.shape[2]), dtype=np.int64)
     T[:, ids] = found

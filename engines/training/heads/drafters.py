@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
-from engines.core.run import run as decode
+from engines.driver.run import run as decode
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
 from engines.training.core.coding import convert

@@ -25,7 +25,7 @@ from torch.nn.functional import smooth_l1_loss
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
-from engines.core.run import run as decode
+from engines.driver.run import run as decode
 from engines.methods.multimodal import msd, vispec
 from engines.models.networks.scene_text import SceneTextForCausalLM
 from engines.models.networks.vision_draft import VisionDraft

@@ -23,9 +23,9 @@ from engines.core.kinds import KINDS, BlockMaskedLM, CausalLM, Seq2SeqLM, counte
 from engines.core.meter import Meter
 from engines.core.method import method
 from engines.core.params import max_new_tokens
-from engines.core.roles import assign_roles
-from engines.core.run import Run
 from engines.core.trace import Edit, ModelRecord
+from engines.driver.roles import assign_roles
+from engines.driver.run import Run
 from engines.models.adapters.block import HFBlockMaskedLM
 from engines.models.slots import SlotCache
 from engines.models.tokens import IdTokenizer

@@ -13,7 +13,7 @@ import torch
 
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM, MaskedLM
-from engines.core.run import run
+from engines.driver.run import run
 from engines.models import joint, oracle
 from engines.models.oracle import EOS, MASK, TURN, answer_ids, load_oracle, right_answers
 from engines.models.tokens import same_vocabulary

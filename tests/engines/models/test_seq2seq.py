@@ -14,9 +14,9 @@ from engines.core.kinds import BlockMaskedLM, CausalLM, MaskedLM, Seq2SeqLM, cou
 from engines.core.meter import Meter
 from engines.core.method import method
 from engines.core.params import max_new_tokens
-from engines.core.roles import assign_roles
-from engines.core.run import Run
 from engines.core.trace import Edit, ModelRecord
+from engines.driver.roles import assign_roles
+from engines.driver.run import Run
 from engines.models.adapters.seq2seq import HFSeq2SeqLM
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model

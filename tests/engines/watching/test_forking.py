@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import engines
-from engines.core.watched import board_after, nearest_method
+from engines.driver.watched import board_after, nearest_method
 from tests.engines.watching import strangers
 from tests.engines.watching.conftest import PROMPT
 

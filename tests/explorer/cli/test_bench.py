@@ -50,9 +50,9 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
         p.temperature = 1.5
         yield from honest.decode(model, prompt, p, run)
 
-    real = engines.core.run.get_method
+    real = engines.driver.run.get_method
     monkeypatch.setattr(
-        engines.core.run,
+        engines.driver.run,
         "get_method",
         lambda slug: Method(info, decode, honest.check) if slug == "token-recycling" else real(slug),
     )

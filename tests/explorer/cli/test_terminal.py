@@ -10,7 +10,7 @@ import pytest
 
 import engines
 from engines import Trace
-from engines.core import show as core_show
+from engines.driver import show as core_show
 from explorer.cli import main
 from explorer.cli import run as cli_run
 from tests.explorer.attach.servers import Scripted, stream

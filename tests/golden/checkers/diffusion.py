@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.registry import get_method
-from engines.core.run import run
 from engines.core.trace import Step, Trace
 from engines.core.verify import Case, NotCovered, checks, differ
+from engines.driver.run import run
 from engines.models.zoo import load_model
 
 # official parameter name -> ours, where they differ

@@ -11,10 +11,10 @@ from typing import Any
 
 from engines.core.kinds import Extended
 from engines.core.lazy import torch
-from engines.core.run import run
 from engines.core.sampling import accept_probability
 from engines.core.trace import Interval, ModelRecord, Step
 from engines.core.verify import Case, checks
+from engines.driver.run import run
 from engines.methods.speculative import pearl as pearl_
 from engines.methods.speculative import rasd as rasd_
 from engines.methods.speculative._retrieval import Prefix, fuse, trie

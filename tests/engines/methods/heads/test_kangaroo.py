@@ -9,9 +9,9 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.registry import get_method
-from engines.core.roles import parts_of
-from engines.core.run import assign_roles
 from engines.core.sampling import distribution
+from engines.driver.roles import parts_of
+from engines.driver.run import assign_roles
 from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part

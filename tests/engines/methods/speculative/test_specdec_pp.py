@@ -10,6 +10,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.kinds import Extended
 from engines.core.sampling import distribution, draw
+from engines.driver.roles import assign_roles
 from engines.methods.speculative._verify import Draft, verify
 from engines.methods.speculative.specdec_pp import StopRule
 from engines.models.accept_head import from_state, head_of
@@ -203,7 +204,7 @@ def test_dropping_a_drawn_token_breaks_the_distribution():
 
 def test_the_tiny_pairs_have_their_heads():
     for name in ("tiny-ar-l", "tiny-ar-m"):
-        models = engines.core.run.assign_roles(next(m for m in engines.list_methods() if m.slug == "specdec-pp"), name)
+        models = assign_roles(engines.get_method("specdec-pp").info, name)
         found = head_of(models["target"].record, models["draft"].record)
         assert found.size == models["draft"].config.hidden_size
         trained = engines.run("specdec-pp", models, "sort: Zoe, Mia, Leo, Ada, Kim", params={"max_new_tokens": 30})

@@ -11,9 +11,9 @@ from engines.core.kinds import KINDS, Model
 from engines.core.machine import machine
 from engines.core.method import MethodInfo
 from engines.core.params import LENGTH, Params
-from engines.core.roles import parts_of
 from engines.core.trace import SCHEMA_VERSION, Detail, Header, Origin
 from engines.core.version import versions
+from engines.driver.roles import parts_of
 
 
 def header_of(

@@ -16,11 +16,11 @@ from engines.core.errors import UserError
 from engines.core.kinds import KINDS
 from engines.core.params import LENGTH
 from engines.core.registry import get_method
-from engines.core.replay import Replay
-from engines.core.roles import assign_roles, roles_for
-from engines.core.run import MAX_STEPS, Run, stream
 from engines.core.trace import WATCHED, Detail, Edit, Header, Origin, Trace
-from engines.core.watched import FromBoard, digest, forking_method
+from engines.driver.replay import Replay
+from engines.driver.roles import assign_roles, roles_for
+from engines.driver.run import MAX_STEPS, Run, stream
+from engines.driver.watched import FromBoard, digest, forking_method
 
 
 def stream_fork(

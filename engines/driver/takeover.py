@@ -15,10 +15,10 @@ from engines.core.meter import Meter
 from engines.core.method import Method
 from engines.core.params import LENGTH, Params
 from engines.core.recorder import Recorder
-from engines.core.roles import Roles, assign_roles, parts_of, roles_for
 from engines.core.trace import Edit, Header, ModelRecord, Step
 from engines.core.user_methods import explained
 from engines.core.validation import parameters, successor
+from engines.driver.roles import Roles, assign_roles, parts_of, roles_for
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from engines.core.kinds import Model
 from engines.core.method import Method, MethodInfo
 from engines.core.params import LENGTH
 from engines.core.registry import get_method, list_methods
-from engines.core.run import Run
-from engines.core.takeover import Successor
 from engines.core.trace import WATCHED, Edit, Origin, Step, TimedEdit, Trace
 from engines.core.validation import parameters
+from engines.driver.run import Run
+from engines.driver.takeover import Successor
 
 ROOM = 48  # tokens that a left-to-right method may write behind the text, where nothing else is said
 

@@ -7,8 +7,8 @@ import pytest
 import engines
 from engines.core.method import method
 from engines.core.params import Float, max_new_tokens
-from engines.core.run import Run
 from engines.core.trace import check_consistency
+from engines.driver.run import Run
 from tests.engines.fakes import TableCausal, TableMasked, board, commits
 
 MASKED = ["llada", "threshold", "factor", "creditdecoding", "adablock"]

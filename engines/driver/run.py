@@ -10,16 +10,12 @@ from typing import Any, Literal
 import msgspec
 
 from engines.core.errors import UserError, described
-from engines.core.heading import header_of
 from engines.core.kinds import KINDS, Model
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import Method
 from engines.core.params import LENGTH
 from engines.core.recorder import Recorder
 from engines.core.registry import get_method
-from engines.core.replay import Replay
-from engines.core.roles import assign_roles
-from engines.core.takeover import Successor, announce, begin, nothing, successor_of, take_over
 from engines.core.trace import Detail, Edit, End, Step, TimedEdit, Trace
 from engines.core.validation import (
     Edits,
@@ -31,6 +27,10 @@ from engines.core.validation import (
     parameters,
 )
 from engines.core.validation import prompt_ids as ids_of
+from engines.driver.heading import header_of
+from engines.driver.replay import Replay
+from engines.driver.roles import assign_roles
+from engines.driver.takeover import Successor, announce, begin, nothing, successor_of, take_over
 
 MAX_STEPS = 4096
 OVERRUN = 0.1  # of its seconds, at least one, that the step under way may take beyond them; the call under way ends

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engines.core.run import stream
 from engines.core.trace import Step
+from engines.driver.run import stream
 
 # C0 and C1 without tab and line ends; line and paragraph separators; what turns the direction of writing; surrogates
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
