@@ -71,7 +71,7 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert receipt(metric) == {
         "label": "Tokens per second", "kind": "derived", "value": metric.shown, "formula": "tokens ÷ (model time + "
                                                                                            "method time)",
-        "terms": metric.terms, "counts": ["tokens", "time"],
+        "terms": metric.terms, "counts": ["gained", "time"],
         "note": "of a run with several samples the tokens of all count",
     }  # fmt: skip
     assert (
@@ -84,3 +84,29 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert shared["numbers"]["tokens"] + shared["numbers"]["end_tokens"] + shared["numbers"]["padding"] + shared[
         "numbers"
     ]["masks"] == len(trace.output_ids)
+
+
+def test_a_receipt_of_several_samples_counts_in_each_number_what_is_in_it():
+    """Tokens are those of the answer, and so are its bonus tokens; tokens per call are those of all samples, of whose
+    end marks and bonus tokens there is no count."""
+    trace = gallery().get("33-stand-python")
+    known = numbers(trace)
+    everywhere = sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits)
+    assert 0 < known["bonus"] + known["corrections"] <= known["tokens"] < known["gained"]
+    assert known["bonus"] < everywhere
+    groups = {name: DEFINITIONS[name].counts for name in ("tokens", "tokens_per_call", "tokens_per_second")}
+    assert groups == {
+        "tokens": ["tokens"],
+        "tokens_per_call": ["gained", "calls"],
+        "tokens_per_second": ["gained", "time"],
+    }
+
+
+def test_an_end_mark_is_no_bonus_token():
+    for name in ("09-recycling-sum", "33-stand-python", "26-speculation-story"):
+        trace = gallery().get(name)
+        known, start = numbers(trace), len(trace.header.prompt_ids)
+        every = [(s.commits.positions, s.commits.causes) for s in trace.steps if s.commits]
+        last = {at: cause for one in every for at, cause in zip(*one, strict=True)}
+        text = [last[at] for at in range(start, start + trace.totals.tokens)]
+        assert (known["bonus"], known["corrections"]) == (text.count("bonus"), text.count("correction"))
