@@ -12,7 +12,11 @@ export function shown(name, value) {
   return name.endsWith("_seconds") ? `${value.toFixed(6)} s` : value.toLocaleString("en");
 }
 
-export const fill = (terms, numbers) => terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
+/** A formula with its numbers; "" where one of them was not recorded, since the others do not give its value. */
+export const fill = (terms, numbers) =>
+  [...terms.matchAll(/\{(\w+)\}/g)].some(([, name]) => numbers[name] === null)
+    ? ""
+    : terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
 
 /** The fields that a number needs (its own if nothing else is said) and the record of the run does not hold. */
 export const lost = (name, { missing, header }) =>
@@ -86,7 +90,7 @@ export function racing(run, t) {
 }
 
 const said = (without, header) =>
-  tr`${header.imported_from ?? tr`what is left of this run`} does not say: ${without.join(", ").replaceAll("_", " ")}`;
+  tr`not in ${header.imported_from ?? tr`the record of this run`}: ${without.join(", ").replaceAll("_", " ")}`;
 
 /** A receipt of one of the player's own numbers; `at`: where it was taken, in words; `title`: what it is called where
  * that is not its usual name. */

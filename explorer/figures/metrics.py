@@ -45,13 +45,13 @@ def without(metric: Metric, trace: Trace) -> Metric:
         lost = [name for name in lost if name != "method_seconds"]  # it is in the waiting
     if not lost:
         return metric
-    source = trace.header.imported_from or "what is left of this run"
+    source = trace.header.imported_from or "the record of this run"
     return msgspec.structs.replace(
         metric,
         value=None,
         absent=True,
         terms="",
-        conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}",
+        conditions=f"not in {source}: {', '.join(lost).replace('_', ' ')}",
     )
 
 

@@ -131,7 +131,8 @@ export class Lines {
       going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length;
     if (!t || !paths.length) return tr`Before the first step.`;
     if (!won) return tr`Still running: ${going} of ${paths.length}; none has won yet.`;
-    const all = paths.reduce((sum, path) => sum + this.#count(path), 0);
-    return tr`★ path ${won.id} with ${this.#count(won)} tokens; still running: ${going}; written by all: ${all} tokens.`;
+    const all = paths.reduce((sum, path) => sum + this.#count(path), 0),
+      n = this.#count(won);
+    return tr`★ path ${won.id} with ${n} tokens; still running: ${going}; written by all: ${all} tokens.`;
   }
 }

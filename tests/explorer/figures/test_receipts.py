@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,11 @@ from explorer import ASSETS
 from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
 from explorer.figures.metrics import measure, numbers
 from explorer.figures.receipts import facts, receipt
+from explorer.importers import import_trace
+from explorer.page import tables
 from explorer.runs.gallery import gallery
+
+RECORDS = Path(__file__).parent.parent / "records"
 
 
 def drafted() -> Trace:
@@ -110,3 +116,21 @@ def test_an_end_mark_is_no_bonus_token():
         last = {at: cause for one in every for at, cause in zip(*one, strict=True)}
         text = [last[at] for at in range(start, start + trace.totals.tokens)]
         assert (known["bonus"], known["corrections"]) == (text.count("bonus"), text.count("correction"))
+
+
+def test_a_formula_is_not_filled_where_one_of_its_numbers_was_not_recorded():
+    """A record of another program: its tokens are known and not which of them are end marks."""
+    trace = import_trace((RECORDS / "vllm-detailed.json").read_text("utf-8"))
+    found = {metric.name: metric for metric in measure(trace)}
+    assert found["tokens"].value and found["tokens"].terms == ""
+    assert not [metric.name for metric in measure(trace) if "–" in metric.terms]
+    assert found["work"].conditions == "not in vLLM's per-request speculative metrics: work"
+
+
+def test_the_results_call_a_number_as_its_receipts_do():
+    """Model calls where no run has a second model; target calls where one has."""
+    for names, called in ((["40-threshold-names", "41-credit-names"], "Model"), (["26-speculation-story"], "Target")):
+        table = json.loads(tables.results({slot: gallery().get(name) for slot, name in enumerate(names)}))
+        labels = [cell["receipt"]["label"] for row in table["rows"] for cell in row if "receipt" in cell]
+        assert [text for text in table["columns"] if "calls" in text] == [f"{called} calls (measured)"]
+        assert f"{called} calls" in labels and f"Tokens per {called.lower()} call (derived)" in table["columns"]
