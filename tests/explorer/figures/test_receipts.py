@@ -51,8 +51,7 @@ def test_definitions_name_only_what_there_is():
 def value_of(terms: str) -> float | None:
     """The value of a formula with numbers put in; None where it is words."""
     plain = re.sub(r"(?<=\d),(?=\d)|(?<=\d) s\b", "", terms)
-    if re.search(r"places behind the prompt", plain):
-        plain = re.sub(r"[a-z]+", "", plain)
+    plain = re.sub(r" \([a-z ]+\)", "", plain)  # what a number is of
     plain = plain.replace("÷", "/").replace("×", "*").replace("−", "-")
     return eval(plain) if re.fullmatch(r"[\d\s.()+*/-]+", plain) else None
 
