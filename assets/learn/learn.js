@@ -3,6 +3,7 @@
 import { el, setText } from "../player/dom.js";
 import { mount } from "../player/player.js";
 import { mountToolbar } from "../player/toolbar.js";
+import { promise } from "../player/views/about.js";
 import { tr, translated } from "../player/words.js";
 
 const GROUP = "learn"; // a clock of its own: nothing here moves the players of another tab
@@ -160,12 +161,14 @@ class Learn {
     this.stops = lesson.stops.map(({ step }) =>
       el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, tr`Step ${step}`),
     );
-    const about = [lesson.family, lesson.lossless ? tr`lossless` : ""].filter(Boolean).join(" · ");
+    const kept = promise({ lossless: lesson.lossless, models: lesson.dtypes.map((dtype) => ({ dtype })) }),
+      about = [translated(lesson.family), kept].filter(Boolean).join(" · ");
     const paper = lesson.address
       ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper)
       : null;
     this.text.replaceChildren(
       el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
+      ...(lesson.warning ? [el("p", { class: "learn-warning" }, lesson.warning)] : []),
       section(tr`What was seen`, el("p", {}, lesson.problem)),
       section(tr`The idea`, el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
       section(tr`What to watch`, el("p", {}, lesson.watch)),

@@ -20,8 +20,8 @@ point at one to see its guesses.`,
   now: (n, t, ends) => [
     tr`Yellow`,
     ends
-      ? tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} and ${ends > 1 ? tr`${ends} end marks` : tr`an end mark`} in \
-step ${t}.`
+      ? tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} and \
+${ends > 1 ? tr`${ends} end marks` : tr`an end mark`} in step ${t}.`
       : tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`,
   ],
   most: (n, t, title) => [

@@ -8,7 +8,7 @@ export const DEFINITIONS = {
   tokens: {
     label: "Tokens",
     formula: "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
-    terms: "{ids} places behind the prompt − {end_tokens} end marks − {padding} padding − {masks} masks",
+    terms: "{ids} (places behind the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
     counts: ["tokens"],
   },
   all_tokens: {
@@ -35,7 +35,7 @@ export const DEFINITIONS = {
     kind: "derived",
     formula: "tokens ÷ calls of the target",
     terms: "{gained} ÷ {target_calls}",
-    counts: ["tokens", "calls"],
+    counts: ["gained", "calls"],
     note: "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of" +
       " a draft are beside it; of a run with several samples the tokens of all count, since the calls " +
       "served all",
@@ -46,7 +46,7 @@ export const DEFINITIONS = {
     kind: "derived",
     formula: "tokens ÷ (model time + method time)",
     terms: "{gained} ÷ ({model_seconds} + {method_seconds})",
-    counts: ["tokens", "time"],
+    counts: ["gained", "time"],
     note: "of a run with several samples the tokens of all count",
     needs: ["tokens", "model_seconds", "method_seconds"],
   },
@@ -131,6 +131,14 @@ export const COUNTED = {
     ["warm-up", "warmup_seconds", false],
     ["recording the steps", "record_seconds", false],
     ["sending and drawing", "", false],
+  ],
+  gained: [
+    ["prompt tokens", "prompt", false],
+    ["end marks", "end_tokens", false],
+    ["padding behind the end mark", "padding", false],
+    ["positions still masked", "masks", false],
+    ["bonus tokens", "bonus", true],
+    ["corrections after a refusal", "corrections", true],
   ],
 };
 export const LOST = {

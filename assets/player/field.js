@@ -13,8 +13,8 @@ export const place = ({ header }) =>
     ...(header.models ?? []).slice(0, 1).map(({ device = "cpu", threads = 1 }) => [device, threads]),
   ].join();
 
-/** The runs of the first prompt that several of them share, failed ones left out: {basis, others}. The basis, which the others are compared
- * with, is the control of one of them, else the first. Null where all prompts differ. */
+/** The runs of the first prompt that several of them share, failed ones left out: {basis, others}. The basis, which the
+ * others are compared with, is the control of one of them, else the first. Null where all prompts differ. */
 export function field(every) {
   const runs = every.filter(({ end }) => end?.reason !== "failed"),
     first = runs.find(({ header }) => runs.filter((one) => one.header.prompt === header.prompt).length > 1);

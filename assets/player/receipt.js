@@ -12,7 +12,11 @@ export function shown(name, value) {
   return name.endsWith("_seconds") ? `${value.toFixed(6)} s` : value.toLocaleString("en");
 }
 
-export const fill = (terms, numbers) => terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
+/** A formula with its numbers; "" where one of them was not recorded, since the others do not give its value. */
+export const fill = (terms, numbers) =>
+  [...terms.matchAll(/\{(\w+)\}/g)].some(([, name]) => numbers[name] === null)
+    ? ""
+    : terms.replace(/\{(\w+)\}/g, (_, name) => shown(name, numbers[name]));
 
 /** The fields that a number needs (its own if nothing else is said) and the record of the run does not hold. */
 export const lost = (name, { missing, header }) =>
@@ -25,7 +29,7 @@ export const meant = (name, { header }) => (header.arrivals && name === "model_s
 
 const byRole = (counts, between) =>
   Object.entries(counts)
-    .map(([role, n]) => `${n.toLocaleString("en")} ${role}`)
+    .map(([role, n]) => `${role} ${n.toLocaleString("en")}`)
     .join(between) || "0";
 
 /** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in
@@ -34,21 +38,15 @@ export function numbers(run, t) {
   const { forwards, others, roles, work, layers, fed, model, method } = run.sums[t],
     over = run.end && t === run.length,
     first = run.prompt.length;
-  const ids = over
-    ? run.end.output_ids
-    : run
-        .board(t)
-        .slice(first)
-        .map((cell) => cell.token ?? run.mask);
+  const cells = run.board(t).slice(first),
+    ids = over ? run.end.output_ids : cells.map((cell) => cell.token ?? run.mask);
   const end = ids.findIndex((id) => run.eos.has(id)),
     masks = ids.filter((id) => id === run.mask).length,
     behind = end < 0 ? [] : ids.slice(end + 1);
   const padding = behind.filter((id) => id !== run.mask).length,
     ends = Number(end >= 0);
   const caused = (name) =>
-    run.steps
-      .slice(0, t)
-      .reduce((n, step) => n + (step.commits?.causes.filter((cause) => cause === name).length ?? 0), 0);
+    cells.slice(0, end < 0 ? ids.length : end).filter(({ entry }) => entry?.cause === name).length;
   const tokens = ids.length - masks - padding - ends;
   const all = {
     steps: t,
@@ -92,13 +90,16 @@ export function racing(run, t) {
 }
 
 const said = (without, header) =>
-  tr`${header.imported_from ?? tr`what is left of this run`} does not say: ${without.join(", ").replaceAll("_", " ")}`;
+  tr`not in ${header.imported_from ?? tr`the record of this run`}: ${without.join(", ").replaceAll("_", " ")}`;
 
-/** A receipt of one of the player's own numbers; `at`: where it was taken, in words. */
-export function receipt(number, value, run, known, at) {
+/** A receipt of one of the player's own numbers; `at`: where it was taken, in words; `title`: what it is called where
+ * that is not its usual name. */
+export function receipt(number, value, run, known, at, title) {
   const name = meant(number, run),
     { kind = "measured", counts = [], ...words } = DEFINITIONS[name],
-    [label, formula, terms, note] = [words.label, words.formula, words.terms ?? "", words.note ?? ""].map(translated),
+    [label, formula, terms, note] = [title ?? words.label, words.formula, words.terms ?? "", words.note ?? ""].map(
+      translated,
+    ),
     without = lost(name, run);
   if (without.length)
     return compose(
@@ -132,11 +133,14 @@ const modelRow = (m) => [
 export function compose({ label, kind, value, formula, terms = "", counts = [], note = "", at = "" }, known, header) {
   const how = [
     [tr`formula`, formula],
-    ...(terms ? [[tr`here`, `${terms}${kind === "measured" && !/[−÷+×]/.test(terms) ? "" : ` = ${value}`}`]] : []),
+    ...(terms ? [[tr`here`, `${terms}${/[−÷+×]/.test(terms) ? ` = ${value}` : ""}`]] : []),
     ...(at ? [[tr`taken`, at]] : []),
     ...(note ? [[tr`holds`, note]] : []),
   ];
-  const rows = [...new Map(counts.flatMap((group) => COUNTED[group]).map((row) => [row[0], row])).values()];
+  const several = known.gained !== known.tokens, // amounts are of the answer, and the number is of all samples
+    partly = (group, name) => (several && group === "gained" && name !== "prompt" ? "" : name),
+    each = counts.flatMap((group) => COUNTED[group].map(([what, name, yes]) => [what, partly(group, name), yes])),
+    rows = [...new Map(each.map((row) => [row[0], row])).values()];
   const amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? tr`so far` : tr`in this run`}` : "");
   const counted = rows.map(([what, name, yes]) => [
     translated(what),

@@ -133,7 +133,7 @@ function speed(here, there, run, basis, sheet) {
       value,
       formula: SPEED.formula,
       terms: fill(SPEED.terms(nameOf(basis)), here).replace("OTHER", fill(SPEED.other, there)),
-      counts: ["tokens", "time"],
+      counts: ["gained", "time"],
       note: apart ? `${SPEED.note}. ${SPEED.apart}` : SPEED.note,
     }),
   };

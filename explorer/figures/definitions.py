@@ -52,7 +52,9 @@ COUNTED: dict[str, list[tuple[str, str, bool]]] = {
     ],
 }
 """Group -> what is counted or not: in words, the name of its number in `receipts.numbers` ("": none), and whether it
-is counted."""
+is counted. `gained`, the same as `tokens`, stands with numbers of all samples: where there are several, a receipt has
+no amounts in it, since those that are known are of the answer."""
+COUNTED["gained"] = COUNTED["tokens"]
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -105,7 +107,7 @@ DEFINITIONS: dict[str, Definition] = {
         "count",
         "measured",
         "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
-        "{ids} places behind the prompt − {end_tokens} end marks − {padding} padding − {masks} masks",
+        "{ids} (places behind the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
         ["tokens"],
     ),
     "all_tokens": Definition(
@@ -125,7 +127,7 @@ DEFINITIONS: dict[str, Definition] = {
         "derived",
         "tokens ÷ calls of the target",
         "{gained} ÷ {target_calls}",
-        ["tokens", "calls"],
+        ["gained", "calls"],
         "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of a draft "
         "are beside it; of a run with several samples the tokens of all count, since the calls served all",
     ),
@@ -162,7 +164,7 @@ DEFINITIONS: dict[str, Definition] = {
         "derived",
         "tokens ÷ (model time + method time)",
         "{gained} ÷ ({model_seconds} + {method_seconds})",
-        ["tokens", "time"],
+        ["gained", "time"],
         "of a run with several samples the tokens of all count",
     ),
     "record_seconds": Definition(
@@ -271,7 +273,10 @@ def shown(name: str, value: float | str | None) -> str:
 
 
 def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
-    """The formula with the numbers put in. Raises KeyError for a name that is no number."""
+    """The formula with the numbers put in; "" where one of them was not recorded, since the others alone do not give
+    its value. Raises KeyError for a name that is no number."""
+    if any(numbers[name] is None for name in re.findall(r"\{(\w+)\}", terms)):
+        return ""
     return re.sub(r"\{(\w+)\}", lambda found: shown(found[1], numbers[found[1]]), terms)
 
 

@@ -45,13 +45,13 @@ def without(metric: Metric, trace: Trace) -> Metric:
         lost = [name for name in lost if name != "method_seconds"]  # it is in the waiting
     if not lost:
         return metric
-    source = trace.header.imported_from or "what is left of this run"
+    source = trace.header.imported_from or "the record of this run"
     return msgspec.structs.replace(
         metric,
         value=None,
         absent=True,
         terms="",
-        conditions=f"{source} does not say: {', '.join(lost).replace('_', ' ')}",
+        conditions=f"not in {source}: {', '.join(lost).replace('_', ' ')}",
     )
 
 
@@ -86,11 +86,20 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
 
 
 def _caused(trace: Trace, cause: str) -> int:
-    return sum(step.commits.causes.count(cause) for step in trace.steps if step.commits)
+    """Tokens of the answer that were written for this reason; those of other samples and what was taken back are not
+    in it, and an end mark is no token."""
+    last = {
+        at: why
+        for step in trace.steps
+        if step.commits
+        for at, why in zip(step.commits.positions, step.commits.causes, strict=True)
+    }
+    start = len(trace.header.prompt_ids)
+    return sum(last.get(at) == cause for at in range(start, start + trace.totals.tokens))
 
 
 def _by_role(counts: Mapping[str, int], between: str) -> str:
-    return between.join(f"{n:,} {role}" for role, n in counts.items()) or "0"
+    return between.join(f"{role} {n:,}" for role, n in counts.items()) or "0"
 
 
 def counts(trace: Trace) -> list[Metric]:

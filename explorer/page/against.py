@@ -52,7 +52,8 @@ def _of_text(held: Certificate, name: str) -> dict[str, Any]:
         "kind": "derived",
         "value": "the same" if held.at is None else f"parts at token {held.at + 1}",
         "formula": "the emitted ids of both runs before their first end mark, held against each other in order",
-        "terms": f"{same} of {held.tokens} tokens are the same before the first difference",
+        "terms": f"{same} of {held.tokens} tokens are the same"
+        + ("" if held.at is None else ", up to the first that differs"),
         "counts": [],
         "note": "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
         if held.limited

@@ -74,8 +74,8 @@ def build(handlers: Handlers) -> gr.Blocks:
     """The whole page."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
-            f"# {TITLE}\nWatch text being decoded: every position of every step, what the model would rather have "
-            "said, and what it cost.",
+            f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
+            "and what it cost.",
             elem_id="title",
         )
         language()

@@ -28,8 +28,8 @@ def lane(lesson: Lesson) -> str:
 
 
 def payload() -> dict[str, Any]:
-    """{lessons, glossary} for the module: each lesson with what its method declares and what its run was, without the
-    claims for the tests. A lesson whose method or run is not installed is left out."""
+    """{lessons, glossary} for the module: each lesson with what its method declares and what its run was and promised
+    with its parameters, without the claims for the tests. A lesson whose method or run is not installed is left out."""
     infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in gallery().cards}
     told = []
     for lesson in lessons():
@@ -42,7 +42,8 @@ def payload() -> dict[str, Any]:
                 "lane": lane(lesson),
                 "title": info.title,
                 "family": info.family,
-                "lossless": info.lossless,
+                "lossless": card.lossless,
+                "dtypes": list(card.dtypes),
                 "paper": info.paper,
                 "address": paper_link(info.paper),
             }

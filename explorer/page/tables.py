@@ -34,15 +34,10 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         {slot: control_of(trace, traces) for slot, trace in traces.items()},
     )
     beside = ["Against its control"] if any(controls.values()) else []
+    measured = {slot: {metric.name: metric for metric in measure(trace)} for slot, trace in traces.items()}
     for slot, trace in sorted(traces.items()):
-        found = {metric.name: metric for metric in measure(trace)}
-        columns = [
-            "Player",
-            "Output",
-            "Task check",
-            *(f"{DEFINITIONS[name].label} ({DEFINITIONS[name].kind})" for name in HEADLINE),
-            *beside,
-        ]
+        found = measured[slot]
+        columns = ["Player", "Output", "Task check", *(_heading(name, measured) for name in HEADLINE), *beside]
         output = {"text": trace.text[:MAX_SHOWN] + ended(trace), "long": True}
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
@@ -57,6 +52,13 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
     runs = [facts(trace) for _, trace in sorted(traces.items())]
     caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
     return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
+
+
+def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:
+    """What a number is called in all rows: "Model calls" where no run has a second model, else its usual name."""
+    labels = {found[name].label for found in measured.values() if name in found}
+    label = labels.pop() if len(labels) == 1 else DEFINITIONS[name].label
+    return f"{label} ({DEFINITIONS[name].kind})"
 
 
 def ended(trace: Trace) -> str:

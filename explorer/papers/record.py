@@ -2,6 +2,7 @@
 
     python -m explorer.papers.record           records all
     python -m explorer.papers.record ID ...    only those
+    python -m explorer.papers.record --words   runs them again and takes over nothing but the sentences of their steps
 
 What is recorded is in the files of `assets/papers`: method, model, prompt, parameters and seed of each run, with a
 title and one sentence on what to watch. Nothing else is edited; a trace is what the run left."""
@@ -9,12 +10,16 @@ title and one sentence on what to watch. Nothing else is edited; a trace is what
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+import msgspec
+
 import engines
+from engines import Step, Trace
 from explorer import papers
 from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.thumbs import beside, picture
@@ -36,8 +41,51 @@ def record(entry: Recording, folder: Path) -> Path:
     return path
 
 
+def decisions(trace: Trace) -> list[tuple[object, ...]]:
+    """What each step wrote and why, drafted and chose: in this a recorded run repeats on any machine."""
+    return [_decided(step) for step in trace.steps]
+
+
+def _decided(step: Step) -> tuple[object, ...]:
+    return (
+        step.commits and (step.commits.positions, step.commits.tokens, step.commits.causes),
+        step.tree and step.tree.tokens,
+        step.choice and step.choice.chosen,
+    )
+
+
+def wording(trace: Trace) -> list[str]:
+    """The sentence of each step without its numbers."""
+    return [re.sub(r"-?\d[\d.,]*", "#", step.note) for step in trace.steps]
+
+
+def _causes(trace: Trace) -> list[list[str]]:
+    return [step.commits.causes if step.commits else [] for step in trace.steps]
+
+
+def retell(entry: Recording, folder: Path) -> None:
+    """Take over the sentences that the engine says of the same steps today, where other words are used than when it was
+    recorded; the times and all else stay. A run that writes other tokens today, or for other reasons, is left as it is,
+    and said so."""
+    path = folder / f"{entry.id}.json.gz"
+    data = gzip.decompress(path.read_bytes())
+    old, new = (
+        engines.read_trace(data),
+        engines.run(entry.method, entry.model, entry.prompt, params=entry.params, seed=entry.seed),
+    )
+    if (old.output_ids, _causes(old)) != (new.output_ids, _causes(new)):
+        print(f"{entry.id}: it decides otherwise today; record it anew to have today's sentences", file=sys.stderr)
+    elif wording(old) != wording(new):
+        raw = msgspec.json.decode(data)
+        for step, now in zip(raw["steps"], new.steps, strict=True):
+            step["note"] = now.note
+        path.write_bytes(gzip.compress(msgspec.json.encode(raw), compresslevel=9, mtime=0))
+        print(f"{entry.id}: new sentences", file=sys.stderr)
+
+
 def _options(parser: Parser) -> None:
     parser.add_argument("--list", action="store_true", help="print the ids and record nothing")
+    parser.add_argument("--words", action="store_true", help="take over nothing but the sentences of the steps")
     parser.add_argument("ids", nargs="*", metavar="ID", help="what to record; without one, everything")
 
 
@@ -58,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in asked.ids or entries:
         folder = found.homes[name]
         folder.mkdir(exist_ok=True)
-        record(entries[name], folder)
+        (retell if asked.words else record)(entries[name], folder)
     return 0
 
 

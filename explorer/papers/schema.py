@@ -90,7 +90,8 @@ class Stop(Part):
 
 class Lesson(Part):
     """One method: what was seen, the idea with its formula, what to watch, stops in a recorded run, a question, a
-    caveat, terms of the glossary."""
+    caveat, terms of the glossary. warning: a sentence that stands first, where the answer of the run is no good and the
+    lesson is not about it."""
 
     order: int  # lessons are told by this number; leave gaps
     method: str
@@ -104,6 +105,7 @@ class Lesson(Part):
     answer: str
     caveat: str
     terms: list[str]
+    warning: str = ""
     view: str = ""  # the part of the player to look at, by the name of its class; the token board if none is named
 
 

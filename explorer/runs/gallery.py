@@ -30,6 +30,7 @@ class _StepCost(msgspec.Struct):
 class _Model(msgspec.Struct):
     name: str
     role: str = ""
+    dtype: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -40,6 +41,7 @@ class _Head(msgspec.Struct):
     prompt: str
     eos_ids: list[int]
     mask_id: int | None = None
+    lossless: bool = False
 
 
 class _Tail(msgspec.Struct):
@@ -69,6 +71,8 @@ class Card:
     tokens: int
     caption: str = ""
     watch: str = ""
+    lossless: bool = False  # what the run promised with its parameters
+    dtypes: tuple[str, ...] = ()  # of its models
 
 
 class Gallery:
@@ -153,6 +157,8 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
         tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
         caption=said.title if said else "",
         watch=said.watch if said else "",
+        lossless=probe.header.lossless,
+        dtypes=tuple(m.dtype for m in probe.header.models),
     )
 
 

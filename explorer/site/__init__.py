@@ -21,7 +21,7 @@ from explorer.site import docs, learning, runs, sweeps
 from explorer.site.markup import Html, h, join, link, page
 
 LEAD = (
-    "Every position of every step, what the model would rather have said, and what it cost: decoding methods of "
+    "Every position of every step, what else the model considered, and what it cost: decoding methods of "
     "many papers, run for real and recorded."
 )
 MARKER = ".decoding-explorer-site"  # lists what we wrote, so that a later build may replace it

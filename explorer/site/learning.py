@@ -45,8 +45,8 @@ def lessons_page(runs: Sequence[Run]) -> str:
         h(
             "p",
             {"class": "lead"},
-            "One method at a time, told on a run that was recorded. Every number that a lesson names is checked "
-            "against its run.",
+            "One method at a time, told on a run that was recorded. What a stop claims of its step is checked against "
+            "that run.",
         ),
         parts or h("p", {}, "No lesson belongs to the runs of this site."),
     )
@@ -59,7 +59,11 @@ def _card(lesson: Lesson, run: Run) -> Html:
         {"class": "card"},
         h("h3", {}, link(lesson_path(lesson), run.card.title)),
         h("p", {}, lesson.problem),
-        h("p", {"class": "more"}, f"{len(lesson.stops)} stops · {' + '.join(run.card.models)}"),
+        h(
+            "p",
+            {"class": "more"},
+            f"{len(lesson.stops)} stop{'' if len(lesson.stops) == 1 else 's'} · {' + '.join(run.card.models)}",
+        ),
     )
 
 
@@ -78,6 +82,7 @@ def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson 
     ]
     terms = [h("li", {}, link(f"{root}glossary.html#{anchor(term)}", term)) for term in lesson.terms]
     words = join(
+        h("p", {"class": "warning"}, lesson.warning) if lesson.warning else None,
         h("h3", {}, "The problem"), h("p", {}, lesson.problem),
         h("h3", {}, "The idea"), h("p", {}, lesson.idea), h("p", {"class": "formula"}, lesson.formula),
         h("p", {"class": "watch"}, h("b", {}, "Watch:"), lesson.watch),

@@ -20,7 +20,7 @@ from explorer.figures.board import boards
 from explorer.figures.hindsight import hindsight
 from explorer.figures.metrics import measure
 from explorer.figures.work import work
-from explorer.papers.record import record
+from explorer.papers.record import decisions, record, wording
 from explorer.papers.schema import Recording
 from explorer.runs.gallery import Card, gallery, read_bytes
 from explorer.runs.scenarios import Scenario, scenarios
@@ -95,6 +95,7 @@ def the_header_says_what_the_recipe_asks(trace: Trace, entry: Recording) -> None
         "full",
     )
     assert entry.model in [m.name for m in header.models]
+    assert header.lossless == METHODS[header.method].keeps(header.params), "what it promises follows its parameters"
     assert entry.params.items() <= header.params.items()
     cards = {
         m.name: json.loads((ASSETS / "models" / m.name / "card.json").read_text())
@@ -145,23 +146,13 @@ def letters_stay_inside_and_can_be_read_in_print(trace: Trace) -> None:
                 assert mark.x >= -1 and mark.x + mark.w <= drawing.width + 1
 
 
-def decisions(trace: Trace) -> list[tuple]:
-    return [
-        (
-            s.commits and (s.commits.positions, s.commits.tokens, s.commits.causes),
-            s.tree and s.tree.tokens,
-            s.choice and s.choice.chosen,
-        )
-        for s in trace.steps
-    ]
-
-
 def it_repeats(entry: Recording, old: Trace, folder) -> None:
     again = engines.read_trace(read_bytes(record(entry, folder)))
     assert again.output_ids == old.output_ids
     pairs = list(zip(decisions(again), decisions(old), strict=True))
     moved = REORDERED.get(entry.id, range(0))
     assert all(now == then for i, (now, then) in enumerate(pairs) if i not in moved)
+    assert wording(again) == wording(old), "run: python -m explorer.papers.record --words"
     if moved:
         now, then = (written(trace.steps[moved.start : moved.stop]) for trace in (again, old))
         assert sorted(now) == sorted(then)

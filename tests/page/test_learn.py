@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
+import engines
 from explorer import ASSETS, papers
 from explorer.export.bundle import views
+from explorer.page import learn
 from explorer.page.learn import payload
 from explorer.page.tables import all_papers
 from explorer.papers.lessons import lessons
+from explorer.runs.gallery import Gallery
 
 
 def test_the_payload_tells_every_lesson_and_no_claim():
@@ -20,6 +24,22 @@ def test_the_payload_tells_every_lesson_and_no_claim():
     assert all(set(stop) == {"step", "say"} for one in sent["lessons"] for stop in one["stops"])
     assert all(one["title"] and one["prompt"] and one["models"] for one in sent["lessons"])
     assert "<" not in all_papers()
+
+
+def test_a_lesson_is_called_lossless_by_the_parameters_of_its_run(tmp_path, monkeypatch):
+    """Medusa promises the greedy text by its defaults, and nothing when a likely token may stand."""
+    lesson = next(one for one in lessons() if engines.get_method(one.method).info.lossless_with)
+    info = engines.get_method("medusa").info
+    for name, params in (("kept", {}), ("lost", {"acceptance": "typical", "temperature": 0.7})):
+        trace = engines.run("medusa", "tiny-ar-l", "add: 4 + 5", params={"max_new_tokens": 4, **params})
+        assert info.keeps(trace.header.params) == trace.header.lossless == (name == "kept")
+        (tmp_path / f"{name}.json").write_text(trace.to_json(), "utf-8")
+    told = [msgspec.structs.replace(lesson, method="medusa", trace=name) for name in ("kept", "lost")]
+    monkeypatch.setattr(learn, "lessons", lambda: told)
+    monkeypatch.setattr(learn, "gallery", lambda: Gallery(tmp_path))
+    monkeypatch.setattr(learn.files, "address", lambda path: f"/{path.name}")
+    assert info.lossless and [one["lossless"] for one in payload()["lessons"]] == [True, False]
+    assert [one["dtypes"] for one in payload()["lessons"]] == [["float32"], ["float32"]]
 
 
 def test_lessons_look_at_views_that_the_player_has():

@@ -76,7 +76,7 @@ def test_every_bar_says_its_microbatch_and_layer(opened: Open, apart: Trace, opt
             f"{i.lane}: {i.label}" for i in step.lanes
         )
         said = view.inner_text()
-        assert "One token of 4 texts" in said and "In two processes" in said and f"The middle of {t} steps" in said
+        assert "A step of 4 texts" in said and "In two processes" in said and f"Median of steps 1 to {t}:" in said
         shares = [int(share) for share in re.findall(r"busy (\d+) %", str(view.locator("svg").text_content()))]
         assert len(shares) == 2 and all(0 < share <= 100 for share in shares)
     page.evaluate("handles[0].seek(0)")

@@ -90,3 +90,26 @@ def test_a_receipt_fits_a_phone(opened: Call) -> None:
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0 and box["y"] + box["height"] <= 700
     assert page.page.evaluate("document.documentElement.scrollWidth") == 390
     page.page.get_by_role("button", name="Close").click()
+
+
+def test_amounts_stand_only_with_numbers_that_they_are_part_of(js: Call) -> None:
+    """Tokens per call of four samples are of all their tokens; what is known of end marks and bonus tokens is of the
+    answer, so no amount stands there."""
+    code = (
+        "(() => { const run = modules['store.js'].Run.from(text), known = M.numbers(run, run.length); "
+        "return ['tokens', 'tokens_per_call'].map((name) => Object.fromEntries("
+        "M.receipt(name, 'x', run, known, '').sections[1][1])); })()"
+    )
+    for name, several in (("33-stand-python", True), ("26-speculation-story", False)):
+        trace = gallery().get(name)
+        bonus = metrics.numbers(trace)["bonus"]
+        tokens, per_call = js("receipt.js", code, text=trace.to_json())
+        told = f"✓ counted; {bonus} in this run"
+        assert tokens["bonus tokens"] == told
+        assert per_call["bonus tokens"] == ("✓ counted" if several else told)
+
+
+def test_a_run_of_one_model_has_model_calls_in_its_receipt_too(opened: Call) -> None:
+    page = opened([masked(24, 4)])
+    page.page.locator("[data-figure=target_calls]").click()
+    expect(page.page.get_by_role("dialog").get_by_role("heading", level=2)).to_contain_text("Model calls: ")

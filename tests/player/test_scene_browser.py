@@ -71,7 +71,7 @@ def test_the_stages_one_by_one(opened: Open) -> None:
         assert said(page) == words
     assert "p 0.700" in texts(page)
     seek(page, 4)
-    assert said(page) == "Read: ‘cafe’, by T3, after 4 steps."
+    assert said(page) == "Read: ‘cafe’, by T3, after step 4."
     assert {"τ 0.800", "C 0.940", "taken: cafe", "heavy reader: left out"} <= set(texts(page))
     assert part(page, "span[style*=border-bottom]").all_text_contents() == ["cafe"]
 
@@ -86,7 +86,7 @@ def test_the_long_track(opened: Open) -> None:
         places.append(float(part(page, "circle").get_attribute("cx")))
     assert places == sorted(places) and places[0] < places[-1]
     assert "heavy reader: 5 of 5 turns" in texts(page) and "∅" not in texts(page)
-    assert said(page) == "Read: ‘cape’, by heavy, after 9 steps."
+    assert said(page) == "Read: ‘cape’, by heavy, after step 9."
 
 
 @pytest.mark.parametrize("width", [390, 1200])

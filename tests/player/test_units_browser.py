@@ -41,7 +41,7 @@ def test_tiles_are_the_units_and_marks_are_the_count_of_the_run(opened: Open, wr
         assert [tiles.nth(i).locator("span").count() for i in range(len(wrote))] == wrote
         parted = int(sum(step.facts["checked"] - step.facts["agreed"] for step in wrong.steps))
         assert parted >= 1 and view.locator(".dx-lexeme .dx-parted").count() == parted
-        assert f"{parted} that the model would not have written one by one" in view.inner_text()
+        assert f"those that differ from autoregressive decoding: {parted}." in view.inner_text()
         assert "Not lossless" in view.inner_text()
 
 

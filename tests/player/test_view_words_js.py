@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engines import Trace
+from explorer.figures.samples import all_tokens
+from explorer.runs.gallery import gallery
+
 Call = Callable[..., Any]
 
 
@@ -41,3 +45,31 @@ def test_a_threshold_is_level_over_its_step_and_stairs_stay_stairs(js: Call) -> 
     choices = [{"threshold": 3}, {"threshold": 3}, {"threshold": 2}, None, {"threshold": 1}]
     path = js("views/ribbon.js", "M.stairs(choices, (v) => 10 * v)", choices=choices)
     assert path == "M0,30H1V30H2V20H3M4,10H5"
+
+
+def said(js: Call, view: str, name: str, trace: Trace, steps: list[int]) -> list[str]:
+    """What a view tells of steps of a run, without a document."""
+    code = (
+        f"(() => {{ const v = new M.{name}(); v.run = modules['store.js'].Run.from(text); "
+        "return steps.map((t) => v.describe(t)); })()"
+    )
+    return list(js(view, code, text=trace.to_json(), steps=steps))
+
+
+def test_a_round_that_the_limit_cut_tells_of_no_bonus_token(js: Call) -> None:
+    """The last round of this run keeps three drafts, which fill the answer: the target's own token is not written."""
+    trace = gallery().get("12-recycling-chat")
+    last = len(trace.steps)
+    assert trace.steps[-1].commits and trace.steps[-1].commits.causes == ["accepted"] * 3
+    cut, before = said(js, "views/tree.js", "DraftTree", trace, [last, last - 2])
+    assert cut == "16 drafted, 3 accepted; the limit of the answer left no room behind them."
+    assert "then the target's" in before
+
+
+def test_paths_count_tokens_as_the_run_does(js: Call) -> None:
+    """An end mark is no token: the winner has as many as the head of the player says, and so have all together."""
+    trace = gallery().get("52-ffs-race")
+    (end,) = said(js, "views/paths.js", "Lines", trace, [len(trace.steps)])
+    assert end == (
+        f"★ path 5 with {trace.totals.tokens} tokens; still running: 0; written by all: {all_tokens(trace)} tokens."
+    )

@@ -7,7 +7,8 @@ import { tr, translated } from "../words.js";
 
 export const view = { name: "About", title: "About this run", place: 220, needs: [] };
 
-function promise({ lossless, models }) {
+/** What a run promises of its text, from its header; "" where nothing. */
+export function promise({ lossless, models }) {
   if (!lossless) return "";
   return models?.every(({ dtype }) => dtype === "float32")
     ? tr`lossless`

@@ -1,4 +1,4 @@
-// What is known about one position at one step: its token, why it was written, what the model would rather have said,
+// What is known about one position at one step: its token, why it was written, what else the model considered,
 // every score.
 
 import { glyphs, number } from "../codec.js";

@@ -13,12 +13,13 @@ export const view = { name: "Headline", title: "", place: 10, needs: [] };
 export class Headline {
   load(run, dom) {
     this.run = run;
-    const made = (name, tell) => () =>
-      receipt(name, tell(), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`);
-    const line = (name, tell) => figure("", made(name, tell), { "data-figure": name });
+    const made = (name, tell, title) => () =>
+      receipt(name, tell(), run, numbers(run, this.t), tr`after step ${this.t} of ${run.length}`, title?.());
+    const line = (name, tell, title) => figure("", made(name, tell, title), { "data-figure": name });
+    const alone = () => (run.sums.at(-1).others ? undefined : tr`Model calls`);
     this.tokens = line("tokens", () => number(this.count));
     this.every = line("all_tokens", () => number(inAll(run)[this.t]));
-    this.target = line("target_calls", () => number(run.sums[this.t].forwards));
+    this.target = line("target_calls", () => number(run.sums[this.t].forwards), alone);
     this.draft = line("draft_calls", () => number(run.sums[this.t].others));
     this.time = line("busy_seconds", () => seconds(this.#seconds()));
     dom.append(el("p", "dx-headline", this.tokens, this.every, this.target, this.draft, this.time));

@@ -163,7 +163,7 @@ export class Media {
     const { values } = unpack(media.codes),
       known = values.filter((code) => code >= 0).length - (media.guesses?.length ?? 0);
     return media.colours
-      ? tr`${known} of ${values.length} picture tokens known after ${t} steps.`
+      ? tr`${known} of ${values.length} picture tokens known after step ${t}.`
       : tr`${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
   }
 }

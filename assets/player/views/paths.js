@@ -110,7 +110,12 @@ export class Lines {
     flag.style.display = won && path ? "" : "none";
     flag.style.left = won ? `${(100 * won.length) / longest}%` : "0";
     setText(said, path ? this.#said(path, kind, vote) : "");
-    row.title = path ? tr`path ${path.id}, ${path.length} tokens: ${glyphs(words, 400)}` : "";
+    row.title = path ? tr`path ${path.id}, ${this.#count(path)} tokens: ${glyphs(words, 400)}` : "";
+  }
+
+  /** Tokens of a path; its end mark is none, as everywhere. */
+  #count({ tokens }) {
+    return tokens.filter((id) => !this.run.eos.has(id)).length;
   }
 
   /** Behind a lane: how it ended, and its answer where a vote was held. */
@@ -126,7 +131,8 @@ export class Lines {
       going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length;
     if (!t || !paths.length) return tr`Before the first step.`;
     if (!won) return tr`Still running: ${going} of ${paths.length}; none has won yet.`;
-    const all = paths.reduce((sum, { length }) => sum + length, 0);
-    return tr`★ path ${won.id} with ${won.length} tokens; still running: ${going}; written by all: ${all} tokens.`;
+    const all = paths.reduce((sum, path) => sum + this.#count(path), 0),
+      n = this.#count(won);
+    return tr`★ path ${won.id} with ${n} tokens; still running: ${going}; written by all: ${all} tokens.`;
   }
 }

@@ -2,7 +2,7 @@
 // its colour the microbatch; what is left white, a side waited. Lanes "attention" and "feed-forward" with labels
 // "microbatch 2, layer 3"; facts "processes" and "batch".
 
-import { number, seconds } from "../codec.js";
+import { seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
@@ -126,12 +126,13 @@ export class Pipeline {
       batch = this.run.steps[t - 1]?.facts?.batch ?? 1;
     if (!so.length) return setText(this.all, "");
     const long = median(so.map((one) => one.long)),
+      rows = Math.round(batch / long),
       [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side]))));
     setText(
       this.all,
-      tr`The middle of ${so.length} steps: ${seconds(long)}, ${number(Math.round(batch / long))} tokens a second; \
-attention busy ${a}, feed-forward ${f}, both at once ${percent(median(so.map(({ both }) => both)))}; a microbatch \
-waited ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
+      tr`Median of steps 1 to ${t}: ${seconds(long)}, ${rows.toLocaleString("en")} rows a second, one for each text, \
+ended ones too; attention busy ${a}, feed-forward ${f}, both at once ${percent(median(so.map(({ both }) => both)))}; \
+a microbatch waited ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
     );
   }
 
@@ -144,6 +145,6 @@ waited ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
         processes === 2
           ? tr`In two processes, which worked at once for ${both} of the time.`
           : tr`In one process: one half after the other.`;
-    return `${tr`One token of ${batch} texts took ${seconds(found.long)}, measured.`} ${how}`;
+    return `${tr`A step of ${batch} texts took ${seconds(found.long)}, measured.`} ${how}`;
   }
 }

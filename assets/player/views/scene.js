@@ -166,7 +166,7 @@ export class Scene {
   describe(t) {
     const now = this.#scene(t);
     if (!now) return tr`Nothing was looked at yet.`;
-    if (now.answer) return tr`Read: ‘${glyphs(now.answer, 10)}’, by ${now.source}, after ${t} steps.`;
+    if (now.answer) return tr`Read: ‘${glyphs(now.answer, 10)}’, by ${now.source}, after step ${t}.`;
     if (["score", "heavy"].includes(now.stage)) return tr`No reading fits well enough; the heavy reader reads.`;
     if (now.stage === "read") return tr`Light: ${now.readings.map(({ text }) => glyphs(text, 10)).join(", ")}.`;
     if (now.stage === "caption") return tr`The caption is being written.`;

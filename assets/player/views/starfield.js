@@ -38,8 +38,8 @@ export class Starfield {
       el(
         "p",
         "dx-readout",
-        tr`● positive, ○ negative, size: score; □ slots of the tokens read together; ticks: candidate rows and columns; \
-shade: how often a slot was read.`,
+        tr`● positive, ○ negative, size: score; □ slots of the tokens read together; ticks: candidate rows and \
+columns; shade: how often a slot was read.`,
       ),
       el("label", {}, tr`Tokens read together`, " ", this.slider),
       el("div", { style: "display:flex;flex-wrap:wrap;gap:16px;align-items:center" }, this.told, this.plot),

@@ -78,7 +78,7 @@ export class Thoughts {
       doubts = spans.filter(({ kind }) => kind === "reflection").length,
       put = spans.filter(({ label }) => label).length;
     return spans.length
-      ? tr`${spans.length} steps so far, ${doubts} of them second looks; ${put} with a phrase put in.`
+      ? tr`Steps of the thought so far: ${spans.length}; second looks: ${doubts}; with a phrase put in: ${put}.`
       : tr`Before the first step of the thought.`;
   }
 }

@@ -86,12 +86,21 @@ export class DraftTree {
     );
   }
 
+  /** The rows of a step's tree; without the target's own token where the limit of the answer cut it off. */
+  #rows({ tree, commits }) {
+    const { rows, accepted } = rowsOf(tree),
+      wrote = commits?.tokens.filter((token) => token >= 0).length ?? Infinity,
+      cut = rows.length > tree.tokens.length && wrote <= accepted;
+    return { rows: cut ? rows.slice(0, tree.tokens.length) : rows, accepted, cut };
+  }
+
   show(t) {
-    const tree = this.run.steps[t - 1]?.tree;
+    const step = this.run.steps[t - 1],
+      tree = step?.tree;
     this.scroll.hidden = !tree;
     setText(this.say, this.describe(t));
     if (!tree) return;
-    const { rows } = rowsOf(tree),
+    const { rows } = this.#rows(step),
       shown = fold(
         rows.map((r) => r.parent),
         rows.map((r) => r.why),
@@ -164,12 +173,17 @@ export class DraftTree {
   }
 
   describe(t) {
-    const tree = this.run.steps[t - 1]?.tree;
+    const step = this.run.steps[t - 1],
+      tree = step?.tree;
     if (!tree) return t ? tr`No draft tree in step ${t}.` : tr`Before the first step.`;
-    const { rows, accepted } = rowsOf(tree),
+    const { rows, accepted, cut } = this.#rows(step),
       own = rows.slice(tree.tokens.length),
       drafted = tree.why.filter((why) => why !== "root").length;
-    const gained = own.length ? `, ${GAINED[own[0].state]()} (${tree.emitted_source ?? "argmax"})` : "";
+    const gained = own.length
+      ? `, ${GAINED[own[0].state]()} (${tree.emitted_source ?? "argmax"})`
+      : cut
+        ? `; ${tr`the limit of the answer left no room behind them`}`
+        : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
       along = tails ? ` ${tr`Rows without a token that went along: ${tails}.`}` : "";
     return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;

@@ -161,7 +161,7 @@ export class Units {
       parted = made.reduce((n, one) => n + one.parted.length, 0),
       kept = this.run.header.lossless ? "" : tr` Not lossless.`,
       moved = this.moved === null ? "" : tr` With the line at ${number(this.moved)}: ${taken(sure, this.moved)}.`;
-    return tr`${wrote} of ${sure.length} tokens written, the line at ${number(line)}.${moved} So far ${all} tokens in \
-${made.length} steps, ${parted} that the model would not have written one by one.${kept}`;
+    return tr`${wrote} of ${sure.length} tokens written, the line at ${number(line)}.${moved} Tokens up to step ${t}: \
+${all}; those that differ from autoregressive decoding: ${parted}.${kept}`;
   }
 }

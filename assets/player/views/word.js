@@ -181,9 +181,9 @@ export class Word {
         .join(""),
       counts = Object.entries(this.#sight(t, "counts") ?? {}),
       filled = this.#sight(t, "filled") ?? [];
-    if (!filled.length) return tr`Read so far: ‘${text}’ after ${t} steps.`;
+    if (!filled.length) return tr`Read so far: ‘${text}’ after step ${t}.`;
     const listed = counts.map(([sign, count]) => `${glyphs(sign, 3)} ${count}`).join(", "),
       full = filled.filter((p) => p > 0.5).length;
-    return tr`Counted: ${listed}. Places told filled: ${full} of ${filled.length}. Read: ‘${text}’ after ${t} steps.`;
+    return tr`Counted: ${listed}. Places told filled: ${full} of ${filled.length}. Read: ‘${text}’ after step ${t}.`;
   }
 }

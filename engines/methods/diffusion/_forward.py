@@ -38,6 +38,11 @@ CACHE = Choice(
 )
 
 
+def some(n: int, masks: int) -> str:
+    """How many of the masks, in words: "2 of 6 masks", "1 of 1 mask"."""
+    return f"{n} of {masks} mask{'' if masks == 1 else 's'}"
+
+
 @dataclass
 class Distributions:
     """What one forward says: z [end - start, V], row i the distribution of position start + i; the spans and the

@@ -213,7 +213,7 @@ def note(causes: list[str]) -> str:
     if boosted := causes.count("boosted"):
         return f"Credit lifted {boosted} steady guess{'es' if boosted > 1 else ''} over the line."
     return (
-        "None reached the line; the best one is committed."
+        "None reached the line; the best one is written."
         if "top1" in causes
         else "Confident without the help of credit."
     )

@@ -40,7 +40,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import Forward
+from engines.methods.diffusion._forward import Forward, some
 from engines.methods.diffusion._orders import (
     ALG_TEMP,
     BEST,
@@ -226,15 +226,16 @@ def fallback(order: Tensor, k: int, share: float, p: Params, run: Recorder) -> t
 def note(mode: str, written: int, masks: int, p: Params) -> str:
     """A sentence on what decided."""
     if mode == "confident":
-        return f"Above {p.alg_p_threshold:g} stand {written} of {masks} masks, which are committed together."
+        sure = f"{some(written, masks)} {'is' if written == 1 else 'are'} above {p.alg_p_threshold:g}"
+        return f"{sure} and written{' at once' if written > 1 else ''}."
     if mode == "final":
-        return f"The last step of the grid: the remaining {masks} are committed, sure or not."
+        return f"The last step of the grid: all that is left, {some(written, masks)}, is written, sure or not."
     rule = {"origin": "taken at random", "origin-ratio": "each by its own draw", "autoregressive": "the leftmost"}.get(
         p.alg
     ) or BEST[p.alg]
     return (
-        f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback commits "
-        f"{written} of {masks} masks, {rule}."
+        f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback writes "
+        f"{some(written, masks)}, {rule}."
     )
 
 

@@ -35,6 +35,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
+from engines.methods.diffusion._forward import some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,8 +116,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             thresholds={"entropy": p.threshold},
             candidates=lambda: (masks, z_masks),
             spans=[Span("block", a, b)],
-            note=f"{len(best)} of {inside} masks in the block are committed; the lowest entropy is "
-            f"{float(H.min()):.3f} nats.",
+            note=f"{some(len(best), inside)} in the block {'is' if len(best) == 1 else 'are'} written; "
+            f"the lowest entropy is {float(H.min()):.3f} nats.",
         )
         x = run.apply_edit(edit, x)
 

@@ -34,7 +34,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import CACHE, Forward
+from engines.methods.diffusion._forward import CACHE, Forward, some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,9 +173,10 @@ def parallel(
             candidates=lambda: (masks, z_masks),
             spans=[Span("block", a, b), *distributions.spans],
             note=(
-                f"{len(chosen)} of {len(inside)} masks in the block were confident enough."
+                f"{some(len(chosen), len(inside))} in the block "
+                f"{'was' if len(chosen) == 1 else 'were'} confident enough."
                 if causes != ["top1"]
-                else "None was confident enough, so the best one alone is committed."
+                else "None was confident enough, so the best one alone is written."
             )
             + distributions.note,
         )

@@ -43,6 +43,7 @@ from engines.kit import (
     torch,
     within_mass,
 )
+from engines.methods.diffusion._forward import some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -194,7 +195,7 @@ def denoised(
             *(s for s in old if s.start < s.end),
         ],
         facts={"kv_len": known},
-        note=f"{len(chosen)} of {inside} masks of the sub-block are committed; "
+        note=f"{some(len(chosen), inside)} of the sub-block {'is' if len(chosen) == 1 else 'are'} written; "
         f"{'only the sub-block' if part else 'the whole block'} was fed.",
     )
 

@@ -301,16 +301,16 @@ def facts(
 
 def note(causes: list[str], masks: int, cut: int, sure: float, g: BlockFilter | None) -> str:
     """A sentence on what decided, one on the cut, and at the first step one on the filter that is used."""
-    n, of = len(causes), f"of {masks} masks in the block"
+    n, of = len(causes), f"of {masks} mask{'' if masks == 1 else 's'} in the block"
     if "reference" in causes:
         said = f"The proposals did not change and stay wrong: the reference is copied into the {n} masks left."
     elif "oracle" in causes or not causes:
-        said = f"{n} {of} are proposed as the reference has them: a perfect filter commits just these."
+        said = f"{n} {of} are proposed as the reference has them: a perfect filter accepts just these."
     elif causes == ["top1"]:
-        said = "Nothing is accepted, so the most confident one alone is committed."
+        said = "Nothing is accepted, so the most confident one alone is written."
     else:
         said = f"The filter accepts {causes.count('filter')} {of}" + (
-            ", and the most confident one is committed too." if "top1" in causes else "."
+            ", and the most confident one is written too." if "top1" in causes else "."
         )
     behind = "the position behind it is" if cut == 1 else f"the {cut} positions behind it are"
     return (

@@ -34,7 +34,7 @@ from engines.kit import (
     torch,
     transfer_schedule,
 )
-from engines.methods.diffusion._forward import CACHE, Distributions, Forward
+from engines.methods.diffusion._forward import CACHE, Distributions, Forward, some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -164,7 +164,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 },
                 candidates=lambda: (masks, z_masks),
                 spans=[Span("block", start, end), *distributions.spans],
-                note=f"The schedule keeps {len(chosen)} of {len(inside)} masks in this block.{distributions.note}",
+                note=f"The schedule fills {some(len(chosen), len(inside))} in this block.{distributions.note}",
             )
             x = run.apply_edit(edit, x)
 

@@ -208,7 +208,7 @@ def windows(anchors: list[int], radius: int, a: int, b: int) -> list[Span]:
 def note(causes: list[str], masks: int, filled: int) -> str:
     """A sentence on what decided."""
     if causes == ["top1"]:
-        return "No anchor, so nothing is relaxed: the best one alone is committed."
+        return "No anchor, so nothing is relaxed: the best one alone is written."
     anchors, relaxed = causes.count("anchor"), causes.count("relaxed")
     found = f"{anchors} of {masks} masks are anchors" if anchors > 1 else f"One of {masks} masks is an anchor"
     follow = (

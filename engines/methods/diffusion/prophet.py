@@ -41,6 +41,7 @@ from engines.kit import (
     torch,
     transfer_schedule,
 )
+from engines.methods.diffusion._forward import some
 from engines.methods.diffusion.llada import check_schedule
 
 if TYPE_CHECKING:
@@ -294,14 +295,14 @@ def calibrated_bars(traces: Iterable[Trace]) -> dict[str, float]:
 
 def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:
     """A sentence on what decided."""
-    plan = f"the schedule keeps {written} of {ready} masks in this block"
+    plan = f"the schedule fills {some(written, ready)} in this block"
     if watch is None or watch.value is None:
         return f"Nothing is watched; {plan}."
     gap = f"mean gap {watch.value:.2f} against {watch.threshold:g}"
     if watch.chosen == "all-in":
         return (
-            f"The answer region reads '{reading}' with {gap}: far enough apart, so the {written} masks left are "
-            "filled at once."
+            f"The answer region reads '{reading}' with {gap}: far enough apart, so "
+            f"{'the only mask left is filled' if written == 1 else f'the {written} masks left are filled at once'}."
         )
     return f"The answer region would read '{reading}', {gap}: not yet; {plan}."
 

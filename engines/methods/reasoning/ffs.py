@@ -174,7 +174,8 @@ class Finish:
                 return f"{n} paths write a token each in one forward; {ended} came to their end."
             answered = " with an answer" if self.p.k > 1 else ""
             return f"No path came to its end{answered}, so none wins; the first one is shown."
-        said = f"Path {winner.id} wins with {winner.length - self.start} tokens"
+        n = winner.length - self.start - 1
+        said = f"Path {winner.id} wins with {n} token{'' if n == 1 else 's'} and its end mark"
         said += "" if self.answer(winner) else ", and no answer can be read in it"
         if self.paths.living:
             return f"{said}; {len(self.paths.living)} others go on, to be seen."
@@ -182,7 +183,8 @@ class Finish:
         said += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all came to their end."
         found = votes(self.traces(), self.p.n)
         if found and (self.p.let_finish or self.p.k > 1):
-            said += f" All that ended vote: {', '.join(f'{answer} {count}' for answer, count in found.most_common())}."
+            counts = ", ".join(f"'{answer}' {count}×" for answer, count in found.most_common())
+            said += f" The vote of all that ended: {counts}."
         return said
 
 

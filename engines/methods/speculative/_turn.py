@@ -181,6 +181,8 @@ class Turn:
         if n == 0:
             return "Nothing was drafted; one token from the target."
         kept = f"{self.accepted} of {n} drafted tokens accepted"
+        if self.verdict.source != "draft" and (left := len(self.gained)) <= self.accepted:
+            return f"{kept}; the limit of the answer leaves room for {left} token{'' if left == 1 else 's'}."
         if self.verdict.source == "draft":
             return f"{kept}, the last of them is the end mark."
         own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]

@@ -177,10 +177,18 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                     tokens_per_forward=length / forwards,
                     **(overlaps(turn.ids[len(prompt) :], samples) if done else {}),
                 ),
-                note=f"Sample {number}: {f'done, {length} tokens in {forwards} forwards.' if done else turn.note()}",
+                note=f"Sample {number}: {told(turn.ids[len(prompt) :], model, forwards) if done else turn.note()}",
             )
             ids = run.apply_edit(edit, turn.ids, target.cache)
         samples.append(ids[len(prompt) :])
+
+
+def told(sample: list[int], model: CausalLM, forwards: int) -> str:
+    """What a sample came to: its tokens, and whether an end mark stands behind them."""
+    ended = bool(sample) and sample[-1] in model.eos_ids
+    n = len(sample) - ended
+    said = f"{n} token{'' if n == 1 else 's'}{' and its end mark' if ended else ''}"
+    return f"done, {said} in {forwards} forward{'' if forwards == 1 else 's'}."
 
 
 def side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

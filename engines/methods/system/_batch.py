@@ -66,6 +66,11 @@ class Batch:
         if self.texts[0][-1] in eos_ids or self.length >= end:
             self.fates[0] = "chosen"
 
+    @property
+    def living(self) -> int:
+        """Texts that go on."""
+        return self.fates.count("alive")
+
     def branches(self) -> list[Branch]:
         """What each text gained since the last record, those left out of which nothing changed."""
         found = list[Branch]()

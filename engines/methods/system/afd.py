@@ -75,11 +75,14 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
         while batch.fates[0] == "alive":
             catch_up(model, batch, caches, b)
             z, parts = turn(model, batch.tokens(batch.length - 1), caches, feeding)  # [B, V]
-            at, n = [batch.length], batch.length
+            at, n, wrote = [batch.length], batch.length, batch.living
             batch.write(z, end, model.eos_ids)
             token = batch.texts[0][-1]
             facts = {"processes": 1, "batch": m * b, "kv_bytes": size * n, "kv_bytes_read": m * b * size * n}
-            note = f"{m * b} texts gained a token; {facts['kv_bytes_read']:,} bytes of their caches were read."
+            note = (
+                f"{wrote} of {m * b} text{'' if m * b == 1 else 's'} went on by a token; "
+                f"{facts['kv_bytes_read']:,} bytes of all caches were read."
+            )
             if p.execution == TWO:
                 facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
                 note += f" {facts['handed_over']:,} bytes were handed to the other process and back."

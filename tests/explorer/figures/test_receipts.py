@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,11 @@ from explorer import ASSETS
 from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
 from explorer.figures.metrics import measure, numbers
 from explorer.figures.receipts import facts, receipt
+from explorer.importers import import_trace
+from explorer.page import tables
 from explorer.runs.gallery import gallery
+
+RECORDS = Path(__file__).parent.parent / "records"
 
 
 def drafted() -> Trace:
@@ -45,8 +51,7 @@ def test_definitions_name_only_what_there_is():
 def value_of(terms: str) -> float | None:
     """The value of a formula with numbers put in; None where it is words."""
     plain = re.sub(r"(?<=\d),(?=\d)|(?<=\d) s\b", "", terms)
-    if re.search(r"places behind the prompt", plain):
-        plain = re.sub(r"[a-z]+", "", plain)
+    plain = re.sub(r" \([a-z ]+\)", "", plain)  # what a number is of
     plain = plain.replace("÷", "/").replace("×", "*").replace("−", "-")
     return eval(plain) if re.fullmatch(r"[\d\s.()+*/-]+", plain) else None
 
@@ -71,7 +76,7 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert receipt(metric) == {
         "label": "Tokens per second", "kind": "derived", "value": metric.shown, "formula": "tokens ÷ (model time + "
                                                                                            "method time)",
-        "terms": metric.terms, "counts": ["tokens", "time"],
+        "terms": metric.terms, "counts": ["gained", "time"],
         "note": "of a run with several samples the tokens of all count",
     }  # fmt: skip
     assert (
@@ -84,3 +89,47 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert shared["numbers"]["tokens"] + shared["numbers"]["end_tokens"] + shared["numbers"]["padding"] + shared[
         "numbers"
     ]["masks"] == len(trace.output_ids)
+
+
+def test_a_receipt_of_several_samples_counts_in_each_number_what_is_in_it():
+    """Tokens are those of the answer, and so are its bonus tokens; tokens per call are those of all samples, of whose
+    end marks and bonus tokens there is no count."""
+    trace = gallery().get("33-stand-python")
+    known = numbers(trace)
+    everywhere = sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits)
+    assert 0 < known["bonus"] + known["corrections"] <= known["tokens"] < known["gained"]
+    assert known["bonus"] < everywhere
+    groups = {name: DEFINITIONS[name].counts for name in ("tokens", "tokens_per_call", "tokens_per_second")}
+    assert groups == {
+        "tokens": ["tokens"],
+        "tokens_per_call": ["gained", "calls"],
+        "tokens_per_second": ["gained", "time"],
+    }
+
+
+def test_an_end_mark_is_no_bonus_token():
+    for name in ("09-recycling-sum", "33-stand-python", "26-speculation-story"):
+        trace = gallery().get(name)
+        known, start = numbers(trace), len(trace.header.prompt_ids)
+        every = [(s.commits.positions, s.commits.causes) for s in trace.steps if s.commits]
+        last = {at: cause for one in every for at, cause in zip(*one, strict=True)}
+        text = [last[at] for at in range(start, start + trace.totals.tokens)]
+        assert (known["bonus"], known["corrections"]) == (text.count("bonus"), text.count("correction"))
+
+
+def test_a_formula_is_not_filled_where_one_of_its_numbers_was_not_recorded():
+    """A record of another program: its tokens are known and not which of them are end marks."""
+    trace = import_trace((RECORDS / "vllm-detailed.json").read_text("utf-8"))
+    found = {metric.name: metric for metric in measure(trace)}
+    assert found["tokens"].value and found["tokens"].terms == ""
+    assert not [metric.name for metric in measure(trace) if "–" in metric.terms]
+    assert found["work"].conditions == "not in vLLM's per-request speculative metrics: work"
+
+
+def test_the_results_call_a_number_as_its_receipts_do():
+    """Model calls where no run has a second model; target calls where one has."""
+    for names, called in ((["40-threshold-names", "41-credit-names"], "Model"), (["26-speculation-story"], "Target")):
+        table = json.loads(tables.results({slot: gallery().get(name) for slot, name in enumerate(names)}))
+        labels = [cell["receipt"]["label"] for row in table["rows"] for cell in row if "receipt" in cell]
+        assert [text for text in table["columns"] if "calls" in text] == [f"{called} calls (measured)"]
+        assert f"{called} calls" in labels and f"Tokens per {called.lower()} call (derived)" in table["columns"]

@@ -9,6 +9,7 @@ import pytest
 
 import engines
 from explorer import papers
+from explorer.figures.verdict import judge
 from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, lessons
 from explorer.runs.gallery import gallery
 
@@ -55,6 +56,26 @@ def test_a_lesson_is_whole(method: str):
     assert 2 <= len(re.findall(r"[.:;?!] ", lesson.idea + " ")) <= 6
     for stop in lesson.stops:
         assert msgspec.to_builtins(stop.check) != {}, f"stop at step {stop.step} claims nothing that can be checked"
+
+
+WRONG = re.compile(r"\b(?:wrong|mistake|not right|instead of|missing)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("method", LESSONS)
+def test_a_wrong_answer_is_called_wrong(method: str):
+    """Either it is what a stop is about, or one sentence at the start says that the answer is not the point."""
+    lesson = LESSONS[method]
+    mark = judge(gallery().get(lesson.trace))
+    if mark is not None and not mark.right:
+        assert lesson.warning or any(WRONG.search(stop.say) for stop in lesson.stops), mark.expected
+
+
+@pytest.mark.parametrize("lesson", [one for one in lessons() if one.warning], ids=lambda one: one.method)
+def test_a_warning_is_one_plain_sentence(lesson: Lesson):
+    assert lesson.warning.startswith("Only ") and " here: " in lesson.warning
+    assert lesson.warning.endswith(".") and len(re.findall(r"[.!?](?: |$)", lesson.warning)) == 1
+    mark = judge(gallery().get(lesson.trace))
+    assert mark is None or not mark.right, "its answer is right"
 
 
 def test_terms_of_lessons_and_of_the_glossary_exist():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from hypothesis import given
@@ -145,6 +147,14 @@ def test_the_first_to_end_wins_whether_its_answer_can_be_read_or_not(let_finish)
     assert last.vote.answers == [] and last.vote.tallies[0].shares.count(1.0) == 1
     assert last.vote.tallies[0].winner == -1
     assert "chosen" in [branch.fate for step in trace.steps for branch in step.branches]
+
+
+def test_it_counts_the_winners_tokens_as_the_run_does(model):
+    """An end mark is no token, here as in the run's totals; a vote is told as answers and how often each was given."""
+    trace = race(model, let_finish=True)
+    n = trace.totals.tokens
+    assert f"wins with {n} token{'' if n == 1 else 's'} and its end mark" in trace.steps[-1].note
+    assert re.search(r"The vote of all that ended: '[^']*' \d+×(, '[^']*' \d+×)*\.$", trace.steps[-1].note)
 
 
 def test_votes_need_answers():

@@ -379,3 +379,11 @@ def test_the_best_nodes_make_a_tree():
         assert len(from_child_counts(pruned(counts, kept))[0]) == keep + 1
     everything = from_child_counts(pruned(counts, most_accepted(accepted, len(parents) - 1)))
     assert everything == from_child_counts(counts) and len(leaf_paths(everything[0])) > 1
+
+
+@pytest.mark.parametrize("ends", [(), (2,)])
+def test_a_finished_sample_counts_its_tokens_without_the_end_mark(ends):
+    trace = decode(TableCausal(memory=1, eos_ids=ends), trajectories=1, temperature=1.0)
+    n, marked = trace.totals.tokens, bool(ends) and trace.output_ids[-1] in ends
+    said = f"done, {n} token{'' if n == 1 else 's'}{' and its end mark' if marked else ''} in "
+    assert said in trace.steps[-1].note

@@ -10,6 +10,7 @@ import torch
 import engines
 from engines.core.sampling import accept_probability, distribution, draw
 from engines.core.trees import children, from_child_counts, row_depths
+from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
 from tests.engines.fakes import TableCausal, board, chi_square_p
@@ -231,3 +232,16 @@ def test_a_whole_run_draws_from_the_targets_distribution():
     assert (
         min(chi_square_p(counts[token], distribution(rows[token], 2.0)) for token in range(4)) < 1e-4
     )  # the test can fail
+
+
+def test_a_round_that_the_limit_cut_claims_no_token_behind_its_drafts():
+    draft = Draft(1, "table")
+    draft.add(draft.add(0, 2), 3)
+    z = torch.eye(6)[[2, 3, 4]]  # the model's own choices: both drafts, and 4 behind them
+    verdict = verify(z, draft, 0.0, torch.Generator())
+    told = {room: Turn([1], draft, verdict, z, z[:0], [2, 3, 4][:room], []).note() for room in (1, 2, 3)}
+    assert told == {
+        1: "2 of 2 drafted tokens accepted; the limit of the answer leaves room for 1 token.",
+        2: "2 of 2 drafted tokens accepted; the limit of the answer leaves room for 2 tokens.",
+        3: "2 of 2 drafted tokens accepted, the bonus token is the target's own.",
+    }

@@ -162,3 +162,12 @@ def test_an_edit_stands_in_every_text(model):
     left = original.header.params["max_new_tokens"] - 4
     plain = engines.run("greedy", model, text, params={"max_new_tokens": left})
     assert fork.output_ids[4:] == plain.output_ids
+
+
+def test_a_step_says_how_many_texts_went_on(model):
+    """A text that has ended keeps its place in the batch, and gains nothing."""
+    prompt = "python: class Robot(size: int, owner: str, label: str)"
+    trace = decode(model, prompt, microbatches=1, texts=8, execution="one process", max_new_tokens=20)
+    told = [int(step.note.split(" of ")[0]) for step in trace.steps]
+    assert told == [sum(bool(branch.tokens) for branch in step.branches) for step in trace.steps]
+    assert told[0] == 8 > told[-1], "one has ended before the last step"
