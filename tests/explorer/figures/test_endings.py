@@ -18,7 +18,9 @@ PROMPT = "add: 457 + 86"
 
 
 def run(slug: str, tokens: int = 24):
-    return engines.run(slug, engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"max_new_tokens": tokens})
+    return engines.run(
+        slug, engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"max_new_tokens": tokens}
+    )
 
 
 def ended(trace, reason: str):
