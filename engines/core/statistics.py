@@ -26,7 +26,8 @@ def wilson(right: int, tried: int) -> tuple[float, float]:
     none are right."""
     p, z2 = right / tried, Z * Z / tried
     middle, half = p + z2 / 2, Z * math.sqrt(p * (1 - p) / tried + z2 / (4 * tried))
-    return (middle - half) / (1 + z2), (middle + half) / (1 + z2)
+    low, high = (middle - half) / (1 + z2), (middle + half) / (1 + z2)
+    return min(low, p), max(high, p)  # rounding may leave an end of a share of 0 or 1 beside it
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -39,8 +39,8 @@ class Figure:
     the baseline.
 
     intervals: of 95 %, by the name of the field that they belong to; a median of fewer than six prompts has none.
-    checked: prompts whose answer has a check. params: those that are not at their defaults, the length of the answer left out. on_curve: a point of the model's
-    own sweep."""
+    checked: prompts whose answer has a check. params: those that are not at their defaults, the length of the answer
+    left out. on_curve: a point of the model's own sweep."""
 
     method: str
     baseline: str | None
@@ -130,7 +130,8 @@ def _figure(
     medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
     if info.baseline:
         medians |= {"forwards_ratio": [row.forwards for row in rows], "wall_ratio": [row.wall for row in rows]}
-    intervals = {name: tuple(one) for name, values in medians.items() if (one := median_interval(values))}
+    intervals: dict[str, tuple[float, float]]
+    intervals = {name: (one.low, one.high) for name, values in medians.items() if (one := median_interval(values))}
     intervals |= {name: wilson(sum(of), len(of)) for name, of in (("exact", marks), ("same_text", same)) if of}
     return Figure(
         method=info.slug,

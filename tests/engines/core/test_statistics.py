@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from engines.core.statistics import bootstrap, mean_interval, median_interval
+from engines.core.statistics import bootstrap, mean_interval, median_interval, wilson
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,13 @@ def test_a_means_interval_is_students(n, quantile):
     spread = math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1))
     assert mean == pytest.approx(sum(values) / n)
     assert (high - low) / 2 == pytest.approx(quantile * spread / math.sqrt(n), rel=0.005)
+
+
+def test_a_share_lies_in_its_own_interval():
+    for tried in range(1, 60):
+        for right in range(tried + 1):
+            low, high = wilson(right, tried)
+            assert -1e-12 < low <= right / tried <= high < 1 + 1e-12
 
 
 def test_one_value_has_a_mean_and_no_interval():
