@@ -169,7 +169,7 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
         ],
         figures=[Figure("gate", "Words right against time, for every line", *axes, curve)],
         notes=[
-            f"Right from and to: the 95 % interval over {n} scenes (Wilson); where they overlap, lines are not told apart.",
+            f"Right from and to: the 95 % interval over {n} scenes (Wilson); where they overlap lines stay unordered.",
             "Times hold everything up to the answer, the caption and the language model too; the last line runs the "
             "heavy reader on every scene and still pays for the gate, which the heavy reader alone would not.",
         ],
