@@ -149,6 +149,18 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
             )
 
 
+ENDS = {"creditdecoding": "stop_at_end", "learn2pd": "eotp", "localleap": "early_stop"}  # off: to the board's end
+
+
+def test_recorded_sweeps_have_one_rule_for_the_end():
+    """A method that ends at the end mark saves forwards that the plain threshold beside it could save as well."""
+    for one in quality.recorded():
+        for p in one.points:
+            usual = {param.name: param.default for param in engines.get_method(p.method).info.params}
+            if name := ENDS.get(p.method):
+                assert not {**usual, **p.params}[name], p.label
+
+
 @pytest.mark.exhaustive
 def test_a_recorded_point_is_what_a_run_gives_again():
     """One task of the recorded control and of the curve, run again: the same marks."""
