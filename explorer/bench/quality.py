@@ -182,13 +182,13 @@ def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
 
 
 def against_curve(point: Point, points: Sequence[Point]) -> str:
-    """Whether the point's 95 % interval lies above or below what the curve has at as many forwards; '-' outside of the
-    curve and for the curve itself."""
+    """Whether the point's 95 % interval lies above or below that of the curve at as many forwards, which is as uncertain
+    on as many prompts; '-' outside of the curve and for the curve itself."""
     there = None if point.on_curve or point.control else at_same_forwards(point, points)
     if there is None:
         return "-"
-    low, high = point.interval
-    return "above" if low > there else "below" if high < there else "not told apart"
+    (low, high), (least, most) = point.interval, wilson(round(there * point.tried), point.tried)
+    return "above" if low > most else "below" if high < least else "not told apart"
 
 
 def rows(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ LEGEND = (
     "exact: share of held-out prompts answered exactly, with its 95 % interval (Wilson); forwards: mean per prompt; "
     "of control: over the first line's;\n"
     "curve there: what the swept threshold of the same model answers exactly in as many forwards (interpolated), '-' "
-    "outside of the sweep;\nagainst it: above or below where the whole interval is"
+    "outside of the sweep;\nagainst it: above or below where the two intervals do not overlap"
 )
 
 
