@@ -182,8 +182,8 @@ def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
 
 
 def against_curve(point: Point, points: Sequence[Point]) -> str:
-    """Whether the point's 95 % interval lies above or below that of the curve at as many forwards, which is uncertain as
-    well; '-' outside of the curve and for the curve itself."""
+    """Whether the point's 95 % interval lies above or below that of the curve at as many forwards, which is uncertain
+    as well; '-' outside of the curve and for the curve itself."""
     there = None if point.on_curve or point.control else at_same_forwards(point, points)
     if there is None:
         return "-"
