@@ -6,7 +6,6 @@ the draft's, gamma tokens of a window, B sequences of a batch, n tokens verified
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
@@ -14,6 +13,7 @@ from statistics import mean
 import numpy as np
 
 from engines.core.errors import UserError
+from engines.core.statistics import bootstrap
 
 Curve = Callable[[float], float]
 POWERS = tuple(i / 20 for i in range(1, 61))  # beta of the saturating form, by grid
@@ -112,9 +112,7 @@ MEASURES: Mapping[str, Callable[[Sequence[Found]], float]] = {
 
 def interval(found: Sequence[Found], measure: str, seed: int, resamples: int = 1000) -> tuple[float, float]:
     """The middle 95 % of a measure over prompts drawn again with replacement."""
-    rng, of = random.Random(seed), MEASURES[measure]
-    values = sorted(of(rng.choices(found, k=len(found))) for _ in range(resamples))
-    return values[int(0.025 * resamples)], values[int(0.975 * resamples) - 1]
+    return bootstrap(found, MEASURES[measure], resamples=resamples, seed=seed)
 
 
 def throughput(target_ms: float, draft_ms: float, tau: float, B: int, n: int) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from engines.core.errors import UserError
 from engines.core.kinds.causal import CausalLM
 from engines.core.params import Choice, Float, Int, Params, Text
-from engines.core.statistics import wilson
+from engines.core.statistics import mean_interval, wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
 from engines.methods.reasoning._finish import Trace, chosen, cutoff, first, votes
@@ -108,10 +108,16 @@ def single(one: Asked) -> tuple[float, float, float]:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean and its 95 % interval over problems (normal)."""
-    mean = float(np.mean(values))
-    half = 1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return mean, max(0.0, mean - half), min(1.0, mean + half)
+    """The mean over problems and its 95 % interval: Wilson's where each is right or wrong, Student's otherwise."""
+    if set(values) <= {0.0, 1.0}:
+        return sum(values) / len(values), *wilson(int(sum(values)), len(values))
+    mean, low, high = mean_interval(values)
+    return mean, max(0.0, low), min(1.0, high)
+
+
+def against(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """How much more is right than by another rule on the same problems: the mean difference and its 95 % interval."""
+    return mean_interval([a - b for a, b in zip(values, base, strict=True)])
 
 
 def told(asked: Sequence[Asked], n: int, record: ModelRecord) -> Study:
@@ -122,9 +128,12 @@ def told(asked: Sequence[Asked], n: int, record: ModelRecord) -> Study:
     found |= {names.get(k, f"vote of the shortest {k}"): [decided(one, k) for one in asked] for k in ks}
     found["longest"] = [longest(one) for one in asked]
     rows: list[list[str | float | int | bool | None]] = []
+    alone = [right for right, _, _ in found["one sample"]]
     for rule, per in found.items():
-        right, waits, writes = zip(*per, strict=True)
-        rows.append([rule, *spread([float(one) for one in right]), float(np.mean(waits)), float(np.mean(writes))])
+        right, waits, writes = ([float(one) for one in column] for column in zip(*per, strict=True))
+        more = against(right, alone) if rule != "one sample" else (None, None, None)
+        rows.append([rule, *spread(right), float(np.mean(waits)), float(np.mean(writes)), *more])
+    same = [str(row[0]) for row in rows if row[6] is not None and float(str(row[7])) <= 0 <= float(str(row[8]))]
     columns = [
         Column("rule", "", "given"),
         Column("right", "", "measured", 3),
@@ -132,6 +141,9 @@ def told(asked: Sequence[Asked], n: int, record: ModelRecord) -> Study:
         Column("to", "", "derived", 3),
         Column("waiting", "tokens", "measured", 1),
         Column("writing", "tokens", "measured", 1),
+        Column("more than one sample", "", "measured", 3),
+        Column("more from", "", "derived", 3),
+        Column("more to", "", "derived", 3),
     ]
     waiting = {str(row[0]): float(str(row[4])) for row in rows}
     by_first, by_all = waiting["first to finish"], waiting["vote of all"]
@@ -146,7 +158,11 @@ def told(asked: Sequence[Asked], n: int, record: ModelRecord) -> Study:
                 by_first / by_all,
             )
         ],
-        notes=["A sample that was cut off, or gives no answer, counts as wrong and takes part in no rule."],
+        notes=[
+            "A sample that was cut off, or gives no answer, counts as wrong and takes part in no rule.",
+            "More than one sample is the difference on the same problems, with its 95 % interval over them (Student's "
+            f"t). Not told apart from one sample by {len(asked)} problems: {', '.join(same) or 'none'}.",
+        ],
         models=[record],
     )
 

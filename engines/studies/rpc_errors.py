@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,13 @@ import numpy as np
 from engines.core.errors import UserError
 from engines.core.kinds.causal import CausalLM
 from engines.core.params import Choice, Int, Params, Text
+from engines.core.statistics import mean_interval
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
 from engines.methods.reasoning._votes import RULES, Ballot, Voter, same
 
 SIZES = (1, 2, 4, 8, 16, 32)
+COUNTING = "self-consistency"  # what the other rules are held against
 CHUNK = 64  # paths of one round
 SUBSETS = 40  # of a problem's samples, for each size
 
@@ -140,22 +142,26 @@ def summing_error(paths: Sequence[float], n: int) -> float:
     return float((p[:, None] * p[None, :] * neither**n).sum())
 
 
-def mean(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean and its 95 % interval over problems (normal)."""
-    m = float(np.mean(values))
-    half = 1.96 * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return m, m - half, m + half
+def differences(found: Mapping[int, Sequence[Mapping[str, float]]]) -> list[list[str | float | int | bool | None]]:
+    """By the number of paths, how much more each rule has right than counting on the same problems, and the 95 %
+    interval of that over the problems (Student's t)."""
+    return [
+        [n, rule, *mean_interval([one[rule] - one[COUNTING] for one in per])]
+        for n, per in found.items()
+        for rule in RULES
+        if rule != COUNTING
+    ]
 
 
 def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Study:
     """Both figures and their table."""
     found = {n: [accuracy(pool, n, rng) for pool in pools] for n in SIZES}
-    curves = {rule: [mean([one[rule] for one in found[n]]) for n in SIZES] for rule in RULES}
+    curves = {rule: [mean_interval([one[rule] for one in found[n]]) for n in SIZES] for rule in RULES}
     paths = [pool.paths() for pool in pools]
     p = [sum(one) for one in paths]
-    counting = [mean([counting_error(one, n) for one in p])[0] for n in SIZES]
-    summing = [mean([summing_error(one, n) if one else 0.0 for one in paths])[0] for n in SIZES]
-    model_error = mean([(1 - one) ** 2 for one in p])
+    counting = [mean_interval([counting_error(one, n) for one in p])[0] for n in SIZES]
+    summing = [mean_interval([summing_error(one, n) if one else 0.0 for one in paths])[0] for n in SIZES]
+    model_error = mean_interval([(1 - one) ** 2 for one in p])
     x = [float(n) for n in SIZES]
     rows: list[list[str | float | int | bool | None]] = [
         [n, *(curves[rule][i][0] for rule in RULES), counting[i], summing[i], model_error[0]]
@@ -167,6 +173,13 @@ def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Stud
         Column("estimation error, counting", "", "derived", 5),
         Column("estimation error, summing", "", "derived", 5),
         Column("model error", "", "measured", 5),
+    ]
+    apart = [
+        Column("paths", "", "given"),
+        Column("rule", "", "given"),
+        Column("more right than self-consistency", "", "measured", 3),
+        Column("from", "", "derived", 3),
+        Column("to", "", "derived", 3),
     ]
     right = [
         Series(
@@ -188,12 +201,20 @@ def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Stud
     covered = float(np.mean([pool.covered() for pool in pools]))
     given: dict[str, float | str] = {"problems": float(len(pools)), "samples": float(len(pools[0].voters))}
     return Study(
-        tables=[Table("rules", "Four rules and two errors by the number of paths", columns, rows)],
+        tables=[
+            Table("rules", "Four rules and two errors by the number of paths", columns, rows),
+            Table(
+                "apart", "The same problems by two rules, with the 95 % interval over them", apart, differences(found)
+            ),
+        ],
         figures=[
             Figure("accuracy", "Right answers by rule", Axis("paths", log=True), Axis("share right"), right),
             Figure("errors", "Error of the confidence", Axis("paths", log=True), Axis("squared error"), errors),
         ],
         receipts=[Receipt("covered", "mean over problems of the sum of p over distinct paths seen", given, covered)],
-        notes=["p(y) is a lower bound: paths that were never sampled are missing from it; see covered."],
+        notes=[
+            "p(y) is a lower bound: paths that were never sampled are missing from it; see covered.",
+            f"Rules are told apart where the interval of their difference leaves out 0: {len(pools)} problems are few.",
+        ],
         models=[record],
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
+from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
 from engines.methods.multimodal._context import Scored, gate
 from engines.methods.multimodal.context_str import MATCHINGS
@@ -115,13 +116,16 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
         light = [one for one in found if tau <= one.C]
         wrong = sum(one.light != one.word for one in light)
         right = sum(one.at(tau) == one.word for one in found)
-        rows.append([tau, len(light) / n, right / n, sum(one.seconds(tau) for one in found) / n * 1e3, wrong])
+        time = sum(one.seconds(tau) for one in found) / n * 1e3
+        rows.append([tau, len(light) / n, right / n, time, wrong, *wilson(right, n)])
     columns = [
         Column("line τ", "", "given", 2),
         Column("without the heavy reader", "", "measured", 3),
         Column("words right", "", "measured", 3),
         Column("mean time of a scene", "ms", "measured", 0),
         Column("wrong readings that pass", "", "measured"),
+        Column("right from", "", "derived", 3),
+        Column("right to", "", "derived", 3),
     ]
     passed = [one for one in found if one.C >= 0.8 and one.light != one.word]
     kinds = [Column("word", "", "given"), Column("scene", "", "given"), Column("read as", "", "measured")]
@@ -147,7 +151,14 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
     by = [Column("words", "", "given"), Column("scenes", "", "given"), Column("light right", "", "measured", 3)]
     by += [Column("heavy right", "", "measured", 3), Column("pass at 0.8", "", "measured", 3)]
     curve = [
-        Series("words right", [float(row[3] or 0) for row in rows], [float(row[2] or 0) for row in rows], "measured")
+        Series(
+            "words right",
+            [float(row[3] or 0) for row in rows],
+            [float(row[2] or 0) for row in rows],
+            "measured",
+            low=[float(row[5] or 0) for row in rows],
+            high=[float(row[6] or 0) for row in rows],
+        )
     ]
     axes = Axis("mean time of a scene, ms"), Axis("share of words")
     return Study(
@@ -158,8 +169,9 @@ def told(found: Sequence[Both], models: Sequence[ModelRecord]) -> Study:
         ],
         figures=[Figure("gate", "Words right against time, for every line", *axes, curve)],
         notes=[
+            f"Right from and to: the 95 % interval over {n} scenes (Wilson); where they overlap lines stay unordered.",
             "Times hold everything up to the answer, the caption and the language model too; the last line runs the "
-            "heavy reader on every scene and still pays for the gate, which the heavy reader alone would not."
+            "heavy reader on every scene and still pays for the gate, which the heavy reader alone would not.",
         ],
         models=list(models),
     )

@@ -3,7 +3,8 @@ rows costs on this machine.
 
 Speed is told as tokens per second over the control's: wall seconds of whole runs after a warm-up, nothing recorded,
 medians over repeats, then over the prompts of a class, then over classes. The reading of the prompt is inside, as it is
-for a user."""
+for a user. The interval is that of the median over classes, so that a method is faster or slower only where nearly all
+classes say so."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 import engines
+from engines.core.statistics import Interval, median_interval
 from explorer import ASSETS
 from explorer.figures.compare import answer_ids
 
@@ -76,7 +78,14 @@ class Bench(msgspec.Struct, frozen=True):
 
     def overall(self, label: str) -> float:
         """The median over the classes of a method's speed."""
-        return median(score.speed for score in self.scores if score.label == label)
+        return median(self._speeds(label))
+
+    def interval(self, label: str) -> Interval | None:
+        """The 95 % interval of `overall`, by order statistics; None for fewer than six classes."""
+        return median_interval(self._speeds(label))
+
+    def _speeds(self, label: str) -> list[float]:
+        return [score.speed for score in self.scores if score.label == label]
 
     def break_even(self, rows: float) -> float:
         """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between
@@ -192,8 +201,8 @@ def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
 
 
 def rows(found: Bench) -> list[dict[str, Any]]:
-    """One line per method: its speed in every class, the median over classes, tokens per forward, and what it needs to
-    break even."""
+    """One line per method: its speed in every class, the median over classes with its interval, tokens per forward, and
+    what it needs to break even."""
     lines = []
     for method in found.labels():
         own = [score for score in found.scores if score.label == method]
@@ -206,6 +215,7 @@ def rows(found: Bench) -> list[dict[str, Any]]:
                 "method": method,
                 **{score.group: f"{score.speed:.2f}×" for score in own},
                 "median class": f"{found.overall(method):.2f}×",
+                "95 %": span(found.interval(method)),
                 "tokens/forward": f"{tokens:.2f}",
                 "same text": f"{sum(s.same for s in own)} of {sum(s.prompts for s in own)}",
                 "verdict": _verdict(found, method, tokens, fed),
@@ -214,17 +224,34 @@ def rows(found: Bench) -> list[dict[str, Any]]:
     return lines
 
 
+LEGEND = (
+    "95 %: interval of the median over the classes, by order statistics; methods whose intervals overlap are not told "
+    "apart, whichever stands first"
+)
+
+
+def span(interval: Interval | None) -> str:
+    """An interval as a table says it; a dash where there are too few values for one."""
+    return "-" if interval is None else f"{interval.low:.2f}-{interval.high:.2f}"
+
+
 def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
-    """Faster or slower than the control, and why a slower one is."""
-    speed = found.overall(label)
+    """Faster or slower than the control, where the interval tells them apart, and why a slower one is."""
+    speed, interval = found.overall(label), found.interval(label)
+    if interval is None:
+        few = f"; {len(found.classes())} classes are too few for an interval"
+    elif interval.low <= 1 <= interval.high:
+        return "not told apart from the control"
+    else:
+        few = ""
     if speed >= 1 + LIGHT:
-        return "faster"
+        return f"faster{few}"
     if speed > 1 - LIGHT:
-        return "no difference"
+        return f"no difference{few}"
     need = found.break_even(fed)
     if tokens < need:
-        return f"slower: its forwards of about {fed:.0f} rows pay from {need:.2f} tokens on"
-    return f"slower: drafting costs more than its {tokens:.2f} tokens per forward save"
+        return f"slower: its forwards of about {fed:.0f} rows pay from {need:.2f} tokens on{few}"
+    return f"slower: drafting costs more than its {tokens:.2f} tokens per forward save{few}"
 
 
 def recorded() -> list[Bench]:

@@ -6,6 +6,9 @@ session; nothing is compared across machines. `recording` is the wall time with 
 is the wall time without recording over the time spent inside the model's forwards in the same runs, so it says what
 everything around the model costs.
 
+Medians stand with their 95 % intervals over the prompts (order statistics), shares with Wilson's; of fewer than six
+prompts a median has none. Methods whose intervals overlap are not told apart.
+
 Behind the methods stands the model's own curve where its kind has one (the plain method that declares `curve`, at each
 of its values): a ratio to one token per forward says little while a plain threshold takes most of it."""
 
@@ -14,13 +17,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 import engines
+from engines import wilson
+from engines.core.statistics import median_interval
 from engines.tasks import TASKS, check, recognise
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.samples import gained
@@ -33,8 +38,9 @@ class Figure:
     """One method on one set of prompts. Ratios are medians over prompts of medians over repeats; below 1 is faster than
     the baseline.
 
-    params: those that are not at their defaults, the length of the answer left out. on_curve: a point of the model's
-    own sweep."""
+    intervals: of 95 %, by the name of the field that they belong to; a median of fewer than six prompts has none.
+    checked: prompts whose answer has a check. params: those that are not at their defaults, the length of the answer
+    left out. on_curve: a point of the model's own sweep."""
 
     method: str
     baseline: str | None
@@ -48,6 +54,8 @@ class Figure:
     same_text: float | None
     params: dict[str, Any]
     on_curve: bool = False
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    checked: int = 0
 
 
 def prompts_for(model: str, n: int) -> list[str]:
@@ -119,6 +127,12 @@ def _figure(
     rows = [_row(info, model, text, repeats, params) for text in texts]
     marks = [row.exact for row in rows if row.exact is not None]
     same = [row.same for row in rows if row.same is not None]
+    medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
+    if info.baseline:
+        medians |= {"forwards_ratio": [row.forwards for row in rows], "wall_ratio": [row.wall for row in rows]}
+    intervals: dict[str, tuple[float, float]]
+    intervals = {name: (one.low, one.high) for name, values in medians.items() if (one := median_interval(values))}
+    intervals |= {name: wilson(sum(of), len(of)) for name, of in (("exact", marks), ("same_text", same)) if of}
     return Figure(
         method=info.slug,
         baseline=info.baseline,
@@ -131,6 +145,8 @@ def _figure(
         exact=sum(marks) / len(marks) if marks else None,
         same_text=sum(same) / len(same) if same else None,
         params=own,
+        intervals=intervals,
+        checked=len(marks),
     )
 
 
@@ -172,13 +188,20 @@ def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: 
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as lines of text, one method each, and behind them the model's own sweep."""
-    head = f"{'method':24s} {'baseline':10s} tokens/fwd  forwards  wall  recording  loop  exact  same text  curve there"
+    head = (
+        f"{'method':24s} {'baseline':10s} {'tokens/fwd':>16s} {'forwards':>16s} {'wall':>16s}  recording  loop "
+        f"{'exact':>14s}  same text  curve there"
+    )
     lines = [head, *(_line(f, _share(curve_there(f, figures))) for f in figures if not f.on_curve)]
     if curve := [f for f in figures if f.on_curve]:
         lines += [f"the model's own sweep of {', '.join(curve[0].params)}:", *(_line(f, "sweep") for f in curve)]
     lines.append(
         "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall "
         "without recording / model seconds"
+    )
+    lines.append(
+        "in brackets: 95 % interval over the prompts, of medians by order statistics (none for fewer than six), of "
+        "shares Wilson's; methods whose intervals overlap are not told apart"
     )
     if curve:
         lines.append(
@@ -190,15 +213,20 @@ def table(figures: Sequence[Figure]) -> str:
 
 def _line(f: Figure, there: str) -> str:
     name = " ".join([f.method, *(f"{key}={value:g}" for key, value in f.params.items())])
+    pace, forwards, wall = (
+        _ratio(getattr(f, one), f.intervals.get(one)) for one in ("tokens_per_forward", "forwards_ratio", "wall_ratio")
+    )
+    exact = _share(f.exact) + (" ({:.0%}-{:.0%})".format(*f.intervals["exact"]) if "exact" in f.intervals else "")
     return (
-        f"{name:24s} {f.baseline or '-':10s} {f.tokens_per_forward:10.2f}  {_ratio(f.forwards_ratio):>8s} "
-        f"{_ratio(f.wall_ratio):>5s}  "
-        f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f}  {_share(f.exact):>5s}  {_share(f.same_text):>9s}  {there:>11s}"
+        f"{name:24s} {f.baseline or '-':10s} {pace:>16s} {forwards:>16s} {wall:>16s}  "
+        f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f} {exact:>14s}  {_share(f.same_text):>9s}  {there:>11s}"
     )
 
 
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _ratio(value: float | None, interval: tuple[float, float] | None = None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" + (" ({:.2f}-{:.2f})".format(*interval) if interval else "")
 
 
 def _share(value: float | None) -> str:

@@ -181,8 +181,18 @@ def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
     return None
 
 
+def against_curve(point: Point, points: Sequence[Point]) -> str:
+    """Whether the point's 95 % interval lies above or below that of the curve at as many forwards, which is uncertain
+    as well; '-' outside of the curve and for the curve itself."""
+    there = None if point.on_curve or point.control else at_same_forwards(point, points)
+    if there is None:
+        return "-"
+    (low, high), (least, most) = point.interval, wilson(round(there * point.tried), point.tried)
+    return "above" if low > most else "below" if high < least else "not told apart"
+
+
 def rows(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """The points as a table says them."""
+    """The points as a table says them, in the order in which they ran."""
     base = next(p for p in points if p.control)
     return [
         {
@@ -197,6 +207,7 @@ def rows(points: Sequence[Point]) -> list[dict[str, Any]]:
             "tokens/forward": round(point.tokens_per_forward, 2),
             "tokens fed": round(point.tokens_fed),
             "curve there": "-" if point.on_curve or point.control else _percent(at_same_forwards(point, points)),
+            "against it": against_curve(point, points),
         }
         for point in points
     ]
@@ -206,7 +217,7 @@ LEGEND = (
     "exact: share of held-out prompts answered exactly, with its 95 % interval (Wilson); forwards: mean per prompt; "
     "of control: over the first line's;\n"
     "curve there: what the swept threshold of the same model answers exactly in as many forwards (interpolated), '-' "
-    "outside of the sweep"
+    "outside of the sweep;\nagainst it: above or below where the two intervals do not overlap"
 )
 
 

@@ -107,6 +107,7 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
     )
     print(f"milliseconds of a forward by rows: {costs}")
     print_table(list(lines[0]), [list(line.values()) for line in lines])
+    print(classes.LEGEND)
     return 0
 
 

@@ -79,7 +79,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             y=[point.share],
             error_y={"array": [high - point.share], "arrayminus": [point.share - low], "thickness": 1, "width": 3},
             mode="markers",
-            name=point.method,
+            name=point.label.replace("<", "&lt;"),
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
     bottom = max(

@@ -46,7 +46,8 @@ def _table(found: Bench) -> str:
     prompts = sum(score.prompts for score in found.scores if score.label == found.scores[0].label)
     about = (
         f"{models}; tokens per second over {found.control}'s on {prompts} prompts, {found.max_new_tokens} new "
-        f"tokens, medians; {found.machine}."
+        f"tokens, medians, with the 95 % interval over the classes; {found.machine}. Methods whose intervals overlap "
+        "are not told apart."
     )
     return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[list(line.values()) for line in lines])
 
@@ -56,8 +57,7 @@ def _figures(found: Bench) -> tuple[Any, Any]:
     import plotly.graph_objects as go
 
     speeds, costs = go.Figure(), go.Figure()
-    methods = sorted(found.labels(), key=found.overall, reverse=True)
-    for i, method in enumerate(methods):
+    for i, method in enumerate(found.labels()):
         selected = [score for score in found.scores if score.label == method]
         speeds.add_scatter(
             x=[score.group for score in selected],

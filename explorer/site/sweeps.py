@@ -65,7 +65,7 @@ def quality_figure(found: quality.Recorded) -> str:
     ]
     for i, p in enumerate(p for p in found.points if not (p.on_curve or p.control)):
         bars = (wilson(round(p.share * p.tried), p.tried),)
-        series.append(Series(p.method, ((p.forwards / base.forwards, p.share),), i, joined="", bars=bars))
+        series.append(Series(p.label, ((p.forwards / base.forwards, p.share),), i, joined="", bars=bars))
     places = [x for one in series for x, _ in one.points]
     left, right = 0.85 * min(places), 1.15 * max(places)
     ticks = tuple(t for t in TICKS if left <= t <= right)
@@ -98,12 +98,17 @@ def cost_figure(found: classes.Bench) -> str:
 
 
 def class_rows(found: classes.Bench) -> list[list[Any]]:
-    """One row per method: its median speed, then its speed on every class."""
-    labels = sorted(found.labels(), key=found.overall, reverse=True)
+    """One row per method, in the order in which they were asked for: its median speed with its interval, then its speed
+    on every class."""
     speed = {(score.label, score.group): score.speed for score in found.scores}
     return [
-        [label, f"{found.overall(label):.2f}×", *(f"{speed[label, group]:.2f}×" for group in found.classes())]
-        for label in labels
+        [
+            label,
+            f"{found.overall(label):.2f}×",
+            classes.span(found.interval(label)),
+            *(f"{speed[label, group]:.2f}×" for group in found.classes()),
+        ]
+        for label in found.labels()
     ]
 
 
@@ -161,14 +166,15 @@ def build() -> tuple[str, dict[str, str]]:
         figures[path] = cost_figure(one)
         models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in one.models)
         about = (
-            f"{models}; tokens per second over {one.control}'s, medians; {one.max_new_tokens} new tokens; "
-            f"{one.machine}. Measured."
+            f"{models}; tokens per second over {one.control}'s, medians, with the 95 % interval over the classes; "
+            f"{one.max_new_tokens} new tokens; {one.machine}. Measured. Methods whose intervals overlap are not told "
+            "apart."
         )
         parts.append(
             join(
                 prose(SPEED),
                 h("p", {"class": "facts"}, about),
-                table(["Method", "Median", *one.classes()], class_rows(one)),
+                table(["Method", "Median", "95 %", *one.classes()], class_rows(one)),
                 _figure(path, "Measured cost of a forward by its rows."),
             )
         )

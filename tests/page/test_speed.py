@@ -25,7 +25,8 @@ def test_the_table_names_control_machine_and_every_class(bench):
     said = json.loads(speed._table(bench))
     assert "a machine" in said["caption"] and "greedy" in said["caption"] and "6 prompts" in said["caption"]
     assert said["columns"][:4] == ["method", "chat", "code", "editing"]
-    assert said["rows"][0][1:5] == ["0.90×", "1.20×", "2.00×", "1.20×"] and said["rows"][0][-1] == "faster"
+    assert said["rows"][0][1:6] == ["0.90×", "1.20×", "2.00×", "1.20×", "-"] and "intervals" in said["caption"]
+    assert said["rows"][0][-1] == "faster; 3 classes are too few for an interval"
 
 
 def test_the_figures_show_speeds_and_the_cost_of_rows(bench):

@@ -7,12 +7,12 @@ their rule alone. It says nothing about how creative a text is: there is no judg
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as File
-from statistics import mean, stdev
+from statistics import mean
 
+from engines.core.statistics import mean_interval
 from engines.kit import (
     CausalLM,
     Path,
@@ -89,17 +89,6 @@ def _next(path: Path, lane: Lane, written: Written) -> int:
     return token
 
 
-def interval(values: list[float]) -> tuple[float, float]:
-    """The 95 % interval of a mean over prompts, by Student's t (Cornish-Fisher for its quantile; 2.09 at 20)."""
-    n = len(values)
-    if n < 2:
-        return math.nan, math.nan
-    z, v = 1.959964, n - 1
-    t = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-    half = t * stdev(values) / n**0.5
-    return mean(values) - half, mean(values) + half
-
-
 @dataclass(frozen=True)
 class Coherence:
     """One lane over all prompts. nats: mean log-probability per token, mean over the prompts, with low and high of its
@@ -127,5 +116,5 @@ def measure(model: CausalLM, n: int, tokens: int, seed: int, progress: Progress)
         means = [mean(one.nats) for one in written]
         kept = sorted(n for one in written for n in one.kept)
         mass = mean(x for one in written for x in one.mass)
-        found.append(Coherence(lane, mean(means), *interval(means), kept[len(kept) // 2], mass, len(kept)))
+        found.append(Coherence(lane, *mean_interval(means), kept[len(kept) // 2], mass, len(kept)))
     return found

@@ -132,13 +132,16 @@ class ChimeraTraining(DraftTraining):
         return {"rank_1_without_earlier_rows": self._right(False)[0][..., 0]}
 
 
-def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
+def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call for each window and without the rows of earlier guesses, of Medusa's and Hydra's heads."""
     own, heads = chimera.decode.info.slug, [one.decode.info.slug for one in (medusa, hydra)]
-    found = {f"{own}_window_{w}": tokens_per_call(own, model, asked, {"window": w}) for w in (3, 2, 1)}
-    found[f"{own}_without_earlier_rows"] = tokens_per_call(own, model, asked, {"sees_drafts": False})
-    found[f"{own}_3_nodes"] = tokens_per_call(own, model, asked, {"nodes": 3})
-    return found | {f"{s}_{n}_nodes": tokens_per_call(s, model, asked, {"nodes": n}) for s in heads for n in (12, 3)}
+    ways = [(f"{own}_window_{w}", own, {"window": w}) for w in (3, 2, 1)]
+    ways += [(f"{own}_without_earlier_rows", own, {"sees_drafts": False}), (f"{own}_3_nodes", own, {"nodes": 3})]
+    ways += [(f"{slug}_{n}_nodes", slug, {"nodes": n}) for slug in heads for n in (12, 3)]
+    found: dict[str, Any] = {}
+    for name, slug, params in ways:
+        found |= tokens_per_call(name, slug, model, asked, params)
+    return found
 
 
 def commands() -> dict[str, Command]:

@@ -126,16 +126,17 @@ class CloverTraining(DraftTraining):
         return {name: one for name, one in both.items() if not name.startswith(CONTROL)}
 
 
-def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
+def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call of Clover, of the control without its link where it ships, and of Medusa's and Hydra's
     heads, with trees of two sizes."""
     own, heads = clover.decode.info.slug, [one.decode.info.slug for one in (medusa, hydra)]
-    found, tensors = {}, read_weights(folder_of(NAME, model.record.name))
+    tensors, found = read_weights(folder_of(NAME, model.record.name)), dict[str, Any]()
     for n in (12, 3):
-        found[f"{own}_{n}_nodes"] = tokens_per_call(own, model, asked, {"nodes": n})
+        found |= tokens_per_call(f"{own}_{n}_nodes", own, model, asked, {"nodes": n})
         if drafter_of(tensors, link=False):
-            found[f"control_{n}_nodes"] = tokens_per_call(own, model, asked, {"nodes": n, "link": False})
-        found |= {f"{slug}_{n}_nodes": tokens_per_call(slug, model, asked, {"nodes": n}) for slug in heads}
+            found |= tokens_per_call(f"control_{n}_nodes", own, model, asked, {"nodes": n, "link": False})
+        for slug in heads:
+            found |= tokens_per_call(f"{slug}_{n}_nodes", slug, model, asked, {"nodes": n})
     return found
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
+from engines.core.statistics import bootstrap
 from engines.driver.run import run as decode
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model
@@ -75,29 +76,38 @@ class DraftTraining(HeadTraining):
 
 
 Make = Callable[[str, Any, TextCache, Teacher, int], DraftTraining]  # name, model, cache, teacher, seed
-Calls = Callable[[Any, Sequence[list[int]]], Mapping[str, float]]  # of a model, on prompts
+Calls = Callable[[Any, Sequence[list[int]]], Mapping[str, Any]]  # of a model, on prompts
 
 
-def _counted(
-    slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None
-) -> tuple[int, int, int]:
-    """(tokens, target calls, layer-rows of all roles) over all prompts together."""
-    tokens = calls = work = 0
+class Counted(NamedTuple):
+    """What a run on one prompt took: tokens written, calls of the target, layer-rows of all roles."""
+
+    tokens: int
+    calls: int
+    work: int
+
+
+def counted(slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None) -> list[Counted]:
+    """Each prompt by itself, with up to LENGTH tokens at temperature 0; the call that reads the prompt counts."""
+    found, given = list[Counted](), {"max_new_tokens": LENGTH, **(params or {})}
     for prompt in prompts:
-        given = {"max_new_tokens": LENGTH, **(params or {})}
         totals = decode(slug, model, prompt, params=given, detail="light").totals
-        tokens, calls = tokens + totals.tokens, calls + totals.forwards_by_role["target"]
-        work += sum(totals.work_by_role.values())
-    return tokens, calls, work
+        found.append(Counted(totals.tokens, totals.forwards_by_role["target"], sum(totals.work_by_role.values())))
+    return found
+
+
+def rate(rows: Sequence[Counted]) -> float:
+    """Tokens per call of the target, over all prompts together."""
+    return sum(row.tokens for row in rows) / max(1, sum(row.calls for row in rows))
 
 
 def tokens_per_call(
-    slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None = None
-) -> float:
-    """Tokens written per call of the target, over all prompts together, with up to LENGTH tokens each at temperature
-    0; the call that reads the prompt counts."""
-    tokens, calls, _ = _counted(slug, model, prompts, params)
-    return round(tokens / max(calls, 1), 4)
+    name: str, slug: str, model: Any, prompts: Sequence[list[int]], params: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Under `name` the tokens written per call of the target, under name_95 their 95 % interval over prompts that are
+    drawn again with replacement."""
+    rows = counted(slug, model, prompts, params)
+    return {name: round(rate(rows), 4), f"{name}_95": [round(end, 2) for end in bootstrap(rows, rate)]}
 
 
 def cost_per_token(
@@ -105,8 +115,8 @@ def cost_per_token(
 ) -> float:
     """Layer-rows (rows times layers that they went through) for each token written; those that read the prompts
     count."""
-    tokens, _, work = _counted(slug, model, prompts, params)
-    return round(work / max(tokens, 1), 2)
+    rows = counted(slug, model, prompts, params)
+    return round(sum(row.work for row in rows) / max(1, sum(row.tokens for row in rows)), 2)
 
 
 def rounded(a: Tensor) -> Any:

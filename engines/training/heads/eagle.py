@@ -100,14 +100,14 @@ class EagleTraining(DraftTraining):
         return found
 
 
-def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
+def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call of tree and chain, and of Medusa's heads with trees of two sizes."""
     own, control = eagle.decode.info.slug, medusa.decode.info.slug
     return {
-        "tree_12_nodes": tokens_per_call(own, model, asked),
-        "chain_of_4": tokens_per_call(own, model, asked, {"top_k": 1}),
-        f"{control}_12_nodes": tokens_per_call(control, model, asked),
-        f"{control}_3_nodes": tokens_per_call(control, model, asked, {"nodes": 3}),
+        **tokens_per_call("tree_12_nodes", own, model, asked),
+        **tokens_per_call("chain_of_4", own, model, asked, {"top_k": 1}),
+        **tokens_per_call(f"{control}_12_nodes", control, model, asked),
+        **tokens_per_call(f"{control}_3_nodes", control, model, asked, {"nodes": 3}),
     }
 
 

@@ -195,18 +195,19 @@ class FalconTraining(DraftTraining):
         return t, found
 
 
-def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
+def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call of 12 nodes with each layer, and of the controls with as many."""
-    own, found = falcon.decode.info.slug, dict[str, float]()
+    own, found = falcon.decode.info.slug, dict[str, Any]()
     for key, params in {
         "k2_2_passes": {"k": 2, "m": 2},
         "k2_unglanced_2_passes": {"k": 2, "m": 2, "glancing": False},
         "k1_2_passes": {"k": 1, "m": 2},
         "k1_4_passes": {"k": 1, "m": 4},
     }.items():
-        found[key] = tokens_per_call(own, model, asked, params)
+        found |= tokens_per_call(key, own, model, asked, params)
     for control in (eagle, medusa):
-        found[f"{control.decode.info.slug}_12_nodes"] = tokens_per_call(control.decode.info.slug, model, asked)
+        slug = control.decode.info.slug
+        found |= tokens_per_call(f"{slug}_12_nodes", slug, model, asked)
     return found
 
 

@@ -153,11 +153,11 @@ def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for layer in through:
         given = {"transfer_layer": layer}
-        found[f"layer_{layer}"] = tokens_per_call(own, model, asked, given)
+        found |= tokens_per_call(f"layer_{layer}", own, model, asked, given)
         found[f"layer_{layer}_layer_rows_per_token"] = cost_per_token(own, model, asked, given)
     same = round(8 + 9 * M * (n - through[-2]) / n)
     for nodes in (8, same):
-        found[f"{control}_{nodes}_nodes"] = tokens_per_call(control, model, asked, {"nodes": nodes})
+        found |= tokens_per_call(f"{control}_{nodes}_nodes", control, model, asked, {"nodes": nodes})
         found[f"{control}_{nodes}_nodes_layer_rows_per_token"] = cost_per_token(control, model, asked, {"nodes": nodes})
     return found
 

@@ -83,10 +83,14 @@ class HydraTraining(DraftTraining):
         return right / rows.clamp(min=1), int(rows[0])
 
 
-def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, float]:
+def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call of these heads and of Medusa's, with trees of two sizes."""
     slugs = [one.decode.info.slug for one in (hydra, medusa)]
-    return {f"{s}_{n}_nodes": tokens_per_call(s, model, asked, {"nodes": n}) for s in slugs for n in (12, 3)}
+    found: dict[str, Any] = {}
+    for slug in slugs:
+        for n in (12, 3):
+            found |= tokens_per_call(f"{slug}_{n}_nodes", slug, model, asked, {"nodes": n})
+    return found
 
 
 def commands() -> dict[str, Command]:

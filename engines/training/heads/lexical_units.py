@@ -162,10 +162,12 @@ def mapped(layer: nn.Module) -> list[tuple[str, Any]]:
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
     """Tokens per target call by beta, with a window of one, and with units as verified drafts, beside greedy."""
     own = lud.decode.info.slug
-    found = {f"beta_{beta:g}": tokens_per_call(own, model, asked, {"beta": beta}) for beta in (0.5, 0.7, 0.9)}
-    found["window_1"] = tokens_per_call(own, model, asked, {"k": 1})
+    found: dict[str, Any] = {}
+    for beta in (0.5, 0.7, 0.9):
+        found |= tokens_per_call(f"beta_{beta:g}", own, model, asked, {"beta": beta})
+    found |= tokens_per_call("window_1", own, model, asked, {"k": 1})
     for one in (lud_verified, greedy):
-        found[one.decode.info.slug] = tokens_per_call(one.decode.info.slug, model, asked)
+        found |= tokens_per_call(one.decode.info.slug, one.decode.info.slug, model, asked)
     return found
 
 

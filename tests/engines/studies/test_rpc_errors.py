@@ -5,8 +5,9 @@ import random
 import pytest
 
 import engines
+from engines.methods.reasoning._votes import RULES
 from engines.studies import rpc_errors
-from engines.studies.rpc_errors import SIZES, counting_error, summing_error
+from engines.studies.rpc_errors import COUNTING, SIZES, counting_error, differences, summing_error
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,20 @@ def test_the_study_tells_rules_errors_and_what_was_covered():
     assert [row[5] for row in rows] == sorted((row[5] for row in rows), reverse=True)
     assert len({row[7] for row in rows}) == 1 and 0 < found.receipts[0].result <= 1
     assert all(len(one.low) == len(SIZES) for one in found.figure("accuracy").series)
+    apart = found.table("apart").rows
+    assert [row[:2] for row in apart] == [[n, rule] for n in SIZES for rule in RULES if rule != COUNTING]
+    assert all(low <= more <= high for *_, more, low, high in apart)
+    assert all(row[2:] == [0, 0, 0] for row in apart[:3])  # one path: all rules agree
+
+
+def test_rules_are_told_apart_by_the_same_problems():
+    """Both rules vary widely from problem to problem; on each of them one is a tenth ahead."""
+    easy, hard = dict.fromkeys(RULES, 0.9), dict.fromkeys(RULES, 0.1)
+    ahead = [{**one, RULES[1]: one[RULES[1]] + 0.1 + 0.01 * (i % 2)} for i, one in enumerate([easy, hard] * 4)]
+    found = {rule: (more, low, high) for _, rule, more, low, high in differences({8: ahead})}
+    more, low, high = found[RULES[1]]
+    assert more == pytest.approx(0.105) and 0.09 < low < high < 0.12
+    assert found[RULES[0]] == (0, 0, 0)
 
 
 def test_bad_input_is_a_sentence():

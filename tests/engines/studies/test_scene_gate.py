@@ -25,6 +25,7 @@ def test_a_wrong_reading_that_fits_is_told():
     other = Both("cafe", "shop front", 0.7, "cafe", "cafe", 0.1, 1.0, True)
     found = told([one, other], [])
     by_line = {row[0]: row for row in found.table("lines").rows}
+    assert by_line[0.8][5:] == [*engines.wilson(1, 2)] and by_line[1.01][5:] == [*engines.wilson(2, 2)]
     assert by_line[0.8][1:3] == [0.5, 0.5] and by_line[0.8][4] == 1 and by_line[1.01][2] == 1.0
     assert found.table("misled").rows == [["cape", "shop front", "cafe", 0.9, "cape"]]
 

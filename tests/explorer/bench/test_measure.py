@@ -62,6 +62,21 @@ def test_the_curve_is_read_between_its_points_and_not_beyond():
     assert curve_there(figure(0.9, 0.0), points) is None and curve_there(figure(3.1, 0.0), points) is None
 
 
+def test_medians_stand_with_their_intervals(monkeypatch):
+    """Six prompts of other lengths: from the least to the most. Five have none, and a share has Wilson's."""
+    model = TableCausal()
+    for n in (6, 5):
+        monkeypatch.setattr(measure, "prompts_for", lambda model, n: [" ".join("1" * k) for k in range(1, n + 1)])
+        (found,) = measure.bench(["token-recycling"], model, prompts=n, repeats=1, max_new_tokens=8)
+        said = measure.table([found])
+        assert ("wall_ratio" in found.intervals) == ("forwards_ratio" in found.intervals) == (n == 6)
+        assert found.intervals["same_text"] == engines.wilson(n, n) and "exact" not in found.intervals
+        assert ("tokens_per_forward" in found.intervals) == (n == 6) and "not told apart" in said
+    known = {"tokens_per_forward": (1.25, 2.0)}
+    one = Figure("m", None, 6, 1.5, None, None, 1.0, 1.0, None, None, {}, intervals=known)
+    assert "1.50 (1.25-2.00)" in measure.table([one])
+
+
 def test_the_table_marks_the_sweep(capsys):
     assert (
         cli.main(

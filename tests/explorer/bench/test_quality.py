@@ -95,7 +95,21 @@ def test_points_count_what_the_engines_say():
     )
     table = quality.rows(points)
     assert table[4]["of control"] == round(forwards / 4 / points[0].forwards, 3) and table[0]["of control"] == 1
+    assert table[4]["against it"] == "-"
     assert table[4]["many answers"] == f"{exact['insert any'][0] / 2:.1%}" and table[4]["curve there"] == "-"
+
+
+def test_a_method_is_above_the_curve_only_where_its_interval_is():
+    """40 of 50 at half the cost, where the curve has 30 of 50, and so on: the bar decides, not the dot."""
+
+    def of(right, forwards, **more):
+        return quality.Point("m", {}, {"copy": (right, 50)}, forwards, 1.0, 1.0, **more)
+
+    curve = [of(50, 16.0, control=True), of(30, 4.0, on_curve=True)]
+    found = {right: of(right, 4.0) for right in (44, 33, 27, 15)}
+    said = [quality.against_curve(p, [*curve, p]) for p in found.values()]
+    assert said == ["above", "not told apart", "not told apart", "below"]
+    assert quality.against_curve(of(50, 99.0), curve) == quality.against_curve(curve[1], curve) == "-"
 
 
 def test_the_command_prints_a_table_and_writes_every_task(tmp_path, capsys):
@@ -133,6 +147,18 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
                 and p.tried == one.prompts_per_task * len(one.tasks)
                 and 0 <= p.share <= 1
             )
+
+
+ENDS = {"creditdecoding": "stop_at_end", "learn2pd": "eotp", "localleap": "early_stop"}  # off: to the board's end
+
+
+def test_recorded_sweeps_have_one_rule_for_the_end():
+    """A method that ends at the end mark saves forwards that the plain threshold beside it could save as well."""
+    for one in quality.recorded():
+        for p in one.points:
+            usual = {param.name: param.default for param in engines.get_method(p.method).info.params}
+            if name := ENDS.get(p.method):
+                assert not {**usual, **p.params}[name], p.label
 
 
 @pytest.mark.exhaustive

@@ -185,11 +185,28 @@ def test_the_verdict_says_why_a_method_loses():
         and found.break_even(1) == 1
         and found.break_even(99) == pytest.approx(1.75)
     )
-    assert classes.rows(found)[0]["verdict"] == "slower: its forwards of about 8 rows pay from 1.50 tokens on"
+    few = "; 1 classes are too few for an interval"
+    assert classes.rows(found)[0]["verdict"] == f"slower: its forwards of about 8 rows pay from 1.50 tokens on{few}"
     dear = msgspec.structs.replace(found, row_seconds={1: 0.04, 12: 0.042})
     assert classes.rows(dear)[0]["verdict"].startswith("slower: drafting costs more")
     fast = msgspec.structs.replace(found, scores=[classes.Score("m", {}, "chat", 1, 1.6, 1.6, 1.6, 2.2, 8.0, 1)])
-    assert classes.rows(fast)[0]["verdict"] == "faster"
+    assert classes.rows(fast)[0]["verdict"] == f"faster{few}" and classes.rows(fast)[0]["95 %"] == "-"
+
+
+def test_a_method_is_faster_only_where_its_interval_says_so():
+    """The median over nine classes, whose interval goes from the second least to the second most."""
+    sure, unsure, slow = (0.9, 1.1, *[1.2] * 7), (0.8, 0.9, *[1.2] * 7), (1.3, 0.8, *[0.7] * 7)
+    scores = [
+        classes.Score(name, {}, f"class {i}", 2, speed, speed, speed, 3.0, 1.0, 2)
+        for name, speeds in (("unsure", unsure), ("sure", sure), ("slow", slow))
+        for i, speed in enumerate(speeds)
+    ]
+    found = classes.Bench([], "greedy", "", {}, 8, 1, {1: 0.04, 8: 0.05}, scores)
+    lines = {line["method"]: line for line in classes.rows(found)}
+    assert lines["sure"]["median class"] == lines["unsure"]["median class"] == "1.20×"
+    assert (lines["sure"]["95 %"], lines["unsure"]["95 %"]) == ("1.10-1.20", "0.90-1.20")
+    assert lines["sure"]["verdict"] == "faster" and lines["slow"]["verdict"].startswith("slower: drafting costs more")
+    assert lines["unsure"]["verdict"] == "not told apart from the control"
 
 
 def test_only_lossless_methods_with_one_control_are_taken():

@@ -8,7 +8,7 @@ import pytest
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.sampling._coherence import interval, prompts, write
+from engines.methods.sampling._coherence import prompts, write
 
 ROOT = Path(__file__).resolve().parents[4]
 TEXT = "sort: Mia, Leo, Ada"
@@ -41,12 +41,6 @@ def test_each_lane_is_the_run_of_its_method():
         assert all(0 < mass <= 1 + 1e-9 for mass in one.mass) and (name != "plain" or min(one.mass) > 1 - 1e-9)
         bits = [float(lane.values.array()[0]) for step in run.steps for lane in step.scores if lane.name == "surprise"]
         assert one.nats == pytest.approx([-bit * 0.6931471805599453 for bit in bits], abs=0.02)
-
-
-def test_the_interval_is_students():
-    low, high = interval([float(x) for x in range(20)])
-    assert (low + high) / 2 == pytest.approx(9.5)
-    assert (high - low) / 2 == pytest.approx(2.09302 * 35**0.5 / 20**0.5, rel=1e-3)  # variance of 0..19 is 35
 
 
 def test_the_record_that_ships_has_all_prompts_and_says_what_the_lesson_says():
