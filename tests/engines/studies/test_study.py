@@ -270,5 +270,5 @@ def test_what_could_not_be_read_again_is_not_made():
     """A style that there is not was written to a file which `study --open` then refused."""
     wrong = Series("a", [1.0], [2.0], "measured", "share")
     made = Study(tables=[Table("t", "", [Column("a")], [])], figures=[Figure("f", "", Axis("x"), Axis("y"), [wrong])])
-    with pytest.raises(ValueError, match="'share'.*style"):
+    with pytest.raises(ValueError, match=r"'share'.*style"):
         check_study(made)
