@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from engines import UserError
+from explorer.page import budget as page_budget
 from explorer.page import sessions
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
@@ -130,14 +131,58 @@ def test_streams_left_open_are_bounded_and_give_their_place_back(path):
 
             return asyncio.create_task(guard(scope, receive, send)), said
 
-        asked = [ask(address) for address in ("a", "a", "a", "b", "c")]
-        await asyncio.sleep(0)
-        assert opened == ["a", "a", "b"]
-        assert [said[0]["status"] for _, said in asked if said] == [429, 429]
+        asked = [ask(address) for address in ("a", "b", "a", "a", "b", "b")]
+        await asyncio.sleep(0.01)
+        assert opened == ["a", "b", "a"], "nobody has two more than b"
+        assert [said[0]["status"] for _, said in asked if said] == [429, 429, 429]
         release.set()
         await asyncio.gather(*(task for task, _ in asked))
         await asyncio.gather(ask("a")[0], ask("c")[0])
         assert opened[3:] == ["a", "c"]
+        assert guard.budget and not guard.budget._open
+
+    apart(go())
+
+
+def test_a_few_addresses_keep_nobody_out_of_the_streams():
+    """Whoever has most loses the oldest, which ends as an answer does, and gets no other in its place."""
+
+    async def go() -> None:
+        opened, left = Counter[str](), Counter[str]()
+
+        async def stays(scope: Any, receive: Any, send: Any) -> None:
+            who = scope["client"][0]
+            opened[who] += 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            try:
+                await asyncio.sleep(60)
+            finally:
+                left[who] += 1
+
+        guard, told = Guard(stays, budget=Budget(each=3, total=6)), dict[int, list[Any]]()
+
+        def ask(who: str) -> asyncio.Task[None]:
+            said = told[len(told)] = []
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b""}
+
+            scope = {"type": "http", "method": "GET", "path": "/gradio_api/heartbeat/abc", "query_string": b""}
+            scope |= {"client": (who, 1), "headers": [(b"host", b"localhost")]}
+            return asyncio.create_task(guard(scope, receive, send))
+
+        tasks = [ask(who) for who in ("a", "a", "a", "b", "b", "b", "c", "c", "a")]
+        await asyncio.sleep(0.05)
+        assert opened == {"a": 3, "b": 3, "c": 2} and left == {"a": 1, "b": 1}
+        assert told[0][-1] == told[3][-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+        assert tasks[0].done() and tasks[3].done() and told[8][0]["status"] == 429
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert left == opened and guard.budget and not guard.budget._open
 
     apart(go())
 
@@ -244,5 +289,72 @@ def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_a
         await asyncio.gather(*left)
         assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4
         assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())
+
+
+def test_a_call_whose_turn_does_not_come_is_refused_and_leaves_no_trace(monkeypatch):
+    """With two slow senders the last of 250 calls of an address waited for hours, and kept its connection."""
+    monkeypatch.setattr(page_budget, "PATIENCE", 0.05)
+
+    async def go() -> None:
+        arrive = asyncio.Event()
+        guard = Guard(answers, budget=Budget(turns_each=1))
+
+        def ask() -> tuple[asyncio.Task[None], list[Any]]:
+            said: list[Any] = []
+
+            async def receive() -> dict[str, Any]:
+                await arrive.wait()
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
+            scope |= {"client": ("a", 1), "headers": [(b"host", b"localhost")]}
+            return asyncio.create_task(guard(scope, receive, send)), said
+
+        asked = [ask() for _ in range(4)]
+        await asyncio.gather(*(task for task, _ in asked[1:]))
+        assert [said[0]["status"] for _, said in asked[1:]] == [429] * 3
+        arrive.set()
+        await asked[0][0]
+        assert asked[0][1][0]["status"] == 200
+        assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())
+
+
+def test_answers_of_one_address_that_are_not_read_are_few():
+    """Each is whole in memory until it is read."""
+
+    async def go() -> None:
+        made, read = Counter[str](), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            made[scope["client"][0]] += 1
+            await answers(scope, receive, send)
+
+        guard = Guard(app, budget=Budget(answers_each=3))
+
+        def ask(who: str) -> asyncio.Task[None]:
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                await read.wait()
+
+            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
+            return asyncio.create_task(
+                guard({**scope, "client": (who, 1), "headers": [(b"host", b"localhost")]}, receive, send)
+            )
+
+        tasks = [ask(who) for who in "a" * 9 + "b"]
+        await asyncio.sleep(0.05)
+        assert made == {"a": 3, "b": 1}
+        read.set()
+        await asyncio.gather(*tasks)
+        assert made == {"a": 9, "b": 1}
 
     apart(go())
