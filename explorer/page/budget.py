@@ -17,6 +17,7 @@ STREAMS_EACH, STREAMS = 120, 600  # open at once: of one address, of all; a page
 TURNS_EACH, TURNS = 2, 4  # calls answered at once, of one address, of all; each may hold four long traces unpacked
 ANSWERS_EACH = 8  # calls of one address whose answers are made or read
 PATIENCE = 60.0  # seconds in which a call has to get its turn among those of its address
+FREE, DEAR, DEAREST = 0.25, 48.0, 24.0  # seconds of an answer that cost nothing; calls for a second more; at most
 REMEMBERED = 10_000  # addresses
 
 
@@ -59,6 +60,13 @@ class Budget:
         while len(self._left) > REMEMBERED:
             self._left.popitem(last=False)
         return 0.0 if left >= cost else (cost - left) / self.rate
+
+    def charge(self, address: str, seconds: float) -> None:
+        """An answer took so long to make: a quarter of a second in each is what an address may have for long. Whoever
+        is held up by others pays a bounded price."""
+        self.call(address, 0)
+        left, since = self._left[address]
+        self._left[address] = max(0.0, left - min(DEAREST, DEAR * max(0.0, seconds - FREE))), since
 
     def open(self, address: str, end: Callable[[], object] = lambda: None) -> Stream | None:
         """One more stream, which counts until `close`; None where it may not be opened. end: ends it: where there are

@@ -48,9 +48,11 @@ class Connections:
 
     def watch(self) -> None:
         """Look every few moments, in a thread of its own, until the server ends."""
-        room = descriptors() - SPARE
+        room = (descriptors() - SPARE) // 2  # a file that is read on one is another
         if room < self.total:
-            log.warning("this host may open %d files; let it open %d (ulimit -n)", room + SPARE, self.total + SPARE)
+            log.warning(
+                "this host may open %d files; let it open %d (ulimit -n)", 2 * room + SPARE, 2 * self.total + SPARE
+            )
             self.total = max(1, room)
         threading.Thread(target=self._watch, name="connections", daemon=True).start()
 
@@ -75,6 +77,9 @@ class Connections:
 
     def _over(self, every: tuple[Any, ...], ends: list[Any]) -> list[Any]:
         """Those beyond the total: of whoever has most that ask nothing, the one that waits longest, and again."""
+        over = len(every) - len(ends) - self.total
+        if over <= 0:
+            return []
         ending = set(map(id, ends))
         waiting, working = dict[str, list[Any]](), dict[str, list[Any]]()
         for one in sorted(every, key=lambda one: self._idle.get(one, 0.0), reverse=True):
@@ -82,12 +87,14 @@ class Connections:
                 address = network(one.client[0] if one.client else "")
                 (waiting if one in self._idle else working).setdefault(address, []).append(one)
         found = list[Any]()
-        for _ in range(len(every) - len(ends) - self.total):
+        for _ in range(over):
             some = waiting if any(waiting.values()) else working
             found.append(max(some.values(), key=len).pop())
         return found
 
     def _beyond(self, every: tuple[Any, ...], ends: list[Any]) -> list[Any]:
+        if len(every) <= self.each:
+            return []
         held, ending = Counter[str](), set(map(id, ends))
         found = []
         for one in sorted(every, key=lambda one: self._idle.get(one, -1.0)):  # at work first, then who waits longest

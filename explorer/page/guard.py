@@ -17,7 +17,7 @@ from starlette.requests import Request
 from explorer.page import quiet
 from explorer.page.bodies import Refusal, bounded, whole
 from explorer.page.budget import Budget, Stream
-from explorer.page.clients import Readers, client_of
+from explorer.page.clients import BEAT, Readers, client_of
 from explorer.page.connections import SENDING
 from explorer.page.memory import Owners
 
@@ -140,9 +140,10 @@ class Guard:
         return given
 
     async def _in_turn(self, budget: Budget, scope: dict[str, Any], receive: Any, limit: int, send: Any) -> None:
-        """Pass a call on when it is its turn, which ends when its answer begins: how slowly a visitor sends or reads
-        costs nobody else."""
-        async with budget.place(client_of(Request(scope))) as (own, turns):
+        """Pass a call on when it is its turn, which ends when its answer begins and is charged for its length: how
+        slowly a visitor sends or reads costs nobody else."""
+        address = client_of(Request(scope))
+        async with budget.place(address) as (own, turns):
             ends = [own.release]
 
             async def answered(message: Any) -> None:
@@ -153,11 +154,18 @@ class Guard:
             try:
                 given = await self._whole(scope, receive, limit)
                 await turns.acquire()
-                ends.append(turns.release)
+                began, counted = time.monotonic(), self._counted(scope, address)
+                ends += [turns.release, lambda: budget.charge(counted, time.monotonic() - began)]
                 await self.app(scope, given, answered)
             finally:
                 while ends:
                     ends.pop()()
+
+    @staticmethod
+    def _counted(scope: dict[str, Any], address: str) -> str:
+        """Under which name a call or a page of an address is counted."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return address + "/pages" if PAGE.fullmatch(path) else address
 
     def _spend(self, scope: dict[str, Any], end: Callable[[], object]) -> Stream | None:
         """Count a request under its visitor; the stream where it stays open until `close` or is ended. Raises
@@ -165,11 +173,11 @@ class Guard:
         if self.budget is None:
             return None
         address, path = client_of(Request(scope)), scope["path"].removeprefix(scope.get("root_path", ""))
-        wait = 0.0
-        if scope["method"] == "POST" or CALL.fullmatch(path):
+        wait, counted = 0.0, self._counted(scope, address)
+        if scope["method"] == "POST" or LASTING.fullmatch(path):
             wait = self.budget.call(address)
         elif PAGE.fullmatch(path):
-            wait = self.budget.call(address + "/pages", PAGE_COST)
+            wait = self.budget.call(counted, PAGE_COST)
         if wait:
             raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
         if scope["method"] == "POST":
@@ -224,10 +232,12 @@ class Guard:
 
 
 def stream_of(scope: dict[str, Any]) -> str:
-    """Whose events a request reads: a session's or those of one call; "" for another request."""
+    """Whose events a request reads: a session's, those of one call or a heartbeat; "" for another request."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     if path.endswith(STREAM):
         return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_hash", [""])[0]
+    if scope["method"] == "GET" and path.startswith(f"{API}/{BEAT}"):
+        return path.removeprefix(f"{API}/")
     return path.rsplit("/", 1)[1] if CALL.fullmatch(path) and scope["method"] == "GET" else ""
 
 

@@ -79,7 +79,8 @@ def launch(
         footer_links=[],
         **options,
     )
-    keep_no_values(demo, owners)
+    handlers.sessions.is_open = readers.at_page
+    keep_no_values(demo, owners, readers.at_page)
     allocator.watch()
     if limits.public and demo.server is not None:
         Connections(demo.server).watch()

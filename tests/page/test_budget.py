@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from engines import UserError
 from explorer.page import budget as page_budget
 from explorer.page import sessions
-from explorer.page.budget import Budget
+from explorer.page.budget import DEAR, DEAREST, FREE, Budget
 from explorer.page.catalogue import Catalogue
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
@@ -42,6 +42,48 @@ def test_a_bucket_empties_and_fills_again():
     assert budget.call("a") == 0 and budget.call("a") > 0
     now[0] = 100
     assert [budget.call("a") for _ in range(4)].count(0) == 3, "it never holds more than a burst"
+
+
+def test_long_answers_cost_more_calls_and_a_bounded_price():
+    now = [0.0]
+    budget = Budget(burst=100, rate=2.0, clock=lambda: now[0])
+    for seconds in (0.0, FREE, FREE / 2):
+        budget.charge("a", seconds)
+    assert budget.call("a", 100) == 0, "short ones are free"
+    budget.charge("b", FREE + 0.5)
+    assert budget.call("b", 100) == pytest.approx(0.5 * DEAR / 2)
+    now[0] = 100
+    for _ in range(3):
+        budget.charge("c", 1e6)  # whoever is held up by others is not shut out
+    assert budget.call("c", int(100 - 3 * DEAREST)) == 0
+    for _ in range(9):
+        budget.charge("c", 1e6)
+    assert budget.call("c") == pytest.approx(0.5), "nobody owes anything"
+
+
+def test_a_call_is_charged_for_the_making_of_its_answer_alone():
+    async def go() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await asyncio.sleep(0.01)
+            await answers(scope, receive, send)
+
+        charged = list[tuple[str, float]]()
+        budget = Budget()
+        budget.charge = lambda who, seconds: charged.append((who, seconds))  # type: ignore[method-assign]
+        guard = Guard(app, budget=budget)
+
+        async def slowly(message: Any = None) -> Any:
+            await asyncio.sleep(0.3)
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        for method, path in (("POST", "/gradio_api/run/predict"), ("GET", "/")):
+            scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("a", 1)}
+            await guard({**scope, "headers": [(b"host", b"localhost")]}, slowly, slowly)
+        assert [who for who, _ in charged] == ["a", "a/pages"]
+        assert all(0.01 <= seconds < 0.3 for _, seconds in charged)
+
+    apart(go())
 
 
 def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_up():

@@ -92,7 +92,7 @@ def test_a_host_with_few_files_takes_fewer_connections_and_says_so(monkeypatch, 
     kept = looked_after(total=2000)
     kept.server.should_exit = True
     kept.watch()
-    assert kept.total == 800 and "let it open 2200 (ulimit -n)" in caplog.text
+    assert kept.total == 400 and "let it open 4200 (ulimit -n)" in caplog.text
 
 
 @pytest.mark.parametrize("size", [50_000, 20_000_000])
