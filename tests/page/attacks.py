@@ -243,9 +243,9 @@ class Honest:
         self.values = run()
 
     def visits(self, seconds: float) -> list[float]:
-        """Seconds of each visit; at least one."""
+        """Seconds of each visit; at least two."""
         found, until = list[float](), time.monotonic() + seconds
-        while not found or time.monotonic() < until:
+        while len(found) < 2 or time.monotonic() < until:
             began = time.monotonic()
             try:
                 self.visit(found)
