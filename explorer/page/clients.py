@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import os
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 FULL = "queue_full"  # Gradio's name for what is answered with status 503
 PATIENCE = 20.0  # seconds in which the stream of a run has to be opened on a public host
+BEAT = "heartbeat/"  # before the session in the name of a heartbeat
 REMEMBERED = 4096  # streams that were read lately
 WAITING_EACH = 4  # runs of one address that may wait on a public host
 
@@ -32,6 +34,7 @@ def _forwarded(headers: Any) -> list[str]:
     return [one.strip() for one in ",".join(lines).split(",") if one.strip()]
 
 
+@functools.lru_cache(4096)
 def network(address: str) -> str:
     """What counts as one visitor: an IPv4 address, or the /64 network of an IPv6 one, which one household has; without
     a port. What is no address stays as it is, cut."""
@@ -55,7 +58,7 @@ def proxies() -> int:
 
 
 class Readers:
-    """Which event streams are read: those of sessions, and of single calls by the id of their event."""
+    """Which event streams are read: those of sessions, of single calls by the id of their event, and heartbeats."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
@@ -77,6 +80,10 @@ class Readers:
     def now(self, name: str) -> bool:
         """Whether it is read now."""
         return name in self._open
+
+    def at_page(self, session: str) -> bool:
+        """Whether the page of a session is open: its heartbeat is read."""
+        return BEAT + session in self._open
 
     def after(self, name: str, moment: float) -> bool:
         """Whether it is read now, or was at any time since that moment of time.monotonic."""

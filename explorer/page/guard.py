@@ -3,9 +3,12 @@ that this app uses, and a content security policy that keeps every request on th
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Awaitable, Container, Iterable
+import time
+from collections.abc import Callable, Container, Coroutine, Iterable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,8 +16,9 @@ from starlette.requests import Request
 
 from explorer.page import quiet
 from explorer.page.bodies import Refusal, bounded, whole
-from explorer.page.budget import Budget
-from explorer.page.clients import Readers, client_of
+from explorer.page.budget import Budget, Stream
+from explorer.page.clients import BEAT, Readers, client_of
+from explorer.page.connections import SENDING
 from explorer.page.memory import Owners
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
@@ -31,6 +35,7 @@ PAGE = re.compile(rf"/|/config/?|{API}/info/?")  # composed for each request
 PAGE_COST = 4  # calls
 STREAM = "/gradio_api/queue/data"
 RUN_ROUTES = ("/gradio_api/queue/join", "/gradio_api/call/", "/gradio_api/run/")
+PIECE = 64 * 1024  # bytes of an answer that are given away at once
 SMALL_BODY, LARGE_BODY = 64 * 1024, 10_000_000  # bytes; only a run or an import may send the larger one
 
 POLICY = "; ".join(
@@ -85,10 +90,12 @@ class Guard:
             return await send({"type": "websocket.close"})
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        send = _in_pieces(scope, send)
         scope = {**scope, "headers": [one for one in scope["headers"] if self._believed(*one)]}
+        ended = asyncio.Event()
         try:
             self.check(scope)
-            lasting = self._spend(scope)
+            lasting = self._spend(scope, ended.set)
         except Refusal as refusal:
             return await _answer(send, refusal)
         limit, stream = self._limit(scope), stream_of(scope)
@@ -102,11 +109,15 @@ class Guard:
 
         try:
             if self.budget and PAGE.fullmatch(scope["path"].removeprefix(scope.get("root_path", ""))):
-                await self._in_turn(self.budget, scope, self._whole(scope, receive, limit), _with_headers(answered))
+                await self._in_turn(self.budget, scope, receive, limit, _with_headers(answered))
+            elif lasting is not None:
+                await _until(ended, self.app(scope, bounded(receive, limit), _with_headers(answered)))
+                if ended.is_set() and begun:
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
             elif scope["method"] != "POST":
                 await self.app(scope, bounded(receive, limit), _with_headers(answered))
             elif self.budget and scope["path"].startswith(RUN_ROUTES):
-                await self._in_turn(self.budget, scope, self._whole(scope, receive, limit), _with_headers(answered))
+                await self._in_turn(self.budget, scope, receive, limit, _with_headers(answered))
             else:
                 await self.app(scope, await self._whole(scope, receive, limit), _with_headers(answered))
         except Refusal as refusal:  # nothing was answered yet: the body is read before the answer starts
@@ -128,12 +139,12 @@ class Guard:
             self.owners.note(session, client_of(Request(scope)))
         return given
 
-    async def _in_turn(self, budget: Budget, scope: dict[str, Any], body: Awaitable[Any], send: Any) -> None:
-        """Pass a call on when it is its turn, which ends when its answer begins: how slowly a visitor sends or reads
-        costs nobody else."""
-        async with budget.place(client_of(Request(scope))) as turns:
-            given, ends = await body, [turns.release]
-            await turns.acquire()
+    async def _in_turn(self, budget: Budget, scope: dict[str, Any], receive: Any, limit: int, send: Any) -> None:
+        """Pass a call on when it is its turn, which ends when its answer begins and is charged for its length: how
+        slowly a visitor sends or reads costs nobody else."""
+        address = client_of(Request(scope))
+        async with budget.place(address) as (own, turns):
+            ends = [own.release]
 
             async def answered(message: Any) -> None:
                 while ends:
@@ -141,30 +152,42 @@ class Guard:
                 await send(message)
 
             try:
+                given = await self._whole(scope, receive, limit)
+                await turns.acquire()
+                began, counted = time.monotonic(), self._counted(scope, address)
+                ends += [turns.release, lambda: budget.charge(counted, time.monotonic() - began)]
                 await self.app(scope, given, answered)
             finally:
                 while ends:
                     ends.pop()()
 
-    def _spend(self, scope: dict[str, Any]) -> str | None:
-        """Count a request under its visitor; the address where a stream stays open until `close`. Raises Refusal."""
+    @staticmethod
+    def _counted(scope: dict[str, Any], address: str) -> str:
+        """Under which name a call or a page of an address is counted."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return address + "/pages" if PAGE.fullmatch(path) else address
+
+    def _spend(self, scope: dict[str, Any], end: Callable[[], object]) -> Stream | None:
+        """Count a request under its visitor; the stream where it stays open until `close` or is ended. Raises
+        Refusal."""
         if self.budget is None:
             return None
         address, path = client_of(Request(scope)), scope["path"].removeprefix(scope.get("root_path", ""))
-        wait = 0.0
-        if scope["method"] == "POST" or CALL.fullmatch(path):
+        wait, counted = 0.0, self._counted(scope, address)
+        if scope["method"] == "POST" or LASTING.fullmatch(path):
             wait = self.budget.call(address)
         elif PAGE.fullmatch(path):
-            wait = self.budget.call(address + "/pages", PAGE_COST)
+            wait = self.budget.call(counted, PAGE_COST)
         if wait:
             raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
         if scope["method"] == "POST":
             return None
         if not LASTING.fullmatch(path):
             return None
-        if not self.budget.open(address):
+        stream = self.budget.open(address, end)
+        if stream is None:
             raise Refusal(429, "Too many pages of this address are open here; close one and load this one again.")
-        return address
+        return stream
 
     def check(self, scope: dict[str, Any]) -> None:
         """Raises Refusal for a foreign host or origin, a closed route or an announced body that is too large."""
@@ -209,10 +232,12 @@ class Guard:
 
 
 def stream_of(scope: dict[str, Any]) -> str:
-    """Whose events a request reads: a session's or those of one call; "" for another request."""
+    """Whose events a request reads: a session's, those of one call or a heartbeat; "" for another request."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     if path.endswith(STREAM):
         return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_hash", [""])[0]
+    if scope["method"] == "GET" and path.startswith(f"{API}/{BEAT}"):
+        return path.removeprefix(f"{API}/")
     return path.rsplit("/", 1)[1] if CALL.fullmatch(path) and scope["method"] == "GET" else ""
 
 
@@ -227,6 +252,36 @@ def _with_headers(send: Any) -> Any:
         await send(message)
 
     return with_headers
+
+
+def _in_pieces(scope: dict[str, Any], send: Any) -> Any:
+    """A send that gives an answer away in pieces, and notes in the request's scope since when one waits to be read."""
+
+    async def sent(message: Any) -> None:
+        body = message.get("body", b"")
+        more = message.get("more_body", False)
+        for start in range(0, max(1, len(body)), PIECE):
+            scope[SENDING] = time.monotonic()
+            if len(body) <= PIECE:
+                await send(message)
+            else:
+                last = start + PIECE >= len(body)
+                await send({**message, "body": body[start : start + PIECE], "more_body": more or not last})
+            del scope[SENDING]
+
+    return sent
+
+
+async def _until(ended: asyncio.Event, answer: Coroutine[Any, Any, None]) -> None:
+    """An answer to its end, or until it is ended."""
+    answering, ending = asyncio.ensure_future(answer), asyncio.ensure_future(ended.wait())
+    try:
+        await asyncio.wait((answering, ending), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ending.cancel()
+        answering.cancel()  # nothing where it is done
+        with suppress(asyncio.CancelledError):
+            await answering
 
 
 async def _answer(send: Any, refusal: Refusal) -> None:

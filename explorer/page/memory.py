@@ -7,6 +7,8 @@ million characters that was opened stayed there as four megabytes."""
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -19,7 +21,8 @@ class Remembered(SessionState):
     """The components of one page and their state, but no values."""
 
     def __init__(self, blocks: gr.Blocks) -> None:
-        super().__init__(blocks)
+        # named as a page of no components, of which Gradio would compose the configuration at each page's first call
+        super().__init__(SimpleNamespace(default_config=blocks.default_config, blocks={}))  # type: ignore[arg-type]
         self.config_values: dict[int, Any] = {}
 
     def __setitem__(self, key: int, value: Any) -> None:
@@ -52,11 +55,11 @@ class Owners:
 
 class Holder(StateHolder):
     """Makes these for the pages of one server. Where there are too many, whoever has most of them loses the one that
-    was used least recently, so that a newcomer with many names puts out nobody else's."""
+    was used least recently, so that a newcomer with many names puts out nobody else's; pages that are open go last."""
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: Owners, is_open: Callable[[str], bool]) -> None:
         super().__init__()
-        self.owners = owners
+        self.owners, self.is_open = owners, is_open
 
     def update(self, session_id: str) -> None:
         """It was used now."""
@@ -65,7 +68,8 @@ class Holder(StateHolder):
                 self.session_data.move_to_end(session_id)
             if len(self.session_data) > self.capacity:
                 counts = Counter(map(self.owners.of, self.session_data))
-                others = (one for one in self.session_data if one != session_id)
+                others = [one for one in self.session_data if one != session_id]
+                others = [one for one in others if not self.is_open(one)] or others
                 evicted = max(others, key=lambda one: counts[self.owners.of(one)])  # of equals the first: the oldest
                 del self.session_data[evicted]
                 self.time_last_used.pop(evicted, None)
@@ -76,7 +80,7 @@ class Holder(StateHolder):
         return super().__getitem__(session_id)
 
 
-def keep_no_values(demo: gr.Blocks, owners: Owners) -> None:
-    """Of a page that has been launched."""
-    demo.app.state_holder = Holder(owners)
+def keep_no_values(demo: gr.Blocks, owners: Owners, is_open: Callable[[str], bool] = lambda session: False) -> None:
+    """Of a page that has been launched. is_open: whether that of a session is open."""
+    demo.app.state_holder = Holder(owners, is_open)
     demo.app.state_holder.set_blocks(demo)

@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import clients, files, quiet, zerogpu
+from explorer.page import allocator, clients, files, quiet, zerogpu
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
@@ -79,7 +79,9 @@ def launch(
         footer_links=[],
         **options,
     )
-    keep_no_values(demo, owners)
+    handlers.sessions.is_open = readers.at_page
+    keep_no_values(demo, owners, readers.at_page)
+    allocator.watch()
     if limits.public and demo.server is not None:
         Connections(demo.server).watch()
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path

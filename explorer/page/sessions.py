@@ -7,7 +7,7 @@ import gzip
 import threading
 import uuid
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engines import Trace, UserError
@@ -140,9 +140,12 @@ def unpacked(held: bytes) -> Trace:
 class Sessions:
     """Sessions by Gradio's session hash. A new page starts with the opening traces. Where there are too many, the
     visitor who has most of them loses the one that was used least recently, but none in which something runs or
-    waits."""
+    waits, and none whose page is open as long as there is another.
+
+    is_open: tells whether the page of a key is open; without it none is known to be."""
 
     def __init__(self, opening: Mapping[int, Trace]) -> None:
+        self.is_open: Callable[[str], bool] = lambda key: False
         self._opening = {slot: packed(trace) for slot, trace in opening.items()}
         self._all: OrderedDict[str, tuple[str, Session]] = OrderedDict()
         self._lock = threading.Lock()
@@ -163,6 +166,7 @@ class Sessions:
         """The key of the session that goes first."""
         counts = Counter(client for client, _ in self._all.values())
         idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
+        idle = [key for key in idle if not self.is_open(key)] or idle
         return max(idle, key=lambda key: counts[self._all[key][0]], default=None)  # of equals the first, so the oldest
 
     def check_room(self, size: int, client: str) -> None:

@@ -1,10 +1,11 @@
 """A public page under visitors for minutes:  python -m tests.page.soak --minutes 10
 
-The server, twenty replaying visitors and the one who runs methods are three processes. Each visitor has an address of
-its own, holds a heartbeat open, and every few seconds takes a recorded trace, opens one, asks for the numbers or saves.
-Meanwhile one run goes at a time: to its end, forked, stopped, or left with its connection cut, with a small sweep now
-and then. The delay of an event is from the moment at which the server offers a message of a run to the moment at which
-its reader has it, on the clock that all processes of a machine share (time.monotonic)."""
+The server, twenty visitors and the one who runs methods are three processes. Each visitor has an address of its own,
+holds a heartbeat open, and every few seconds takes a recorded trace, uploads one of up to two million characters, asks
+for the numbers or for figures, or saves; now and then the page is closed and opened again. Meanwhile one run goes at a
+time: to its end, forked, stopped, or left with its connection cut, with a small sweep now and then. The delay of an
+event is from the moment at which the server offers a message of a run to the moment at which its reader has it, on the
+clock that all processes of a machine share (time.monotonic)."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ import json
 import multiprocessing
 import os
 import random
+import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,15 @@ from tests.page.live_cost import STREAM
 
 VISITORS = 20
 PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
+STAY = 12  # requests of one page, at most
 PACE = 3.0  # seconds from one live run to the next, at least
+SETTLE = 30.0  # seconds behind the last visitor, in which what is free goes back
 PLAY, NUMBERS = "_player.<locals>.play", "Handlers.numbers"  # handlers, by their qualified names
-TAKE_IN, SAVE = "Handlers.take_in", "Handlers.save_json"
+TAKE_IN, SAVE, PAGE = "Handlers.take_in", "Handlers.save_json", "Handlers.save_html"
+CURVES, PICTURE = "Handlers.curves", "_saver.<locals>.save"  # a picture goes through the queue
+WISHES = (PLAY, PLAY, PLAY, TAKE_IN, TAKE_IN, NUMBERS, CURVES, PICTURE, SAVE, PAGE)
+KINDS = {TAKE_IN: "uploads", PICTURE: "pictures, with the queue"}
+CHARACTERS = 30_000, 300_000, 2_000_000  # of an uploaded trace
 WAYS = ("end", "end", "fork", "stop", "lost", "sweep")
 
 
@@ -38,6 +47,7 @@ def serve(pipe: Any, folder: str) -> None:
     """The public page in this process, with `folder` for its temporary files. Sends its address and the numbers of its
     handlers by name, then answers `offered`: when each message of a run was offered."""
     os.environ |= {"TMPDIR": folder, "GRADIO_TEMP_DIR": folder, "EXPLORER_TRUSTED_PROXIES": "1"}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for a busy core cost more than they help
     tempfile.tempdir = folder
     import engines
     from explorer.page.event_stream import EventStream
@@ -69,51 +79,112 @@ class Caller:
 
     def __init__(self, url: str, address: str) -> None:
         self.session, self.headers = uuid.uuid4().hex[:12], {"x-forwarded-for": address}
-        self.client = httpx.Client(base_url=url, timeout=60, headers=self.headers)
+        fresh = httpx.Limits(keepalive_expiry=2)  # before the server closes it, which is after five seconds
+        self.client = httpx.Client(base_url=url, timeout=60, headers=self.headers, limits=fresh)
 
     def call(self, number: int, *data: Any) -> httpx.Response:
         """One call beside the queue, as the page makes it."""
         body = {"data": list(data), "fn_index": number, "session_hash": self.session}
         return self.client.post("/gradio_api/run/predict", json=body)
 
+    def queued(self, number: int, *data: Any) -> str:
+        """One call through the queue, read to its end: its status, or what went wrong."""
+        body = {"data": list(data), "fn_index": number, "session_hash": self.session}
+        joined = self.client.post("/gradio_api/queue/join", json=body)
+        if joined.status_code != 200:
+            return str(joined.status_code)
+        ask = {"params": {"session_hash": self.session}}
+        with self.client.stream("GET", "/gradio_api/queue/data", **ask) as stream:
+            for line in stream.iter_lines():
+                told = json.loads(line[5:]) if line.startswith("data:") else {}
+                if told.get("msg") == "process_completed":
+                    return "200" if told["success"] else "failed"
+        return "no end"
+
+
+class Beat:
+    """The heartbeat of a page, held open until it is closed."""
+
+    def __init__(self, url: str, session: str) -> None:
+        self.began = threading.Event()
+        self.path, self.lost, self.stream = f"{url}gradio_api/heartbeat/{session}", False, Any
+        self.open = threading.Event()
+        self.open.set()
+        threading.Thread(target=self._hold, daemon=True).start()
+
+    def _hold(self) -> None:
+        try:
+            with httpx.stream("GET", self.path, timeout=60) as self.stream:
+                if self.stream.status_code == 200:
+                    self.began.set()
+                for _ in self.stream.iter_lines():
+                    if not self.open.is_set():
+                        return
+        except Exception:
+            self.lost = self.open.is_set()
+
+    def close(self) -> None:
+        """The page is closed."""
+        self.open.clear()
+        with suppress(Exception):  # it was not open yet, or is gone
+            self.stream.extensions["network_stream"].get_extra_info("socket").shutdown(2)
+
+
+class Visitor:
+    """One who opens a page, asks for this and that, closes it and comes again."""
+
+    def __init__(self, url: str, numbers: dict[str, list[int]], uploads: list[str], place: int) -> None:
+        self.url, self.numbers, self.uploads, self.address = url, numbers, uploads, f"10.1.0.{place}"
+        self.chance, self.answers = random.Random(place), Counter[str]()
+        self.waits: dict[str, list[float]] = {}
+
+    def stay(self, until: float) -> None:
+        """Pages one after the other until that moment of time.monotonic."""
+        while time.monotonic() < until:
+            caller = Caller(self.url, self.address)
+            beat = Beat(self.url, caller.session)
+            for _ in range(self.chance.randint(3, STAY)):
+                self.wish(caller, self.chance.choice(WISHES))
+                time.sleep(self.chance.uniform(*PAUSE))
+                if time.monotonic() > until:
+                    break
+            beat.close()
+            self.answers["heartbeat lost"] += beat.lost
+            caller.client.close()
+
+    def wish(self, caller: Caller, what: str) -> None:
+        """One request, noted by what came of it."""
+        began, number = time.monotonic(), self.chance.choice(self.numbers[what])
+        try:
+            if what == PICTURE:
+                said = caller.queued(number, "all", "board", "seconds", 0, "7", "1")
+            else:
+                given = [self.chance.choice(self.uploads)] if what == TAKE_IN else ["all"] if "save" in what else []
+                said = str((answer := caller.call(number, *given)).status_code)
+                if what == TAKE_IN and answer.is_success and json.loads(answer.json()["data"][1])["kind"] != "ok":
+                    said += " refused with a sentence"
+        except httpx.HTTPError as error:
+            said = type(error).__name__
+        self.answers[f"{what.rpartition('.')[2]} {said}"] += 1
+        self.waits.setdefault(KINDS.get(what, "others"), []).append(time.monotonic() - began)
+
 
 def replay(url: str, numbers: dict[str, list[int]], seconds: float, pipe: Any) -> None:
-    """All replaying visitors, in this process. Sends how often each answer came, and the slowest."""
-    from explorer.runs.gallery import GALLERY, read_bytes
+    """All these visitors, in this process. Sends how often each answer came, and how long they took."""
+    from tests.page.memory import long_trace
 
-    small = min(GALLERY.glob("*.json.gz"), key=lambda path: path.stat().st_size)
-    answers, waits, until = Counter[str](), [], time.monotonic() + seconds
-    trace = read_bytes(small).decode()
-
-    def visit(place: int) -> None:
-        chance, caller = random.Random(place), Caller(url, f"10.1.0.{place}")
-        while time.monotonic() < until:
-            what = chance.choice([PLAY, PLAY, PLAY, TAKE_IN, NUMBERS, SAVE])
-            data = {TAKE_IN: [trace], SAVE: ["all"]}.get(what, [])
-            began = time.monotonic()
-            try:
-                status = caller.call(chance.choice(numbers[what]), *data).status_code
-            except httpx.HTTPError as error:
-                status = type(error).__name__  # type: ignore[assignment]
-            answers[f"{what} {status}"] += 1
-            waits.append(time.monotonic() - began)
-            time.sleep(chance.uniform(*PAUSE))
-
-    def beat(place: int) -> None:
-        try:
-            with httpx.stream("GET", f"{url}gradio_api/heartbeat/{uuid.uuid4().hex[:12]}", timeout=60) as stream:
-                for _ in stream.iter_lines():
-                    if time.monotonic() > until:
-                        return
-        except httpx.HTTPError:
-            answers["heartbeat lost"] += 1
-
-    threads = [threading.Thread(target=job, args=(i,), daemon=True) for i in range(VISITORS) for job in (visit, beat)]
+    people = [Visitor(url, numbers, [long_trace(n) for n in CHARACTERS], place) for place in range(VISITORS)]
+    pipe.send("ready")
+    until = time.monotonic() + seconds
+    threads = [threading.Thread(target=one.stay, args=(until,), daemon=True) for one in people]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(seconds + 60)
-    pipe.send((dict(answers), sorted(waits)))
+    answers = sum((one.answers for one in people), Counter[str]())
+    kinds = {kind for one in people for kind in one.waits}
+    waits = {kind: sorted(wait for one in people for wait in one.waits.get(kind, ())) for kind in sorted(kinds)}
+    pipe.send((dict(answers), waits))
 
 
 @dataclass
@@ -208,6 +279,7 @@ class Reading:
     threads: int
     descriptors: int
     files: int
+    peak: float  # MB, since the server began
 
     @classmethod
     def of(cls, pid: int, began: float, folder: str) -> Reading:
@@ -216,30 +288,34 @@ class Reading:
         open_now = len(os.listdir(f"/proc/{pid}/fd"))
         there = sum(path.is_file() for path in Path(folder).rglob("*"))
         resident = int(status["VmRSS"].split()[0]) / 1024
-        return cls(time.monotonic() - began, resident, int(status["Threads"]), open_now, there)
+        peak = int(status["VmHWM"].split()[0]) / 1024
+        return cls(time.monotonic() - began, resident, int(status["Threads"]), open_now, there, peak)
 
     def __str__(self) -> str:
         return (
-            f"after {self.when:4.0f} s: {self.megabytes:.0f} MB, {self.threads} threads, {self.descriptors} "
-            f"descriptors, {self.files} temporary files"
+            f"after {self.when:4.0f} s: {self.megabytes:.0f} MB (most {self.peak:.0f}), {self.threads} threads, "
+            f"{self.descriptors} descriptors, {self.files} temporary files"
         )
 
 
 @dataclass
 class Report:
-    """Readings at start, middle and end; delays of events and waits for answers in seconds, sorted."""
+    """Readings at start, middle, end and afterwards; delays of events and waits for answers in seconds, sorted."""
 
     readings: list[Reading]
     delays: list[float]
-    waits: list[float]
+    waits: dict[str, list[float]]  # by what was asked for
     answers: dict[str, int]
     runs: Counter[str]
     failures: list[str]
+    load: list[float]  # averages of the machine, one at each live run
 
     def __str__(self) -> str:
         lines = [f"{dict(self.runs)} live, {len(self.failures)} failures; {self.answers}"]
         lines += [f"events: {len(self.delays)}, {percentiles(self.delays)}"]
-        lines += [f"answers to replaying visitors: {len(self.waits)}, {percentiles(self.waits)}"]
+        lines += [f"answers, {kind}: {len(waits)}, {percentiles(waits)}" for kind, waits in self.waits.items()]
+        load = sorted(self.load) or [0.0]
+        lines += [f"load average {load[len(load) // 2]:.1f} (median), {load[-1]:.1f} (most) on {os.cpu_count()} cores"]
         return "\n".join([*lines, *map(str, self.readings), *self.failures[:5]])
 
 
@@ -251,8 +327,9 @@ def percentiles(values: list[float]) -> str:
     return "p50 {:.0f} ms, p95 {:.0f} ms, most {:.0f} ms".format(*at)
 
 
-def measure(seconds: float) -> Report:
-    """Serve, soak, measure. The first reading is taken once each way of ending was gone once."""
+def measure(seconds: float, settle: float = SETTLE, say: Any = lambda text: None) -> Report:
+    """Serve, soak, measure. The first reading is taken once each way of ending was gone once, the last `settle` seconds
+    after the last visitor."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     told, tell = context.Pipe()
@@ -269,20 +346,26 @@ def measure(seconds: float) -> Report:
             visitors = context.Process(target=replay, args=(url, numbers, seconds, tell), daemon=True)
             visitors.start()
             tell.close()
-            began = time.monotonic()
+            told.recv()
+            began, load, minute = time.monotonic(), list[float](), 0
             readings = [Reading.of(server.pid or 0, began, folder)]
             while (now := time.monotonic() - began) < seconds:
                 if now > seconds / 2 and len(readings) == 1:
                     readings.append(Reading.of(server.pid or 0, began, folder))
+                if now > 60 * minute:
+                    say(str(Reading.of(server.pid or 0, began, folder)))
+                    minute += 1
+                load.append(os.getloadavg()[0])
                 runner.go(runner.chance.choice(WAYS))
                 time.sleep(max(0.0, PACE - (time.monotonic() - began - now)))
             answers, waits = told.recv()
-            time.sleep(3)  # what the last ones left behind is cleared
+            readings.append(Reading.of(server.pid or 0, began, folder))
+            time.sleep(settle)
             readings.append(Reading.of(server.pid or 0, began, folder))
             ours.send("offered")
             offered = ours.recv()
             delays = sorted(when - offered[key] for key, when in runner.came.items() if key in offered)
-            return Report(readings, delays, waits, answers, runner.done, runner.failures)
+            return Report(readings, delays, waits, answers, runner.done, runner.failures, load)
         finally:
             for one in (server, visitors):
                 if one is not None:
@@ -294,8 +377,7 @@ def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
-    print(measure(60 * parser.parse_args().minutes))
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(measure(60 * parser.parse_args().minutes, say=lambda text: print(text, file=sys.stderr, flush=True)))
 
 
 if __name__ == "__main__":

@@ -60,3 +60,7 @@ def test_another_c_library_is_left_alone(monkeypatch):
     monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())
     assert allocator._glibc() is None
     allocator.watch()
+
+
+def test_a_page_gives_back(address):
+    assert allocator._watching.is_set() or allocator._glibc() is None

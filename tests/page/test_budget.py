@@ -12,8 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from engines import UserError
+from explorer.page import budget as page_budget
 from explorer.page import sessions
-from explorer.page.budget import Budget
+from explorer.page.budget import DEAR, DEAREST, FREE, Budget
 from explorer.page.catalogue import Catalogue
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
@@ -41,6 +42,48 @@ def test_a_bucket_empties_and_fills_again():
     assert budget.call("a") == 0 and budget.call("a") > 0
     now[0] = 100
     assert [budget.call("a") for _ in range(4)].count(0) == 3, "it never holds more than a burst"
+
+
+def test_long_answers_cost_more_calls_and_a_bounded_price():
+    now = [0.0]
+    budget = Budget(burst=100, rate=2.0, clock=lambda: now[0])
+    for seconds in (0.0, FREE, FREE / 2):
+        budget.charge("a", seconds)
+    assert budget.call("a", 100) == 0, "short ones are free"
+    budget.charge("b", FREE + 0.5)
+    assert budget.call("b", 100) == pytest.approx(0.5 * DEAR / 2)
+    now[0] = 100
+    for _ in range(3):
+        budget.charge("c", 1e6)  # whoever is held up by others is not shut out
+    assert budget.call("c", int(100 - 3 * DEAREST)) == 0
+    for _ in range(9):
+        budget.charge("c", 1e6)
+    assert budget.call("c") == pytest.approx(0.5), "nobody owes anything"
+
+
+def test_a_call_is_charged_for_the_making_of_its_answer_alone():
+    async def go() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await asyncio.sleep(0.01)
+            await answers(scope, receive, send)
+
+        charged = list[tuple[str, float]]()
+        budget = Budget()
+        budget.charge = lambda who, seconds: charged.append((who, seconds))  # type: ignore[method-assign]
+        guard = Guard(app, budget=budget)
+
+        async def slowly(message: Any = None) -> Any:
+            await asyncio.sleep(0.3)
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        for method, path in (("POST", "/gradio_api/run/predict"), ("GET", "/")):
+            scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("a", 1)}
+            await guard({**scope, "headers": [(b"host", b"localhost")]}, slowly, slowly)
+        assert [who for who, _ in charged] == ["a", "a/pages"]
+        assert all(0.01 <= seconds < 0.3 for _, seconds in charged)
+
+    apart(go())
 
 
 def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_up():
@@ -130,14 +173,58 @@ def test_streams_left_open_are_bounded_and_give_their_place_back(path):
 
             return asyncio.create_task(guard(scope, receive, send)), said
 
-        asked = [ask(address) for address in ("a", "a", "a", "b", "c")]
-        await asyncio.sleep(0)
-        assert opened == ["a", "a", "b"]
-        assert [said[0]["status"] for _, said in asked if said] == [429, 429]
+        asked = [ask(address) for address in ("a", "b", "a", "a", "b", "b")]
+        await asyncio.sleep(0.01)
+        assert opened == ["a", "b", "a"], "nobody has two more than b"
+        assert [said[0]["status"] for _, said in asked if said] == [429, 429, 429]
         release.set()
         await asyncio.gather(*(task for task, _ in asked))
         await asyncio.gather(ask("a")[0], ask("c")[0])
         assert opened[3:] == ["a", "c"]
+        assert guard.budget and not guard.budget._open
+
+    apart(go())
+
+
+def test_a_few_addresses_keep_nobody_out_of_the_streams():
+    """Whoever has most loses the oldest, which ends as an answer does, and gets no other in its place."""
+
+    async def go() -> None:
+        opened, left = Counter[str](), Counter[str]()
+
+        async def stays(scope: Any, receive: Any, send: Any) -> None:
+            who = scope["client"][0]
+            opened[who] += 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            try:
+                await asyncio.sleep(60)
+            finally:
+                left[who] += 1
+
+        guard, told = Guard(stays, budget=Budget(each=3, total=6)), dict[int, list[Any]]()
+
+        def ask(who: str) -> asyncio.Task[None]:
+            said = told[len(told)] = []
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b""}
+
+            scope = {"type": "http", "method": "GET", "path": "/gradio_api/heartbeat/abc", "query_string": b""}
+            scope |= {"client": (who, 1), "headers": [(b"host", b"localhost")]}
+            return asyncio.create_task(guard(scope, receive, send))
+
+        tasks = [ask(who) for who in ("a", "a", "a", "b", "b", "b", "c", "c", "a")]
+        await asyncio.sleep(0.05)
+        assert opened == {"a": 3, "b": 3, "c": 2} and left == {"a": 1, "b": 1}
+        assert told[0][-1] == told[3][-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+        assert tasks[0].done() and tasks[3].done() and told[8][0]["status"] == 429
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert left == opened and guard.budget and not guard.budget._open
 
     apart(go())
 
@@ -244,5 +331,72 @@ def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_a
         await asyncio.gather(*left)
         assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4
         assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())
+
+
+def test_a_call_whose_turn_does_not_come_is_refused_and_leaves_no_trace(monkeypatch):
+    """With two slow senders the last of 250 calls of an address waited for hours, and kept its connection."""
+    monkeypatch.setattr(page_budget, "PATIENCE", 0.05)
+
+    async def go() -> None:
+        arrive = asyncio.Event()
+        guard = Guard(answers, budget=Budget(turns_each=1))
+
+        def ask() -> tuple[asyncio.Task[None], list[Any]]:
+            said: list[Any] = []
+
+            async def receive() -> dict[str, Any]:
+                await arrive.wait()
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                said.append(message)
+
+            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
+            scope |= {"client": ("a", 1), "headers": [(b"host", b"localhost")]}
+            return asyncio.create_task(guard(scope, receive, send)), said
+
+        asked = [ask() for _ in range(4)]
+        await asyncio.gather(*(task for task, _ in asked[1:]))
+        assert [said[0]["status"] for _, said in asked[1:]] == [429] * 3
+        arrive.set()
+        await asked[0][0]
+        assert asked[0][1][0]["status"] == 200
+        assert guard.budget and not guard.budget._own and not guard.budget._asking
+
+    apart(go())
+
+
+def test_answers_of_one_address_that_are_not_read_are_few():
+    """Each is whole in memory until it is read."""
+
+    async def go() -> None:
+        made, read = Counter[str](), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            made[scope["client"][0]] += 1
+            await answers(scope, receive, send)
+
+        guard = Guard(app, budget=Budget(answers_each=3))
+
+        def ask(who: str) -> asyncio.Task[None]:
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b"{}", "more_body": False}
+
+            async def send(message: Any) -> None:
+                await read.wait()
+
+            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
+            return asyncio.create_task(
+                guard({**scope, "client": (who, 1), "headers": [(b"host", b"localhost")]}, receive, send)
+            )
+
+        tasks = [ask(who) for who in "a" * 9 + "b"]
+        await asyncio.sleep(0.05)
+        assert made == {"a": 3, "b": 1}
+        read.set()
+        await asyncio.gather(*tasks)
+        assert made == {"a": 9, "b": 1}
 
     apart(go())

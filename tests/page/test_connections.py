@@ -6,16 +6,21 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvicorn
 
-from explorer.page.connections import Connections
+from explorer.page.connections import SENDING, Connections, descriptors
+from explorer.page.guard import Guard
 
 
-def one(address: str = "1.1.1.1", busy: bool = False, fresh: bool = False):
-    cycle = None if fresh else SimpleNamespace(response_complete=not busy)
+def one(address: str = "1.1.1.1", busy: bool = False, fresh: bool = False, scope: Any = None):
+    cycle = None if fresh else SimpleNamespace(response_complete=not busy, scope=scope or {})
 
     class Connection(SimpleNamespace):
         __hash__ = object.__hash__
@@ -49,6 +54,97 @@ def test_an_address_has_so_many_and_those_at_work_stay(monkeypatch, count, ended
     assert len(found) == ended and all(connection in idle for connection in found)
 
 
+@pytest.mark.parametrize("count", ["0", "1"])
+def test_of_too_many_those_go_of_whoever_has_most_that_ask_nothing(monkeypatch, count):
+    """Else a few addresses take all file descriptors, and nobody else gets in."""
+    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", count)
+    many, few = [[one(who, busy=busy) for _ in range(n)] for who, n, busy in (("a", 6, False), ("b", 2, False))]
+    busy = [one("c", busy=True) for _ in range(4)]
+    kept = looked_after(*many, *few, *busy, total=8)
+    assert set(kept.superfluous(0)) < set(many) and len(kept.superfluous(0)) == 4
+    old = many[3]
+    kept._idle.update(dict.fromkeys((*many, *few), 5.0) | {old: 1.0})
+    assert kept.superfluous(6)[0] is old, "the one that waits longest"
+    kept = looked_after(*few, *busy, one("b", busy=True), total=3)
+    found = kept.superfluous(0)
+    assert set(found[:2]) == set(few) and set(found[2:]) < set(busy) and len(found) == 4
+
+
+def test_whoever_takes_nothing_of_an_answer_is_ended(monkeypatch):
+    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", "0")
+    unread, read = one(busy=True, scope={SENDING: 2.0}), one(busy=True, scope={SENDING: 9.0})
+    kept = looked_after(unread, read, one(busy=True), patience=10)
+    assert kept.superfluous(11) == [] and kept.superfluous(13) == [unread]
+
+
+def test_as_many_files_may_be_open_as_the_system_allows():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(900, before[1]), before[1]))
+        assert descriptors() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(900, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_host_with_few_files_takes_fewer_connections_and_says_so(monkeypatch, caplog):
+    monkeypatch.setattr("explorer.page.connections.descriptors", lambda: 1000)
+    kept = looked_after(total=2000)
+    kept.server.should_exit = True
+    kept.watch()
+    assert kept.total == 400 and "let it open 4200 (ulimit -n)" in caplog.text
+
+
+@pytest.mark.parametrize("size", [50_000, 20_000_000])
+def test_an_answer_that_nobody_reads_gives_its_memory_and_its_descriptor_back(size):
+    """A transport closes behind the last byte only, so that whoever never reads kept both for ever."""
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(20_000_000 // size):
+                await send({"type": "http.response.body", "body": b"x" * size, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+    with serving(Guard(app)) as (server, port), ThreadPoolExecutor(1) as pool:
+        Connections(server, patience=0.5, pause=0.05).watch()
+        unread, other = (socket.socket() for _ in range(2))
+        for one in (unread, other):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(("127.0.0.1", port))
+            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        reading = pool.submit(whole_answer, other)
+        until = time.monotonic() + 30
+        while server.server_state.connections:
+            assert time.monotonic() < until, "it was kept"
+            time.sleep(0.02)
+        assert len(reading.result()) > 20_000_000, "who reads gets everything"
+        unread.close()
+        other.close()
+
+
+def whole_answer(connection: socket.socket) -> bytes:
+    heard = bytearray()
+    while more := connection.recv(1 << 16):
+        heard += more
+    return bytes(heard)  # the other side has closed
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[tuple[uvicorn.Server, int]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_keep_alive=60, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield server, listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
 def test_a_server_closes_what_is_left_alone_and_goes_on_with_what_is_read():
     async def app(scope, receive, send):
         if scope["type"] != "http":
@@ -57,32 +153,15 @@ def test_a_server_closes_what_is_left_alone_and_goes_on_with_what_is_read():
         await asyncio.sleep(2 if scope["path"] == "/slow" else 0)
         await send({"type": "http.response.body", "body": b"the end"})
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_keep_alive=60))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    Connections(server, patience=0.5, pause=0.1).watch()
-    ask = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    sent = {"silent": b"", "half": (ask % b"fast")[:-2], "fast": ask % b"fast", "slow": ask % b"slow"}
-    try:
+    with serving(app) as (server, port):
+        Connections(server, patience=0.5, pause=0.1).watch()
+        ask = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        sent = {"silent": b"", "half": (ask % b"fast")[:-2], "fast": ask % b"fast", "slow": ask % b"slow"}
         found = {name: socket.create_connection(("127.0.0.1", port), timeout=20) for name in sent}
         for name, text in sent.items():
             found[name].sendall(text)
-
-        def said(connection: socket.socket) -> bytes:
-            heard = b""
-            while more := connection.recv(1000):
-                heard += more
-            return heard  # the other side has closed
-
-        answers = {name: said(connection) for name, connection in found.items()}
+        answers = {name: whole_answer(connection) for name, connection in found.items()}
         assert answers["silent"] == b"" == answers["half"]
         assert b"the end" in answers["fast"] and b"the end" in answers["slow"]
-    finally:
         for connection in found.values():
             connection.close()
-        server.should_exit = True
-        thread.join(20)

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from explorer.page.clients import Readers
+from explorer.page.guard import stream_of
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -172,3 +175,22 @@ def test_the_page_names_no_folder_of_this_machine_and_no_foreign_host(client):
 def test_the_player_is_served_as_a_script(client):
     answer = client.get("/files/player/gradio.js")
     assert answer.status_code == 200 and "javascript" in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "name"),
+    [
+        ("GET", "/gradio_api/heartbeat/abc", b"", "heartbeat/abc"),
+        ("GET", "/gradio_api/queue/data", b"session_hash=abc", "abc"),
+        ("GET", "/gradio_api/call/decode/abc", b"", "abc"),
+        ("POST", "/gradio_api/call/decode", b"", ""),
+        ("GET", "/config", b"", ""),
+    ],
+)
+def test_whose_events_a_request_reads(method, path, query, name):
+    assert stream_of({"method": method, "path": path, "query_string": query}) == name
+    readers = Readers()
+    readers.begin(name)
+    assert readers.at_page("abc") == name.startswith("heartbeat")
+    readers.end(name)
+    assert not readers.at_page("abc")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import gradio as gr
 import pytest
+from gradio.blocks import BlocksConfig
 
 from explorer.page.memory import Owners, keep_no_values
 from tests.page.memory import measure
@@ -17,6 +18,17 @@ def test_opened_traces_leave_nothing_behind_when_their_pages_close():
     before, after, pages = measure(12, 1_000_000, warm=8)
     assert pages == 0
     assert after - before < 15, "12 of them would leave 25 MB"
+
+
+def test_a_page_that_comes_costs_no_configuration(monkeypatch):
+    """Gradio composes that of every component at a page's first call: a third of what a host did under newcomers."""
+    with gr.Blocks() as demo:
+        box = gr.Textbox("here")
+    demo.app, composed = SimpleNamespace(), []
+    demo.state_session_capacity = 2
+    monkeypatch.setattr(BlocksConfig, "config_for_block", lambda self, number, *rest: composed.append(number))
+    keep_no_values(demo, Owners())
+    assert demo.app.state_holder["a"][box._id] is box and composed == []
 
 
 def test_no_value_of_a_page_is_remembered_and_state_is():
@@ -54,6 +66,22 @@ def test_who_comes_with_many_names_puts_out_nobody_elses_page():
         holder[f"many {number}"]
     assert list(holder.session_data) == ["first", "second", "many 37", "many 38", "many 39"]
     assert holder["first"][kept._id] == "first" and set(holder.time_last_used) == set(holder.session_data)
+
+
+def test_pages_that_are_open_go_last():
+    with gr.Blocks() as demo:
+        gr.State(3)
+    demo.app = SimpleNamespace()
+    demo.state_session_capacity = 2
+    opened = {"first"}
+    keep_no_values(demo, Owners(), opened.__contains__)
+    holder = demo.app.state_holder
+    for name in ("first", "second", "third"):
+        holder[name]
+    assert list(holder.session_data) == ["first", "third"]
+    opened.add("third")
+    holder["fourth"]
+    assert list(holder.session_data) == ["third", "fourth"], "where all others are open, the oldest goes"
 
 
 def test_no_more_addresses_are_remembered_than_so_many(monkeypatch):

@@ -194,6 +194,21 @@ def test_newcomers_never_end_a_run_and_cost_whoever_has_most_sessions():
     assert sessions.of("runs").job is None and len(sessions) == MAX_SESSIONS
 
 
+def test_a_page_that_is_open_keeps_what_it_shows_while_others_come_and_go(traces):
+    """Else its numbers would be those of the opening, and not of what stands beside them."""
+    sessions, opened = Sessions({}), {"open"}
+    sessions.is_open = opened.__contains__
+    shown = sessions.of("open", "a")
+    shown.keep(0, traces[0])
+    for number in range(3 * MAX_SESSIONS):
+        sessions.of(f"visitor {number}", f"address {number}")
+    assert sessions.of("open", "a") is shown and len(sessions) == MAX_SESSIONS
+    opened.clear()
+    for number in range(MAX_SESSIONS):
+        sessions.of(f"later {number}", f"address {number}")
+    assert sessions.of("open", "a") is not shown
+
+
 def test_dropping_a_session_stops_its_run():
     sessions = Sessions({})
     job = sessions.of("other").begin()

@@ -10,9 +10,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_visitors_come_and_go_and_leave_nothing_open():
-    found = measure(2)
+    found = measure(2, settle=3)
     assert found.failures == [] and set(found.runs) == set(WAYS)
-    assert found.answers and all(name.endswith(" 200") for name in found.answers), found.answers
+    assert found.answers and all(name.endswith(" 200") or not many for name, many in found.answers.items()), (
+        found.answers
+    )
     assert found.delays and min(found.delays) >= 0
     first, *_, last = found.readings
     assert last.descriptors <= first.descriptors + 8, "connections were left open"
