@@ -27,7 +27,7 @@ IDEAS = {
     "search": "Paths through the text",
     "reasoning": "When to stop thinking",
     "routing": "Who writes the next token",
-    "baselines": "Controls: what the others are held against",
+    "baselines": "Baselines of the other methods",
 }
 LONGEST = 160  # characters of a prompt or an output on a card
 

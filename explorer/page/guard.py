@@ -179,7 +179,7 @@ class Guard:
         elif PAGE.fullmatch(path):
             wait = self.budget.call(counted, PAGE_COST)
         if wait:
-            raise Refusal(429, f"That were too many requests at once; go on in {math.ceil(wait)} s.")
+            raise Refusal(429, f"Too many requests; retry in {math.ceil(wait)} s.")
         if scope["method"] == "POST":
             return None
         if not LASTING.fullmatch(path):

@@ -91,7 +91,7 @@ def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_
     one, other = client(budget), client(budget, "10.0.0.2")
     path = "/gradio_api/queue/join"
     assert [one.post(path).status_code for _ in range(5)] == [200, 200, 200, 200, 429]
-    assert one.post(path).text == "That were too many requests at once; go on in 2 s."
+    assert one.post(path).text == "Too many requests; retry in 2 s."
     assert other.post(path).status_code == 200
     assert one.get("/").status_code == 200, "the page itself is read"
     assert [client(None).post(path).status_code for _ in range(5)] == [200] * 5, "at home nothing is counted"

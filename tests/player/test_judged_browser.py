@@ -70,9 +70,9 @@ def test_the_line_is_moved_by_keys_and_goes_back(opened: Open, slips: Trace) -> 
     assert back.is_disabled()
     slider.focus()
     page.keyboard.press("Home")
-    assert "With the line at 0: 8." in view.locator(".dx-readout").first.inner_text()
+    assert "At threshold 0: 8." in view.locator(".dx-readout").first.inner_text()
     page.keyboard.press("End")
-    assert "With the line at 1: 0." in view.locator(".dx-readout").first.inner_text()
+    assert "At threshold 1: 0." in view.locator(".dx-readout").first.inner_text()
     back.click()
     assert "With the line" not in view.locator(".dx-readout").first.inner_text()
 

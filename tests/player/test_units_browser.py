@@ -51,10 +51,10 @@ def test_the_line_is_moved_by_keys_and_goes_back(opened: Open, wrong: Trace) -> 
     page.evaluate("handles[0].seek(1)")
     slider, back = view.get_by_role("slider"), view.get_by_role("button", name="as recorded")
     said = view.locator(".dx-readout").first
-    assert back.is_disabled() and "2 of 4 tokens written, the line at 0.7" in said.inner_text()
+    assert back.is_disabled() and "2 of 4 tokens written, threshold 0.7" in said.inner_text()
     slider.focus()
     page.keyboard.press("Home")
-    assert "With the line at 0: 4." in said.inner_text()
+    assert "At threshold 0: 4." in said.inner_text()
     page.keyboard.press("End")
     assert ": 1." in said.inner_text()
     back.click()

@@ -63,7 +63,7 @@ def test_counts_places_and_letters_stand_after_one_step(opened: Open) -> None:
     assert part(page, ".dx-readout").first.text_content() == "Not read yet."
     assert shown(page, "svg > g:nth-child(3) > g") == []
     seek(page, 1)
-    said = "Counted: e 2. Places told filled: 3 of 4. Read: ‘ee’ after step 1."
+    said = "Counted: e 2. Positions predicted occupied: 3 of 4. Read: ‘ee’ after step 1."
     assert part(page, ".dx-readout").first.text_content() == said
     assert part(page, "svg").get_attribute("aria-label") == said
     assert shown(page, "svg > g:nth-child(3) > g") == ["e", "e", "end", ""]

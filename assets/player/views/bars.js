@@ -6,7 +6,7 @@ import { glyphs, number, unpack } from "../codec.js";
 import { along, el, legend, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Bars", title: "Scores against the line", place: 160, needs: ["scores+masked"] };
+export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
 const H = 100; // units of the drawing; x runs over positions
 const BASE = "confidence";
@@ -128,7 +128,7 @@ export class Bars {
     const line = lane?.threshold;
     const said = lane
       ? tr`${name} at ${open} open position${open === 1 ? "" : "s"}, ${now} of them written` +
-        (line == null ? "" : tr`; the line is at ${number(line)}`)
+        (line == null ? "" : tr`; the threshold is ${number(line)}`)
       : this.t
         ? tr`No scores were recorded in this step.`
         : tr`Before the first step.`;
@@ -144,7 +144,7 @@ export class Bars {
       ...(this.run.spanKinds.includes("block") ? [swatch("out", tr`outside the block`)] : []),
       swatch("rest", base ? tr`${BASE}, not written yet` : tr`not written yet`),
       ...(base ? [swatch("lift", tr`added to it: ${name}`)] : []),
-      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`the line`)]),
+      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`threshold`)]),
     );
   }
 

@@ -122,7 +122,7 @@ export class Completions {
       typed = `${now?.written ?? ""}${wrote}`,
       stays = (name) =>
         call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
-    setText(this.title, call ? tr`Free parameters` : tr`May stand here`);
+    setText(this.title, call ? tr`Free parameters` : tr`Valid completions`);
     const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
     const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
     rows.forEach((row, i) => {

@@ -180,8 +180,8 @@ export class Judged {
     const line = step.choice?.threshold ?? 0.5,
       count = (at) => kept(decide(rows, at)),
       own = this.run.header.lossless ? "" : tr` Not lossless.`,
-      moved = this.moved === null ? "" : tr` With the line at ${number(this.moved)}: ${count(this.moved)}.`;
-    return tr`Tokens that stand with the line at ${number(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
+      moved = this.moved === null ? "" : tr` At threshold ${number(this.moved)}: ${count(this.moved)}.`;
+    return tr`Tokens kept at threshold ${number(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
 without the judge.${moved}${own}`;
   }
 }

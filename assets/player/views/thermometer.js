@@ -157,7 +157,7 @@ export class Thermometer {
       used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
     return (
       tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} let through with ${number(c.mass * 100)} % \
-of the mass; ${c.quantity}: ${used}against the line of ${number(c.line)}` +
+of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}` +
       `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
     );
   }

@@ -67,10 +67,10 @@ export class Thoughts {
   }
 
   #told({ value, line, stop, over }) {
-    if (stop) return tr`✂ ended: sure to ${number(value)}, line ${number(line)}`;
+    if (stop) return tr`✂ ended: confidence ${number(value)}, threshold ${number(line)}`;
     return over
-      ? tr`sure to ${number(value)}, line ${number(line)}: the model ends it`
-      : tr`sure to ${number(value)}, line ${number(line)}: goes on`;
+      ? tr`confidence ${number(value)}, threshold ${number(line)}: the model ends it`
+      : tr`confidence ${number(value)}, threshold ${number(line)}: continues`;
   }
 
   describe(t) {

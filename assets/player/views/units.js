@@ -77,7 +77,7 @@ export class Units {
         "dx-legend",
         legend(theme, "accepted", tr`written`),
         legend(theme, "unreached", tr`foreseen, left out`),
-        el("span", {}, el("u", "dx-parted", "ab"), " ", tr`one by one the model says another token`),
+        el("span", {}, el("u", "dx-parted", "ab"), " ", tr`differs from autoregressive decoding`),
       ),
     );
     this.grow();
@@ -160,8 +160,8 @@ export class Units {
       all = made.reduce((n, { tokens }) => n + tokens.length, 0),
       parted = made.reduce((n, one) => n + one.parted.length, 0),
       kept = this.run.header.lossless ? "" : tr` Not lossless.`,
-      moved = this.moved === null ? "" : tr` With the line at ${number(this.moved)}: ${taken(sure, this.moved)}.`;
-    return tr`${wrote} of ${sure.length} tokens written, the line at ${number(line)}.${moved} Tokens up to step ${t}: \
+      moved = this.moved === null ? "" : tr` At threshold ${number(this.moved)}: ${taken(sure, this.moved)}.`;
+    return tr`${wrote} of ${sure.length} tokens written, threshold ${number(line)}.${moved} Tokens up to step ${t}: \
 ${all}; those that differ from autoregressive decoding: ${parted}.${kept}`;
   }
 }
