@@ -17,7 +17,7 @@ from engines.core.measure import network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
 from engines.core.registry import broken_methods, get_method, list_methods
-from engines.core.statistics import wilson
+from engines.core.statistics import median_interval, wilson
 from engines.core.study import (
     Partial,
     Study,
@@ -78,6 +78,7 @@ __all__ = [
     "list_studies",
     "load_method_file",
     "load_model",
+    "median_interval",
     "models_of",
     "network_choices",
     "next_logits",

@@ -17,7 +17,7 @@ def own_text(name: str) -> str:
     try:
         return (ASSETS / name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise UserError(f"{ASSETS / name} cannot be read ({why}); {RESTORE}.") from None
 
 

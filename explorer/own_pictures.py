@@ -43,7 +43,7 @@ def prompt_of(data: bytes, kind: str) -> str:
 
 def opened(data: bytes, paper: tuple[int, int, int]) -> Any:
     """The first image of a file, upright, 8 bits of red, green and blue, on paper where it lets light through. Raises
-    UserError for what is no picture or too large a one."""
+    UserError for what is not a picture or too large a one."""
     from PIL import Image, ImageOps
 
     if not data:
@@ -88,7 +88,7 @@ def _refusals() -> Iterator[None]:
     except UserError:
         raise
     except UnidentifiedImageError:
-        raise UserError("the file is no picture that is read here; choose a PNG, JPEG, GIF, WebP or BMP.") from None
+        raise UserError("the file is not a picture that is read here; choose a PNG, JPEG, GIF, WebP or BMP.") from None
     except Image.DecompressionBombError:
         raise UserError(
             f"the picture has far more pixels than the {MEGAPIXELS} million that are taken; save it smaller."

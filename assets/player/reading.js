@@ -15,7 +15,8 @@ function character(bytes, at) {
   return [`⟨0x${bytes[at].toString(16).toUpperCase().padStart(2, "0")}⟩`, 1];
 }
 
-/** Cells {bytes, kind, wrong, marked} in order as parts: a character is new, wrong or marked where one of its bytes is. */
+/** Cells {bytes, kind, wrong, marked} in order as parts: a character is new, wrong or marked where one of its bytes
+ * is. */
 function joined(cells) {
   const owner = cells.flatMap((cell) => cell.bytes.map(() => cell)),
     bytes = cells.flatMap((cell) => cell.bytes),

@@ -21,7 +21,7 @@ def extra_folder() -> Path | None:
         return None
     folder = expanded(given).resolve()
     if not folder.is_dir():
-        raise UserError(f"{VARIABLE} names '{given}', which is no folder; make it, or unset the variable.")
+        raise UserError(f"{VARIABLE} names '{given}', which is not a folder; make it, or unset the variable.")
     return folder
 
 

@@ -45,7 +45,7 @@ def _source(path: Path) -> bytes:
         )
     source = path.read_bytes()
     if len(source) > MAX_BYTES:
-        raise UserError(f"'{path}' has more than {MAX_BYTES:,} bytes, which is no method file.")
+        raise UserError(f"'{path}' has more than {MAX_BYTES:,} bytes, which is not a method file.")
     return source
 
 

@@ -96,8 +96,8 @@ def from_state(state: Mapping[str, Tensor], name: str, layers: int, digest: str 
         )
     if not fits:
         raise UserError(
-            f"{name} is no acceptance head of {layers} layers: it has to hold blocks.I.weight and .bias (one, or one "
-            "per layer) and out."
+            f"{name} is not an acceptance head of {layers} layers: it has to hold blocks.I.weight and .bias (one, or "
+            "one per layer) and out."
         )
     t = {key: value.float() for key, value in state.items()}
     blocks = [tuple(t[f"blocks.{i}.{part}"] for i in range(n)) for part in ("weight", "bias")]

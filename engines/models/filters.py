@@ -87,7 +87,7 @@ def read_filter(path: str) -> BlockFilter:
     except (OSError, ValueError, RuntimeError, UserError):
         pass
     raise UserError(
-        f"filter={path[:200]} is no filter: give a safetensors file that holds {', '.join(KEYS)} for one block "
+        f"filter={path[:200]} is not a filter: give a safetensors file that holds {', '.join(KEYS)} for one block "
         "length, or leave it empty."
     )
 
@@ -99,5 +99,7 @@ def from_state(state: Mapping[str, Tensor], name: str, digest: str = "") -> Bloc
     b = tensors[1].shape[0] if len(tensors) == len(KEYS) and tensors[1].ndim == 1 else 0
     fits = b > 0 and len(state) == len(KEYS) and [tuple(t.shape) for t in tensors] == [(b, b), (b,), (b, b), (b,)]
     if not fits or not all(bool(t.isfinite().all()) for t in tensors):
-        raise UserError(f"{name} is no filter: it has to hold {', '.join(KEYS)} for one block length and nothing else.")
+        raise UserError(
+            f"{name} is not a filter: it has to hold {', '.join(KEYS)} for one block length and nothing else."
+        )
     return BlockFilter(name, digest, *tensors)

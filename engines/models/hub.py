@@ -197,7 +197,7 @@ def _header(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     except FileNotFoundError:
         raise UserError(f"{file} is missing; {_repair(file.parent)}.") from None
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        raise UserError(f"{file} is no safetensors file, or only its beginning; {_repair(file.parent)}.") from None
+        raise UserError(f"{file} is not a safetensors file, or only its beginning; {_repair(file.parent)}.") from None
     if size != whole:
         raise UserError(f"{file} has {size:,} bytes and should have {whole:,}; {_repair(file.parent)}.")
     return entries, about

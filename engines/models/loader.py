@@ -90,7 +90,7 @@ def _check_types(options: dict[str, Any]) -> None:
     for option in ("mask_id", "block_size"):
         value = options.get(option)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise UserError(f"{option}={value!r:.60} is no whole number; give one, for example {option}=32.")
+            raise UserError(f"{option}={value!r:.60} is not an integer; give one, for example {option}=32.")
     if options.get("shift") not in (None, True, False):
         raise UserError(
             f"shift={options['shift']!r:.60} cannot be; give True (a logit speaks of the next position) or False."
@@ -105,7 +105,7 @@ def _draft(
     from engines.models.packed import pack
 
     if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
-        raise UserError(f"{wish} is no option of a draft model and '{name}' is one; leave it out.")
+        raise UserError(f"{wish} is not an option of a draft model and '{name}' is one; leave it out.")
     base = target_folder(target, name)
     network, draft_ids = load_draft(folder, base, dtype, usable(device))
     core = _tokenizer(base, how)

@@ -75,7 +75,7 @@ class SceneTokenizer:
         if (scene := scene_of(said)) is None:
             if bad := next((word for word in said.replace(",", " ").split() if word not in SCENE_WORDS), None):
                 raise UserError(
-                    f"'{bad[:20]}' is no word of a scene; write a size ({', '.join(SIZES)}), a colour "
+                    f"'{bad[:20]}' is not a word of a scene; write a size ({', '.join(SIZES)}), a colour "
                     f"({', '.join(COLOURS)}), a shape ({', '.join(SHAPES)}), a row ({', '.join(ROWS)}) and a column "
                     f"({', '.join(COLUMNS)}), such as {EXAMPLE}."
                 )

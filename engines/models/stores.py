@@ -64,6 +64,6 @@ def _read(path: str, changed: int, size: int) -> np.ndarray:
             raise ValueError(f"an array of shape {tokens.shape} and type {tokens.dtype}")
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(
-            f"{path} is no store, which is one row of whole numbers: {str(error).splitlines()[0][:120]}."
+            f"{path} is not a store, which is one row of whole numbers: {str(error).splitlines()[0][:120]}."
         ) from None
     return tokens

@@ -214,7 +214,7 @@ def read_config(text: str) -> Shape:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
-        raise UserError("this is no JSON; paste the whole text of a model's config.json.") from None
+        raise UserError("this is not JSON; paste the whole text of a model's config.json.") from None
     if not isinstance(given, dict):
         raise UserError("a config.json is an object of names and values; paste the whole text of one.")
     nested = given.get("text_config")

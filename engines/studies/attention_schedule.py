@@ -101,11 +101,11 @@ def attention_schedule(p: Params, progress: Progress) -> Study:
 
 
 def lengths(text: str) -> list[int]:
-    """The contexts, in order. Raises UserError for none, and for what is no whole number of tokens up to a million."""
+    """The contexts, in order. Raises UserError for none, and for anything but whole numbers up to a million."""
     try:
         found = [int(one) for one in text.replace("_", "").split(",") if one.strip()]
     except ValueError:
-        raise UserError(f"contexts='{text}' holds what is no number; write whole numbers with commas.") from None
+        raise UserError(f"contexts='{text}' holds what is not a number; write whole numbers with commas.") from None
     if not found or not all(1 <= n <= LONGEST for n in found) or len(found) > 64:
         raise UserError(f"contexts='{text}' does not fit; give 1 to 64 numbers from 1 to {LONGEST}.")
     return sorted(set(found))

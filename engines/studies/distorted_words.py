@@ -111,7 +111,7 @@ def distorted_words(p: Params, progress: Progress) -> Study:
 
 
 def bounds(levels: Sequence[Level], slug: str | None) -> dict[str, list[float]]:
-    """Both ends of each level's interval, for a curve; none for what is no method."""
+    """Both ends of each level's interval, for a curve; none for what is not a method."""
     if slug is None:
         return {}
     low, high = zip(*(level.interval(slug) for level in levels), strict=True)

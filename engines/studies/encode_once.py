@@ -91,11 +91,11 @@ def encode_once(p: Params, progress: Progress) -> Study:
 
 
 def lengths(text: str) -> list[int]:
-    """The lengths, in order. Raises UserError for none, and for what is no whole number of tokens up to LONGEST."""
+    """The lengths, in order. Raises UserError for none, and for what is not a whole number of tokens up to LONGEST."""
     try:
         found = sorted({int(one) for one in text.split(",") if one.strip()})
     except ValueError:
-        raise UserError(f"lengths='{text[:60]}' holds what is no number; write whole numbers with commas.") from None
+        raise UserError(f"lengths='{text[:60]}' holds what is not a number; write whole numbers with commas.") from None
     if not found or not all(4 <= n <= LONGEST for n in found) or len(found) > 8:
         raise UserError(f"lengths='{text[:60]}' does not fit; give 1 to 8 numbers from 4 to {LONGEST}.")
     return found

@@ -84,7 +84,7 @@ def needles_in_documents(p: Params, progress: Progress) -> Study:
     loaded: Any = load_model(p.model, dtype="float32")
     record = loaded.record
     if not isinstance(loaded, KINDS["layered"].protocol):
-        raise UserError(f"'{p.model}' is no causal model that is run layer by layer; choose one, as smollm2.")
+        raise UserError(f"'{p.model}' is not a causal model that is run layer by layer; choose one, as smollm2.")
     model: Any = KINDS["layered"].counted(loaded, "target", Meter())
     ways = {(RETRIEVED, 0.0): Way(), (RETRIEVED, p.eta): Way(), (LAST, 0.0): Way(), (SHORT, None): Way()}
     with torch.no_grad():

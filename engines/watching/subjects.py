@@ -79,7 +79,7 @@ class Subject:
 
 
 def subjects_of(model: Any) -> dict[str, Subject]:
-    """The watched modules by role, the one that decides first. Raises UserError for what is no module."""
+    """The watched modules by role, the one that decides first. Raises UserError for what is not a module."""
     given = dict(model) if isinstance(model, Mapping) else {"target": model}
     if not given:
         raise UserError("there is nothing to watch; give a torch module, or several by role.")

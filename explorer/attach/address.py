@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 def read_address(text: object) -> Address:
-    """Raises UserError for what is no address of a server, and for one that holds a password."""
+    """Raises UserError for what is not an address of a server, and for one that holds a password."""
     allowed = "give http://HOST:PORT or https://HOST, as in http://127.0.0.1:8000"
     if not isinstance(text, str) or not text.strip():
         raise UserError(f"the address of the server is empty; {allowed}.")
@@ -47,7 +47,7 @@ def read_address(text: object) -> Address:
     except ValueError as error:
         raise UserError(f"the address is not understood ({error}); {allowed}.") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise UserError(f"'{given[:60]}' is no address of a server; {allowed}.")
+        raise UserError(f"'{given[:60]}' is not an address of a server; {allowed}.")
     if parts.username is not None or parts.password is not None:
         raise UserError(f"the address holds a name or a password; put the key into the variable {KEY_VARIABLE}.")
     if parts.query or parts.fragment:

@@ -208,7 +208,8 @@ class Client:
 
     def _astray(self, url: str) -> ServerError:
         return ServerError(
-            f"{self.address.host} redirects to '{short(url)[:60]}', which is no address; give the one where it answers."
+            f"{self.address.host} redirects to '{short(url)[:60]}', which is not an address; give the one "
+            "where it answers."
         )
 
     def _clock(self, name: str, info: Any) -> None:

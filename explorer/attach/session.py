@@ -155,7 +155,7 @@ class Attached(Iterator[Step]):
         except ServerError:
             raise
         except (ValueError, RecursionError):
-            raise ServerError(f"the server sent an event that is no JSON ({short(data)[:60]!a}).") from None
+            raise ServerError(f"the server sent an event that is not JSON ({short(data)[:60]!a}).") from None
         if not isinstance(body, dict):
             raise ServerError(f"the server sent an event that is no object ({short(data)[:60]!a}).")
         if body.get("error"):

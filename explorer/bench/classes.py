@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 import engines
-from engines.core.statistics import Interval, median_interval
+from engines import median_interval
 from explorer import ASSETS
 from explorer.figures.compare import answer_ids
 
@@ -80,7 +80,7 @@ class Bench(msgspec.Struct, frozen=True):
         """The median over the classes of a method's speed."""
         return median(self._speeds(label))
 
-    def interval(self, label: str) -> Interval | None:
+    def interval(self, label: str) -> tuple[float, float] | None:
         """The 95 % interval of `overall`, by order statistics; None for fewer than six classes."""
         return median_interval(self._speeds(label))
 
@@ -230,9 +230,9 @@ LEGEND = (
 )
 
 
-def span(interval: Interval | None) -> str:
+def span(interval: tuple[float, float] | None) -> str:
     """An interval as a table says it; a dash where there are too few values for one."""
-    return "-" if interval is None else f"{interval.low:.2f}-{interval.high:.2f}"
+    return "-" if interval is None else f"{interval[0]:.2f}-{interval[1]:.2f}"
 
 
 def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
@@ -240,7 +240,7 @@ def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
     speed, interval = found.overall(label), found.interval(label)
     if interval is None:
         few = f"; {len(found.classes())} classes are too few for an interval"
-    elif interval.low <= 1 <= interval.high:
+    elif interval[0] <= 1 <= interval[1]:
         return "not told apart from the control"
     else:
         few = ""

@@ -24,8 +24,7 @@ from statistics import median
 from typing import Any, Literal
 
 import engines
-from engines import wilson
-from engines.core.statistics import median_interval
+from engines import median_interval, wilson
 from engines.tasks import TASKS, check, recognise
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.samples import gained

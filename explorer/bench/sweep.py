@@ -144,7 +144,7 @@ def values_of(param: Param, text: str) -> list[Any]:
 
 def _between(param: Param, low: str, high: str, count: int) -> list[Any]:
     if param.kind not in ("int", "float"):
-        raise UserError(f"{param.name} is no number and has no range; write a list; {param.allowed()}.")
+        raise UserError(f"{param.name} is not a number and has no range; write a list; {param.allowed()}.")
     a, b = float(param.check(low)), float(param.check(high))
     if not 1 <= count <= MAX_VALUES:
         raise UserError(f"{param.name} is asked for at {count} values; give 1 to {MAX_VALUES}.")

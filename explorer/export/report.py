@@ -106,9 +106,7 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
             for part in parts(trace, basis)
         ]
         ended = h("p", {"class": "ended"}, said) if (said := _ended(trace)) else None
-        role = (
-            h("p", {"class": "label"}, "baseline of the others") if trace is basis and len(traces) > 1 else None
-        )
+        role = h("p", {"class": "label"}, "baseline of the others") if trace is basis and len(traces) > 1 else None
         cards.append(h("article", {}, h("h3", {}, head), role, ended, h("ul", {}, found)))
     return h("div", {"class": "strip"}, cards)
 

@@ -274,7 +274,7 @@ def shown(name: str, value: float | str | None) -> str:
 
 def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
     """The formula with the numbers put in; "" where one of them was not recorded, since the others alone do not give
-    its value. Raises KeyError for a name that is no number."""
+    its value. Raises KeyError for a name that is not a number."""
     if any(numbers[name] is None for name in re.findall(r"\{(\w+)\}", terms)):
         return ""
     return re.sub(r"\{(\w+)\}", lambda found: shown(found[1], numbers[found[1]]), terms)

@@ -87,7 +87,7 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
 
 def _caused(trace: Trace, cause: str) -> int:
     """Tokens of the answer that were written for this reason; those of other samples and what was taken back are not
-    in it, and an end mark is no token."""
+    in it, and an end mark is not a token."""
     last = {
         at: why
         for step in trace.steps

@@ -73,7 +73,7 @@ def check_body(body: bytes) -> str:
     event loop), a file by its path or address (Gradio would fetch it), a session or event whose name is none (Gradio
     keeps it), half of a character (no answer can hold it)."""
     if b"\0" in body:  # JSON in another encoding, where a quote is no quote
-        raise Refusal(400, "The request is no JSON in UTF-8.")
+        raise Refusal(400, "The request is not JSON in UTF-8.")
     signs = TEXT.sub(b"", body).translate(None, delete=NO_SIGNS)
     if len(signs) > 2 * VALUES:
         raise Refusal(400, f"The request holds more than {VALUES:,} values.")

@@ -123,7 +123,7 @@ class Catalogue:
         return plan
 
     def known(self, slug: object) -> MethodInfo:
-        """The declaration of a method. Raises UserError for anything that is no slug of one."""
+        """The declaration of a method. Raises UserError for anything that is not a slug of one."""
         if not isinstance(slug, str) or slug not in self.methods:
             raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
         return self.methods[slug]

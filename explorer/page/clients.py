@@ -37,7 +37,7 @@ def _forwarded(headers: Any) -> list[str]:
 @functools.lru_cache(4096)
 def network(address: str) -> str:
     """What counts as one visitor: an IPv4 address, or the /64 network of an IPv6 one, which one household has; without
-    a port. What is no address stays as it is, cut."""
+    a port. What is not an address stays as it is, cut."""
     bare = address[1 : address.index("]")] if address.startswith("[") and "]" in address else address
     bare = bare.partition(":")[0] if bare.count(":") == 1 else bare
     try:
@@ -50,7 +50,7 @@ def network(address: str) -> str:
 
 
 def proxies() -> int:
-    """How many proxies in front of this server are trusted. Raises SystemExit for a setting that is no number."""
+    """How many proxies in front of this server are trusted. Raises SystemExit for a setting that is not a number."""
     text = os.environ.get("EXPLORER_TRUSTED_PROXIES", "").strip() or ("1" if os.environ.get("SPACE_ID") else "0")
     if not (text.isascii() and text.isdigit() and len(text) < 3):
         raise SystemExit(f"EXPLORER_TRUSTED_PROXIES={text[:40]} is not allowed; give a number from 0 to 99.")

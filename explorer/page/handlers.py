@@ -343,5 +343,5 @@ class Handlers:
         if not isinstance(params, Mapping):
             raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
         if not isinstance(model, str):
-            raise UserError("the model is not a text; give its name.")
+            raise UserError("the model is not text; give its name.")
         return self.catalogue.plan(self.catalogue.known(method).slug, model, params)

@@ -272,7 +272,7 @@ def play(record: Any, asked: Any) -> tuple[Any, Any, Any, Any]:
     place = asked_for(asked)
     found = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
     if found is None:
-        refused = say("this point is no run; choose one of those under Play a point.", "error")
+        refused = say("this point is not a run; choose one of those under Play a point.", "error")
         return gr.skip(), gr.skip(), refused, gr.skip()
     form = Form(found.method, found.model, found.params).text()
     words = f"Slot 1 holds {found.method} on {found.model}; press Run."

@@ -53,7 +53,7 @@ def read(value: Any) -> tuple[str, bytes]:
         kind, text = sent["kind"], sent["base64"]
         data = base64.b64decode(text, validate=True)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UserError("what was sent is no file; reload the page and choose it again.") from None
+        raise UserError("what was sent is not a file; reload the page and choose it again.") from None
     if not isinstance(kind, str) or kind not in SAID:
         raise UserError(f"'{short(kind)}' is no kind of picture; choose scene or word.")
     return kind, data

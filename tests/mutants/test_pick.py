@@ -24,13 +24,13 @@ def longest(words, least=2):
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    (tmp_path / "engines" / "core").mkdir(parents=True)
-    (tmp_path / "engines" / "core" / "run.py").write_text(CODE)
+    (tmp_path / "engines" / "driver").mkdir(parents=True)
+    (tmp_path / "engines" / "driver" / "run.py").write_text(CODE)
     return tmp_path
 
 
 def test_every_token_that_has_an_opposite_is_a_place_for_a_fault(tree: Path):
-    changed = {new.strip() for _, _, _, new in _sites(tree / "engines" / "core" / "run.py")}
+    changed = {new.strip() for _, _, _, new in _sites(tree / "engines" / "driver" / "run.py")}
     assert changed == {
         'best = min(words, key=len) if words and len(words) >= 1 else ""',
         'best = max(words, key=len) if words or len(words) >= 1 else ""',
@@ -60,7 +60,7 @@ def test_each_fault_of_this_checkout_is_code_and_each_part_has_some():
 
 
 def test_a_fault_is_written_found_again_where_its_line_moved_and_taken_back(tree: Path):
-    file = tree / "engines" / "core" / "run.py"
+    file = tree / "engines" / "driver" / "run.py"
     (fault,) = [one for one in faults(tree) if one.new == "    if best:"]
     file.write_text("# moved\n" + CODE)
     with written(tree, fault, 1_000_000_000) as there:

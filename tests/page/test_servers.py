@@ -59,7 +59,7 @@ def test_an_answer_arrives_in_a_free_player_and_joins_the_race(visit):
 def test_what_went_wrong_is_said_and_nothing_that_is_shown_goes(visit):
     screen = visit()
     fill(screen, "nowhere")
-    screen.says("is no address of a server")
+    screen.says("is not an address of a server")
     with Scripted(stream(event("a", 1), "{", pause=0.2)) as server:
         fill(screen, server.url)
         screen.says("no JSON")

@@ -57,14 +57,14 @@ def test_a_file_becomes_the_prompt():
     [
         (None, "No file of at most"),
         (7, "No file of at most"),
-        ("{", "What was sent is no file"),
-        ("[1]", "What was sent is no file"),
-        ('{"kind": "scene"}', "What was sent is no file"),
-        ('{"kind": "scene", "base64": 3}', "What was sent is no file"),
-        ('{"kind": "scene", "base64": "?"}', "What was sent is no file"),
-        ("[" * 100_000, "What was sent is no file"),
+        ("{", "What was sent is not a file"),
+        ("[1]", "What was sent is not a file"),
+        ('{"kind": "scene"}', "What was sent is not a file"),
+        ('{"kind": "scene", "base64": 3}', "What was sent is not a file"),
+        ('{"kind": "scene", "base64": "?"}', "What was sent is not a file"),
+        ("[" * 100_000, "What was sent is not a file"),
         (sent("scene", b""), "The file has 0 bytes"),
-        (sent("word", b"text"), "The file is no picture"),
+        (sent("word", b"text"), "The file is not a picture"),
         (sent("video", b"text"), "'video' is no kind of picture"),
         (sent(["scene"], b"text"), "is no kind of picture"),
         (sent("scene", b"\0" * (BYTES + 1)), f"at most {BYTES:,} are taken"),
@@ -90,7 +90,7 @@ def test_a_picture_is_taken_in_and_described(visit, tmp_path):
     bad = tmp_path / "<img src=x onerror=window.hit=1>.png"
     bad.write_bytes(b"no picture")
     field.set_input_files(bad)
-    expect(line).to_contain_text("The file is no picture that is read here")
+    expect(line).to_contain_text("The file is not a picture that is read here")
     expect(line).to_have_attribute("data-kind", "error")
     large = tmp_path / "large.png"
     large.write_bytes(b"\0" * (BYTES + 1))

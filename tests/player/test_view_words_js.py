@@ -67,7 +67,7 @@ def test_a_round_that_the_limit_cut_tells_of_no_bonus_token(js: Call) -> None:
 
 
 def test_paths_count_tokens_as_the_run_does(js: Call) -> None:
-    """An end mark is no token: the winner has as many as the head of the player says, and so have all together."""
+    """An end mark is not a token: the winner has as many as the head of the player says, and so have all together."""
     trace = gallery().get("52-ffs-race")
     (end,) = said(js, "views/paths.js", "Lines", trace, [len(trace.steps)])
     assert end == (

@@ -537,7 +537,9 @@ def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_on
     words = page.page.get_by_role("img", name="Tokens let through by several samplers").locator("text")
     assert words.all_text_contents() == ["this run", "3 · 70 %", "top-k 50", "50", "top-p 0.9", "1001"]
     said = page.page.locator(".dx-readout", has_text="let through")
-    sentence = "3 tokens let through with 70 % of the mass; entropy of the kept tokens: 1.38 against the threshold 1.40, "
+    sentence = (
+        "3 tokens let through with 70 % of the mass; entropy of the kept tokens: 1.38 against the threshold 1.40, "
+    )
     expect(said).to_have_text(sentence + "3.50 in all (bits).")
     seek(page, 3)
     expect(page.page.get_by_text("and 100 more")).to_be_visible()

@@ -7,7 +7,12 @@ import { el, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 import { differ, left, mapsOf, paint, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
 
-export const view = { name: "Operators", title: "Attention operator G of every layer and head", place: 121, needs: ["operators"] };
+export const view = {
+  name: "Operators",
+  title: "Attention operator G of every layer and head",
+  place: 121,
+  needs: ["operators"],
+};
 
 const WIDE = 600, // of the drawing of times
   HIGH = 90,

@@ -184,6 +184,7 @@ export class Word {
     if (!filled.length) return tr`Read so far: ‘${text}’ after step ${t}.`;
     const listed = counts.map(([sign, count]) => `${glyphs(sign, 3)} ${count}`).join(", "),
       full = filled.filter((p) => p > 0.5).length;
-    return tr`Counted: ${listed}. Positions predicted occupied: ${full} of ${filled.length}. Read: ‘${text}’ after step ${t}.`;
+    return tr`Counted: ${listed}. Positions predicted occupied: ${full} of ${filled.length}. Read: ‘${text}’ after \
+step ${t}.`;
   }
 }

@@ -171,7 +171,7 @@ def read_study(text: str | bytes) -> Study:
         found = msgspec.json.decode(text, type=Study)
         check_study(found)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UserError(f"this is no study: {str(error)[:300]}.") from None
+        raise UserError(f"this is not a study: {str(error)[:300]}.") from None
     except ValueError as error:
         raise UserError(f"the study does not hold together: {str(error)[:300]}.") from None
     return found

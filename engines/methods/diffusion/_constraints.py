@@ -56,7 +56,7 @@ def tokens_of(word: str, model: MaskedLM) -> list[int]:
     if re.fullmatch("#[0-9]+", word):
         if int(word[1:]) >= model.vocab_size or int(word[1:]) == model.mask_id:
             raise UserError(
-                f"the constraint {word[:20]} is no token to write; ids go from 0 to {model.vocab_size - 1}, without "
+                f"the constraint {word[:20]} is not a token to write; ids go from 0 to {model.vocab_size - 1}, without "
                 f"the mask {model.mask_id}."
             )
         return [int(word[1:])]

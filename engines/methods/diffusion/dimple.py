@@ -290,12 +290,12 @@ def structure_prior(p: Params, model: MaskedLM, start: int) -> tuple[dict[int, i
 
 
 def token_id(words: str, model: MaskedLM) -> int:
-    """The id written as #7. Raises UserError where it is no token to pin."""
+    """The id written as #7. Raises UserError where it is not a token to pin."""
     token = int(words[1:])
     if token >= model.vocab_size or token == model.mask_id:
         raise UserError(
-            f"structure_prior: {words[:40]} is no token to pin; ids go from 0 to {model.vocab_size - 1}, without the "
-            f"mask {model.mask_id}."
+            f"structure_prior: {words[:40]} is not a token to pin; ids go from 0 to {model.vocab_size - 1}, without "
+            f"the mask {model.mask_id}."
         )
     return token
 
@@ -306,7 +306,7 @@ def spell(words: str, model: MaskedLM) -> list[int]:
     tokens = model.tokenizer.encode(words)
     if not tokens or model.mask_id in tokens:
         raise UserError(
-            f"structure_prior: '{words[:40]}' {'holds the mask' if tokens else 'is no token'} of this model; use "
+            f"structure_prior: '{words[:40]}' {'holds the mask' if tokens else 'is not a token'} of this model; use "
             "other words."
         )
     return tokens

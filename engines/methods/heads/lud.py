@@ -95,7 +95,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         check_window(models.units, p.k)  # a person may have changed it
         fed, start, k = ids[cache.length :], len(ids), min(p.k, end - len(ids))
         h = forward(model, cache, fed, k - 1, lora, everywhere=p.tuned)  # [fed + k - 1, d]
-        cache.crop(start)  # what the pads left behind is no text
+        cache.crop(start)  # what the pads left behind is not text
         z = model.unembed(h[len(fed) - 1 - late :], predicts=start - late)  # [late + k, V]
         read, window = z[:late], z[late:]
         x, c = said(window, p.temperature, run.rng)

@@ -42,7 +42,7 @@ class Window:
         self._drafts, self._q = list(tokens), list(q)
 
     def allowed(self, z: Tensor) -> Tensor:
-        """Logits [W, V] with -inf for what is no token of the picture."""
+        """Logits [W, V] with -inf for what is not a token of the picture."""
         if self.picture is None:
             return z
         z = z.clone()

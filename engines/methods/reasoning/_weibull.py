@@ -49,7 +49,7 @@ def log_weibull(x: np.ndarray[Any, Any], k: float, lam: float) -> tuple[np.ndarr
 
 def fit(x: np.ndarray[Any, Any]) -> Mixture | None:
     """The mixture for x [n], all in (0, 1]. None where none is meaningful: fewer than two values, all equal, or a
-    likelihood that is no number."""
+    likelihood that is not a number."""
     if len(x) < 2 or float(np.ptp(x)) <= 1e-12 or not (np.isfinite(x).all() and (x > 0).all()):
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -125,7 +125,7 @@ def verify(z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: fr
     order, then the emitted token's.
 
     z may lack leaves at the end of the tree: they are tested by what stands above them, and a walk that ends there
-    emits nothing. Nor does one that has kept one of the end marks `ends`: what was drafted behind it is no text."""
+    emits nothing. Nor does one that has kept one of the end marks `ends`: what was drafted behind it is not text."""
     below, path, tests = children(draft.parents), [0], []
     best = top_ids(z, 1)[:, 0].tolist() if temperature == 0 else []
     while True:

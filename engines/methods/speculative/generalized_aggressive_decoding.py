@@ -145,7 +145,7 @@ def verify_block(target: Target, ids: list[int], block: list[int], q: Tensor, be
     z = target.model.extend([*chain, ids[-1], *block], target.cache).logits  # [c + k + 1, V]
     b = bifurcation(z[c:], block, beta, tau)
     ends = [i for i, token in enumerate(block[:b]) if token in target.model.eos_ids]
-    b = ends[0] + 1 if ends else b  # what was drafted behind an end mark is no text
+    b = ends[0] + 1 if ends else b  # what was drafted behind an end mark is not text
     looked = b if ends else min(b + 1, k)
     draft = Draft(ids[-1], "filler")
     for i, token in enumerate(block):

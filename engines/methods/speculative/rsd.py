@@ -139,8 +139,8 @@ def factors(text: str) -> list[int]:
     b = [int(part) if part.isascii() and part.isdigit() else 0 for part in parts]
     if min(b) < 1 or sum(accumulate(b, mul)) > MOST:
         raise UserError(
-            f"branching='{text[:40]}' is no tree; give children per level such as 2-2-1, each at least 1 and at most "
-            f"{MOST} nodes in all."
+            f"branching='{text[:40]}' is not a tree; give children per level such as 2-2-1, each at least 1 and at "
+            f"most {MOST} nodes in all."
         )
     return b
 

@@ -212,7 +212,7 @@ def load_reader(folder: Path, name: str, dtype: Any, device: str, options: Mappi
     """The network of a folder. Raises UserError if the stored tensors do not fit its config.json, or for an option that
     it has not."""
     if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
-        raise UserError(f"{wish} is no option of a word reader and '{name}' is one; leave it out.")
+        raise UserError(f"{wish} is not an option of a word reader and '{name}' is one; leave it out.")
     config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
     if lacking := [field for field in FIELDS if field not in config]:
         raise UserError(f"config.json of '{name}' lacks {lacking[0]}; a word reader's says {', '.join(FIELDS)}.")

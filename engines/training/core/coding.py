@@ -53,7 +53,7 @@ def code(file: Path, how: str, keep: Collection[str] = ()) -> None:
     Raises UserError for a damaged file, an unknown way, or a name in `keep` that no tensor has.
     """
     if how not in HOW:
-        raise UserError(f"'{how}' is no way to store weights; choose one of {', '.join(HOW)}.")
+        raise UserError(f"'{how}' is not a way to store weights; choose one of {', '.join(HOW)}.")
     header(file)
     state, plain = stored.read(file), identity(file)
     if unknown := sorted(set(keep) - set(state)):

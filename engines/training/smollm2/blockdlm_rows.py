@@ -42,7 +42,7 @@ def read_chats(file: Path) -> list[Chat]:
             )
             assert isinstance(last["content"], str) or all(isinstance(token, int) for token in last["content"])
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
-            raise UserError(f"line {number} of {file} is no chat that ends with an answer; give {FORM}.") from None
+            raise UserError(f"line {number} of {file} is not a chat that ends with an answer; give {FORM}.") from None
         found.append((turns, last["content"]))
     return found
 

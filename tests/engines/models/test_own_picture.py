@@ -148,7 +148,7 @@ def test_what_does_not_fit_gets_a_sentence(slug, model, prompt, params, sentence
             "small pink circle top left, large blue square middle right",
             "'pink' is no word",
         ),
-        ("greedy", "tiny-vlm", "What is the capital of France?", "'what' is no word of a scene; write a size"),
+        ("greedy", "tiny-vlm", "What is the capital of France?", "'what' is not a word of a scene; write a size"),
         ("greedy", "tiny-vlm", "small red circle top left", "write two or three objects in different places"),
         ("greedy", "tiny-vlm", "words: a pink circle", "does not know 'pink'; its words are"),
         ("cppd", "tiny-reader", "abcdefghijkl", "has a length of 12; write one word of 2 to 10 letters"),

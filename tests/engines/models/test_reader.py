@@ -145,7 +145,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path) -> None:
     assert (model.record.kind, model.vocab_size, model.places) == ("reader", 5, 6)
     with torch.no_grad():
         close(model.glance(model.see(pictures(1)[0], 1)).logits, net.parallel(net.features(pictures(1))).logits[0])
-    with pytest.raises(UserError, match="quantization is no option of a word reader"):
+    with pytest.raises(UserError, match="quantization is not an option of a word reader"):
         load_model(folder, quantization={"load_in_4bit": True})
     (folder / "config.json").write_text(json.dumps(SMALL | {"longest": 6}))
     with pytest.raises(UserError, match=r"not those its config\.json describes"):

@@ -87,7 +87,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path) -> None:
     eye = load_model(folder, kind="scene")
     assert eye.record.kind == "scene" and eye.warm_up() > 0 and eye.warm_up() == 0.0
     assert torch.equal(eye.look(picture()).mask, HFSceneEye(net, eye.record).look(picture()).mask)
-    with pytest.raises(UserError, match="quantization is no option of a model that looks at scenes"):
+    with pytest.raises(UserError, match="quantization is not an option of a model that looks at scenes"):
         load_model(folder, quantization={"load_in_4bit": True})
     for changed, sentence in (
         (SMALL | {"channels": [4, 8, 16]}, r"not those its config\.json describes"),

@@ -37,10 +37,10 @@ def test_a_store_may_be_compressed(folder: Path) -> None:
 def test_what_is_no_compressed_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = folder / "tokens.npz"
     file.write_bytes(b"no archive")
-    with pytest.raises(UserError, match="is no store, which is one row of whole numbers"):
+    with pytest.raises(UserError, match="is not a store, which is one row of whole numbers"):
         store_of(RECORD)
     np.savez_compressed(file, other=TOKENS)
-    with pytest.raises(UserError, match="is no store, which is one row of whole numbers"):
+    with pytest.raises(UserError, match="is not a store, which is one row of whole numbers"):
         store_of(RECORD)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as parts:  # small as a file, large in memory
         parts.writestr("tokens.npy", bytes(1_000_000))

@@ -150,9 +150,9 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
 
 
 REFUSED_OPTIONS = [
-    ({"mask_id": "x"}, "mask_id='x' is no whole number"),
-    ({"mask_id": [1]}, r"mask_id=\[1\] is no whole number"),
-    ({"mask_id": True}, "mask_id=True is no whole number"),
+    ({"mask_id": "x"}, "mask_id='x' is not an integer"),
+    ({"mask_id": [1]}, r"mask_id=\[1\] is not an integer"),
+    ({"mask_id": True}, "mask_id=True is not an integer"),
     ({"shift": "yes"}, "shift='yes' cannot be; give True .* or False"),
     (
         {"device_map": "nonsense"},
@@ -280,15 +280,15 @@ def test_the_sum_is_computed_once(assets: Path, monkeypatch: pytest.MonkeyPatch)
     ("damage", "said"),
     [
         (lambda file: file.write_bytes(file.read_bytes()[:-40]), "bytes and should have"),
-        (lambda file: file.write_bytes(file.read_bytes()[:200]), "is no safetensors file, or only its beginning"),
-        (lambda file: file.write_bytes(b""), "is no safetensors file, or only its beginning"),
+        (lambda file: file.write_bytes(file.read_bytes()[:200]), "is not a safetensors file, or only its beginning"),
+        (lambda file: file.write_bytes(b""), "is not a safetensors file, or only its beginning"),
         (
             lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00"),
-            "is no safetensors file, or only its beginning",
+            "is not a safetensors file, or only its beginning",
         ),
         (
             lambda file: file.write_bytes((2).to_bytes(8, "little") + b"[]"),
-            "is no safetensors file, or only its beginning",
+            "is not a safetensors file, or only its beginning",
         ),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_ragged_batch_planned_by_its_longest_context_leaves_workers_idle():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"contexts": "4096; 5"}, "holds what is no number"),
+        ({"contexts": "4096; 5"}, "holds what is not a number"),
         ({"contexts": ""}, "give 1 to 64 numbers"),
         ({"contexts": "0, 100"}, "from 1 to 1048576"),
         ({"processors": 0}, "processors=0 is out of range"),

@@ -32,7 +32,7 @@ def test_the_best_of_each_is_taken():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"lengths": "x"}, "holds what is no number"),
+        ({"lengths": "x"}, "holds what is not a number"),
         ({"lengths": "2"}, "does not fit"),
         ({"width": 100}, "cannot be shared by 8 heads"),
     ],

@@ -136,10 +136,10 @@ def changed(**new):
     ("text", "said"),
     [
         (lambda: changed(version=9), f"version 9; this program reads version {STUDY_VERSION}"),
-        (lambda: "{}", "this is no study"),
-        (lambda: "[1", "this is no study"),
-        (lambda: b"\xff\xfe", "this is no study"),
-        (lambda: changed(colour=1), "this is no study: .*colour"),
+        (lambda: "{}", "this is not a study"),
+        (lambda: "[1", "this is not a study"),
+        (lambda: b"\xff\xfe", "this is not a study"),
+        (lambda: changed(colour=1), "this is not a study: .*colour"),
         (lambda: changed(tables=[]), "there is no table"),
         (
             lambda: changed(tables=[{"name": "t", "title": "", "columns": [{"name": "a"}], "rows": [[1, 2]]}]),

@@ -223,7 +223,7 @@ def test_all_forms_of_a_chat_are_read(tmp_path):
 def test_what_is_no_chat_is_refused_with_its_line(tmp_path, line):
     file = tmp_path / "chats.jsonl"
     file.write_text('{"prompt": "a", "answer": "b"}\n' + line + "\n")
-    with pytest.raises(UserError, match=r"line 2 of .* is no chat that ends with an answer; give \{"):
+    with pytest.raises(UserError, match=r"line 2 of .* is not a chat that ends with an answer; give \{"):
         read_chats(file)
 
 

@@ -112,7 +112,7 @@ def test_coded_weights_without_the_class_of_their_model(folder: Path) -> None:
 
 def test_bad_input_in_a_sentence(folder: Path) -> None:
     before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(UserError, match="'int4' is no way to store weights; choose one of lossless, int8, plain"):
+    with pytest.raises(UserError, match="'int4' is not a way to store weights; choose one of lossless, int8, plain"):
         code(folder / "model.safetensors", "int4")
     with pytest.raises(UserError, match=r"has no tensor 'nobody' to keep; it has for example 'model\.embed_tokens"):
         code(folder / "model.safetensors", "int8", keep=["nobody"])

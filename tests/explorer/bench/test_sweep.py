@@ -198,7 +198,7 @@ def test_values_are_a_list_or_a_range(text, values):
         ("threshold", "threshold", "", "no values for threshold; write a list"),
         ("threshold", "threshold", "0:1:25", "give 1 to 24"),
         ("threshold", "threshold", ",".join(str(i / 100) for i in range(30)), "30 values; at most 24"),
-        ("llada", "remasking", "a:b:3", "remasking is no number and has no range"),
+        ("llada", "remasking", "a:b:3", "remasking is not a number and has no range"),
         ("llada", "remasking", "best", "remasking=best is not offered"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_cut_takes_everything_behind_it():
 def test_tokens_behind_a_later_end_mark_are_no_part_of_the_output():
     turns: list[Turn] = [({}, [(2, 4), (4, 6)]), ({}, [(3, END), (5, END)])]
     assert fates(turns, 1) == (2, 0, 0, 0, 1, 0)
-    assert fates(turns, 2) == (1, 0, 0, 0, 0, 0), "what stands behind the end mark is no token any more"
+    assert fates(turns, 2) == (1, 0, 0, 0, 0, 0), "what stands behind the end mark is not a token any more"
 
 
 def test_a_step_is_inside_a_budget_when_it_is_over_by_then():

@@ -113,7 +113,7 @@ def test_a_missing_file_is_named_and_an_extra_folder_must_be_there(tmp_path, mon
     assert papers.faults() == {"llada.json": "no file of assets/papers names the method 'llada'"}
     assert papers.read().papers == ALL, "the base of others is no paper of its own"
     monkeypatch.setenv("DECODING_EXPLORER_EXTRA", str(tmp_path / "nothing"))
-    with pytest.raises(UserError, match=r"names '.*nothing', which is no folder"):
+    with pytest.raises(UserError, match=r"names '.*nothing', which is not a folder"):
         papers.read()
 
 

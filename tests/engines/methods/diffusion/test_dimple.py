@@ -351,8 +351,8 @@ def test_bad_input_is_refused_before_anything_is_loaded_onto_the_board(params, s
         ("4:7|3:5 6", "position 4 is pinned already; move one of the two parts"),
         ("3:five", "has no tokenizer and 'five' was given; write token ids from 0 to 11"),
         ("3:5 11", "'5 11' holds the mask of this model; use other words"),
-        ("3:#12", "#12 is no token to pin; ids go from 0 to 11, without the mask 11"),
-        ("3:#11", "#11 is no token to pin"),
+        ("3:#12", "#12 is not a token to pin; ids go from 0 to 11, without the mask 11"),
+        ("3:#11", "#11 is not a token to pin"),
         ("5 " * 24, "pins all 24 positions, so nothing is left to decode"),
     ],
 )

@@ -288,10 +288,10 @@ def test_an_edit_while_the_reference_is_decoded_holds_in_both():
     ("params", "sentence"),
     [
         ({}, "there is no filter for table.*python -m engines.training filter table.*accept_thres=1"),
-        ({"filter": "no/such/file.safetensors"}, "is no filter: give a safetensors file"),
-        ({"filter": "/etc/passwd"}, "is no filter"),
-        ({"filter": "\0.safetensors"}, "is no filter"),
-        ({"filter": "x" * 1900 + ".safetensors"}, "is no filter"),
+        ({"filter": "no/such/file.safetensors"}, "is not a filter: give a safetensors file"),
+        ({"filter": "/etc/passwd"}, "is not a filter"),
+        ({"filter": "\0.safetensors"}, "is not a filter"),
+        ({"filter": "x" * 1900 + ".safetensors"}, "is not a filter"),
         ({"filter": "layer_2_flan.pth"}, "pickle.*--convert"),
         ({"oracle": "commit", "temperature": 0.5}, "temperature=0"),
     ],
@@ -311,7 +311,7 @@ def test_a_block_longer_than_the_filter_is_refused(made):
     [{"linear1.bias": torch.zeros(B + 1)}, {"linear2.weight": torch.full((B, B), torch.nan)}, {"more": torch.zeros(1)}],
 )
 def test_other_tensors_are_no_filter(broken, made):
-    with pytest.raises(engines.UserError, match="is no filter"):
+    with pytest.raises(engines.UserError, match="is not a filter"):
         read_filter(made({**by_threshold(0.5), **broken}))
 
 

@@ -150,7 +150,7 @@ def test_the_first_to_end_wins_whether_its_answer_can_be_read_or_not(let_finish)
 
 
 def test_it_counts_the_winners_tokens_as_the_run_does(model):
-    """An end mark is no token, here as in the run's totals; a vote is told as answers and how often each was given."""
+    """An end mark is not a token, here as in the run's totals; a vote is told as answers and their counts."""
     trace = race(model, let_finish=True)
     n = trace.totals.tokens
     assert f"wins with {n} token{'' if n == 1 else 's'} and its end mark" in trace.steps[-1].note

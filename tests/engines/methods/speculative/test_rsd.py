@@ -122,9 +122,9 @@ def test_random_numbers_come_in_the_order_of_the_card():
 def test_branching_is_read_or_refused():
     assert rsd.factors(" 2-2-1 ") == [2, 2, 1]
     for bad in ("", "2--1", "0-2", "2,2", "a", "-1", "7-7", "9" * 1999, "٣"):
-        with pytest.raises(engines.UserError, match="is no tree; give children per level such as 2-2-1"):
+        with pytest.raises(engines.UserError, match="is not a tree; give children per level such as 2-2-1"):
             rsd.factors(bad)
-    with pytest.raises(engines.UserError, match="is no tree"):
+    with pytest.raises(engines.UserError, match="is not a tree"):
         decode(pair(), branching="none")
 
 
