@@ -55,17 +55,17 @@ def close(image: Any, at: tuple[int, int], colour: tuple[int, ...], off: int = 8
     [
         (b"", "has 0 bytes"),
         (b"\0" * (BYTES + 1), f"at most {BYTES:,} are taken"),
-        (b"hello, I am a text", "no picture that is read here"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no picture that is read here"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture that is read here"),
-        (file(corner(), "TIFF"), "no picture that is read here"),
+        (b"hello, I am a text", "not a picture that is read here"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture that is read here"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that is read here"),
+        (file(corner(), "TIFF"), "not a picture that is read here"),
         (file(corner())[:60], "broken or cut short"),
         (file(corner(), "JPEG")[:400], "broken or cut short"),
         (png_header(10_000, 10_000), "10,000 x 10,000 pixels; at most 50 million"),
         (png_header(40_000, 1), "a side may have at most 30,000"),
         (png_header(3, 40_000), "a side may have at most 30,000"),
         (png_header(60_000, 60_000), "far more pixels than the 50 million"),  # Pillow refuses it by itself
-        (png_header(0, 9), "broken or cut short|no picture"),
+        (png_header(0, 9), "broken or cut short|not a picture"),
     ],
     ids=[
         "empty",

@@ -62,7 +62,7 @@ def test_what_went_wrong_is_said_and_nothing_that_is_shown_goes(visit):
     screen.says("is not an address of a server")
     with Scripted(stream(event("a", 1), "{", pause=0.2)) as server:
         fill(screen, server.url)
-        screen.says("no JSON")
+        screen.says("not JSON")
         screen.wait(2, "failed")
     fill(screen, server.url)  # nobody is there any more
     screen.says("cannot be reached")
@@ -91,7 +91,7 @@ def test_what_the_endpoint_refuses(public, monkeypatch):
         assert "asks no server" in said("Hello", "http://127.0.0.1:1", "", "", 8)
         return
     assert "empty" in said(" ", "http://127.0.0.1:1", "", "", 8)
-    assert "no address" in said("Hello", "javascript:alert(1)", "", "", 8)
+    assert "not an address" in said("Hello", "javascript:alert(1)", "", "", 8)
     assert "not understood" in said("Hello", "http://127.0.0.1:1", None, "", 8)
     assert "not understood" in said("Hello", "http://127.0.0.1:1", "", "telnet", 8)
     for most in (0, 10**9, None, "8", float("nan")):

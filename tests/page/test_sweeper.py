@@ -94,7 +94,7 @@ def test_a_sweep_of_the_length_keeps_to_the_host(tmp_path):
 @pytest.mark.parametrize("row", [None, [], ["-1"], ["0"], ["x"], [None]])
 def test_rows_of_no_sweep_open_nothing(tmp_path, row):
     one = sweeper(tmp_path)
-    with pytest.raises(UserError, match="is not a run of this sweep"):
+    with pytest.raises(UserError, match="is no run of this sweep"):
         one.again(row, None, gr.Request())
     for value in (row, '{"dot": 0}', '{"dot": "<img>"}', "[" * 100, "{}"):
         with pytest.raises(gr.Error, match="is no point"):

@@ -217,7 +217,7 @@ def note(turn: Turn, was: str, discarded: int) -> str:
     if turn.verdict.source == "draft" and turn.accepted < n:
         return (
             f"Post-verify: {turn.accepted} of {n} tokens stay, the last of them the end mark; what was drafted "
-            "behind it is not text."
+            "behind it is no text."
         )
     if turn.verdict.source == "draft":
         return f"Post-verify: all {n} tokens under test stay, the first of the next block among them."

@@ -87,7 +87,7 @@ def test_blocks_are_applied_in_order_or_one_again_and_again():
     ],
 )
 def test_what_is_no_head_is_refused(change, layers):
-    with pytest.raises(UserError, match="no acceptance head of"):
+    with pytest.raises(UserError, match="not an acceptance head of"):
         from_state(state() | change, "broken", layers)
 
 

@@ -146,7 +146,7 @@ def test_what_does_not_fit_gets_a_sentence(slug, model, prompt, params, sentence
             "greedy",
             "tiny-vlm",
             "small pink circle top left, large blue square middle right",
-            "'pink' is no word",
+            "'pink' is not a word",
         ),
         ("greedy", "tiny-vlm", "What is the capital of France?", "'what' is not a word of a scene; write a size"),
         ("greedy", "tiny-vlm", "small red circle top left", "write two or three objects in different places"),

@@ -104,7 +104,7 @@ def test_a_persons_config_is_one_more_row_and_ray():
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "an object of names"),
         ("{}", "num_hidden_layers is missing"),
         (json.dumps(LLAMA | {"hidden_size": "576"}), "hidden_size is 576 in the config"),
@@ -112,7 +112,7 @@ def test_a_persons_config_is_one_more_row_and_ray():
         (json.dumps(LLAMA | {"layer_types": ["linear_attention"]}), "another kind .linear_attention."),
         (json.dumps(LLAMA | {"ssm_cfg": {"a": 1}}), "another kind .ssm_cfg."),
         (json.dumps(LLAMA | {"num_experts": 8, "first_k_dense_replace": 99}), "99 of 30 layers are dense"),
-        ("[" * 10_000, "no JSON"),
+        ("[" * 10_000, "not JSON"),
         (" " * 20_000 + "{}", "20002 characters; at most 20000"),
     ],
 )

@@ -28,7 +28,7 @@ def test_the_retrieved_view_finds_what_the_target_loses_and_the_counts_fit():
     ("given", "sentence"),
     [
         ({"model": "tiny-ar-l", "characters": 4000, "documents": 2}, "has 512; ask for fewer characters|512 positions"),
-        ({"model": "tiny-dlm"}, "no causal model"),
+        ({"model": "tiny-dlm"}, "not a causal model"),
         ({"eta": 51}, "eta"),
         ({"documents": 1}, "documents"),
     ],

@@ -30,7 +30,7 @@ def ask(reply, **options):
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (stream(piece("a"), "{nonsense", piece("b")), "no JSON"),
+        (stream(piece("a"), "{nonsense", piece("b")), "not JSON"),
         (stream(piece("a"), "[1, 2]"), "no object"),
         (stream(piece("a"), {"error": {"message": "out of\nmemory"}}), "broke off: out of memory"),
         (stream(piece("a"), {"error": "gone"}), "broke off: gone"),
@@ -56,7 +56,7 @@ def test_what_had_arrived_stays(reply, said):
         (status(500, {"detail": "x" * 5000}), "answered 500"),
         (status(302, "", [("location", "https://elsewhere.example/v1")]), "redirects to elsewhere.example"),
         (status(307, "", [("location", "/v1/chat/completions")]), "redirects again and again"),
-        (stream("oops"), "no JSON"),
+        (stream("oops"), "not JSON"),
         (stream(end=False), "closed the answer before its end"),
         (lambda handler: None, "closed the connection"),
         (lambda handler: time.sleep(3), "sent nothing for 1 s"),
@@ -154,10 +154,10 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
     [
         ("", "empty"),
         (None, "empty"),
-        ("ftp://host", "no address"),
-        ("file:///etc/passwd", "no address"),
-        ("127.0.0.1:8000", "no address"),
-        ("http://", "no address"),
+        ("ftp://host", "not an address"),
+        ("file:///etc/passwd", "not an address"),
+        ("127.0.0.1:8000", "not an address"),
+        ("http://", "not an address"),
         ("http://user:pass@host", "password"),
         ("http://host/?key=1", "behind its path"),
         ("http://host:99999", "not understood"),
@@ -242,4 +242,4 @@ def test_a_broken_answer_is_kept_by_the_command(capsys, tmp_path):
     with Scripted(stream(piece("a"), "{")) as server:
         assert main(["attach", server.url, "--prompt", "x", "--json", str(tmp_path / "a.json")]) == 0
     printed = capsys.readouterr()
-    assert printed.out.strip() == "a" and "no JSON" in printed.err and (tmp_path / "a.json").exists()
+    assert printed.out.strip() == "a" and "not JSON" in printed.err and (tmp_path / "a.json").exists()

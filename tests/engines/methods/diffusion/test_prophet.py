@@ -329,7 +329,7 @@ def test_the_models_own_words(dlm):
 
 @pytest.mark.parametrize(
     ("word", "sentence"),
-    [("answers", "'answers' is not a token of table; give offset:word"), ("<mask>", "'<mask>' is the mask of table")],
+    [("answers", "'answers' is no token of table; give offset:word"), ("<mask>", "'<mask>' is the mask of table")],
 )
 def test_a_word_that_no_tokens_spell_is_refused_before_the_first_forward(word, sentence):
     model = Watched(vocab_size=9)
