@@ -32,7 +32,7 @@ export const VIEWS = [
     needs: ["operators"],
   },
   { file: "starfield", name: "Starfield", title: "Slots of a memory that light up", place: 122, needs: ["routing"] },
-  { file: "pipeline", name: "Pipeline", title: "Attention-FFN disaggregation", place: 123, needs: ["lanes"] },
+  { file: "pipeline", name: "Pipeline", title: "Attention and FFN on separate workers", place: 123, needs: ["lanes"] },
   { file: "attentions", name: "Attentions", title: "Cache read by attention", place: 124, needs: ["lanes"] },
   { file: "phases", name: "Phases", title: "Layers by tokens", place: 125, needs: ["lanes"] },
   { file: "slots", name: "Slots", title: "Experts in the cache", place: 126, needs: ["lanes"] },

@@ -6,7 +6,7 @@ import { seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Pipeline", title: "Attention-FFN disaggregation", place: 123, needs: ["lanes"] };
+export const view = { name: "Pipeline", title: "Attention and FFN on separate workers", place: 123, needs: ["lanes"] };
 
 const WIDE = 760,
   LEFT = 96,
@@ -57,7 +57,11 @@ export class Pipeline {
     this.all = el("p", "dx-readout");
     dom.append(
       this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Attention-FFN disaggregation` }, this.picture),
+      el(
+        "div",
+        { class: "dx-scroll", tabindex: 0, "aria-label": tr`Attention and FFN on separate workers` },
+        this.picture,
+      ),
       this.keys,
       this.all,
     );
