@@ -171,6 +171,7 @@ def test_verified_units_are_the_greedy_text(model, prompt, given):
     assert ours.output_ids == plain.output_ids
     drafts = given.get("k", 4) > 1 and given.get("beta", 0.5) <= 1
     assert (len(ours.steps) < len(plain.steps)) == bool(drafts)
+    assert ours.totals.forwards_by_role == {"target": len(ours.steps)}, "what went along in them is no draft call"
 
 
 def test_bad_adapters_cost_time_only(model, random_adapters):

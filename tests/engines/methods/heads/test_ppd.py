@@ -46,6 +46,7 @@ def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt):
     ours, plain = decode(model, prompt), decode(model, prompt, "greedy")
     assert ours.output_ids == plain.output_ids
     assert ours.totals.forwards_by_role["target"] < plain.totals.forwards_by_role["target"]
+    assert ours.totals.forwards_by_role == {"target": len(ours.steps)}, "what went along in them is no draft call"
 
 
 def test_random_embeddings_only_slow_it_down(model, monkeypatch):

@@ -9,6 +9,7 @@ import engines
 import tests.golden.checkers.mirror  # noqa: F401 - registers its checker
 from engines.core.sampling import distribution, draw
 from engines.core.verify import verify_file
+from engines.driver.roles import assign_roles
 from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
 from engines.models.hub import read_json
 from engines.models.parts import folder_of
@@ -40,6 +41,15 @@ def test_the_golden_cases_pass():
 def test_the_text_is_the_targets_own(given, rooting):
     ours = decode(rooting=rooting, **given)
     assert ours.output_ids == decode(slug="greedy").output_ids == board(ours)
+
+
+def test_calls_of_the_draft_are_those_of_the_draft_model_alone(monkeypatch):
+    """The exit's head speaks in the target's own call."""
+    models = assign_roles(engines.get_method("mirror-sd").info, engines.load_model(MODEL, dtype="float32"))
+    extend, calls = models["draft"].extend, []
+    monkeypatch.setattr(models["draft"], "extend", lambda *a, **k: calls.append(1) or extend(*a, **k))
+    trace = engines.run("mirror-sd", models, STORY, params={"max_new_tokens": 28})
+    assert trace.totals.forwards_by_role == {"draft": len(calls), "target": len(trace.steps)} and calls
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
