@@ -13,6 +13,7 @@ from explorer.cli import main
 from explorer.export.report import report
 from explorer.figures.strip import basis_of, parts
 from tests.explorer.attach.servers import Scripted, stream
+from tests.explorer.figures.quiet import quieten
 
 PROMPT = "sort: Mia, Leo, Ada"
 HOSTILE = "<img src=x onerror=window.hit=1></style><script>window.hit=2</script>"
@@ -23,10 +24,7 @@ def runs():
     """With the times of a machine on which every call takes 10 ms: a busy one would have no ratio to show."""
     plain = engines.run("llada", "tiny-dlm", PROMPT, params={"max_new_tokens": 32})
     quick = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 32})
-    for trace in (quick, plain):
-        for step in trace.steps:
-            step.model_seconds, step.method_seconds = 0.01 * step.forwards["model"], 0.0
-    return [quick, plain]
+    return [quieten(quick), quieten(plain)]
 
 
 def said(traces):

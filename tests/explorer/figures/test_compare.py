@@ -12,6 +12,7 @@ from explorer.bench import classes
 from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace, whole_run
 from explorer.figures.metrics import measure
 from tests.engines.fakes import TableCausal
+from tests.explorer.figures.quiet import quieten
 
 PROMPT = "add: 457 + 86"
 
@@ -123,8 +124,7 @@ def test_the_pace_is_what_the_steps_measured(pair):
 
     ours, control = (engines.Trace.from_json(t.to_json()) for t in pair)
     for trace, seconds in ((ours, 0.04), (control, 0.03)):
-        for step in trace.steps:
-            step.model_seconds, step.method_seconds = seconds, 0.0
+        quieten(trace, seconds)
     found = pace(ours, control)
     gained = sum(len(s.commits.positions) for s in ours.steps[1:]) / (len(ours.steps) - 1)
     assert (

@@ -12,6 +12,7 @@ from explorer.figures.compare import pace, whole_run
 from explorer.figures.noise import LEAST, ROOM, SHARE, explained, stalled, too_busy
 from explorer.figures.strip import parts
 from explorer.page import tables
+from tests.explorer.figures.quiet import quieten
 
 PROMPT = "add: 457 + 86"
 
@@ -20,13 +21,10 @@ PROMPT = "add: 457 + 86"
 def pair():
     """A plain run and one that drafts, with the times of a machine on which every call takes 10 ms."""
     model = engines.load_model("tiny-ar-l", dtype="float32")
-    found = [
-        engines.run(slug, model, PROMPT, params={"max_new_tokens": 24}) for slug in ("greedy", "speculative-sampling")
+    return [
+        quieten(engines.run(slug, model, PROMPT, params={"max_new_tokens": 24}))
+        for slug in ("greedy", "speculative-sampling")
     ]
-    for trace in found:
-        for step in trace.steps:
-            step.model_seconds, step.method_seconds = 0.01 * step.forwards["target"], 0.0
-    return found
 
 
 def said(trace, control):
