@@ -36,17 +36,20 @@ const spread = new WeakMap();
 /** Tokens in all samples or paths of an answer after 0, 1, ... steps; null where the run follows one text. The rule is
  * that of explorer/figures/samples.py. */
 export function inAll(run) {
-  if (!spread.has(run)) spread.set(run, { seen: new Map(), points: [0] });
-  const { seen, points } = spread.get(run);
+  if (!spread.has(run)) spread.set(run, { seen: new Map(), points: [0], paths: 0 });
+  const held = spread.get(run),
+    { seen, points } = held;
   for (let t = points.length - 1; t < run.length; t++) {
     let n = points[t];
     for (const { id, tokens } of run.steps[t].branches ?? []) {
-      seen.set(id, (seen.get(id) ?? 0) + 1);
+      const steps = (seen.get(id) ?? 0) + 1;
+      seen.set(id, steps);
+      held.paths += steps === 2; // what stands in one step only was a guess
       n += tokens.filter((token) => !run.eos.has(token)).length;
     }
     points.push(n);
   }
-  return [...seen.values()].filter((steps) => steps > 1).length > 1 ? points : null;
+  return held.paths > 1 ? points : null;
 }
 
 /** What stands after t steps and what became of it: {steps, forwards, seconds, tokens, remasked, changed, cut, behind,

@@ -132,8 +132,11 @@ def _load_checkers(folder: Path | None) -> None:
     for name in names:
         try:
             importlib.import_module(f"{package}.{name}")
-        except ImportError as error:
-            raise UserError(f"the checker {where / name}.py cannot be imported: {error}.") from error
+        except Exception as error:  # whatever a person's own module does
+            raise UserError(
+                f"the checker {where / name}.py cannot be imported: {type(error).__name__}: {error}; mend it, or take "
+                "it out of the folder."
+            ) from error
 
 
 def differ(name: str, got: Any, expected: Any, tolerance: float = 1e-9) -> str | None:

@@ -47,11 +47,11 @@ def displaced(trace: Trace) -> bool:
 def explained(trace: Trace, control: Trace) -> float | None:
     """How many times the control's tokens per second of model time a run could have at most, were each call of the
     target, each call of any model, or each layer-row as dear in both. None where nothing of it was recorded."""
-    found = []
-    for ours, plain in zip(_costs(trace), _costs(control), strict=True):
-        if ours and plain and gained(trace) and gained(control):
-            found.append((gained(trace) / ours) / (gained(control) / plain))
-    return max(found, default=None)
+    tokens, others = gained(trace), gained(control)
+    if not tokens or not others:
+        return None
+    costs = zip(_costs(trace), _costs(control), strict=True)
+    return max(((tokens / ours) / (others / plain) for ours, plain in costs if ours and plain), default=None)
 
 
 def _costs(trace: Trace) -> tuple[int, int, int]:
@@ -72,7 +72,7 @@ def too_busy(trace: Trace, control: Trace, *, same_model: bool = True) -> bool:
     if max(stalled(trace), stalled(control)) > SHARE or displaced(trace) or displaced(control):
         return True
     most = explained(trace, control) if same_model else None
-    ours, plain = trace.totals, control.totals
-    if most is None or not ours.model_seconds or not gained(control):
+    seconds, plain, others = trace.totals.model_seconds, control.totals.model_seconds, gained(control)
+    if most is None or not seconds or not others:
         return False
-    return gained(trace) * plain.model_seconds > ROOM * most * gained(control) * ours.model_seconds
+    return gained(trace) * plain > ROOM * most * others * seconds

@@ -169,7 +169,7 @@ def read_study(text: str | bytes) -> Study:
                 "the command `study`."
             )
         found = msgspec.json.decode(text, type=Study)
-        check_study(found)
+        _check_content(found)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise UserError(f"this is not a study: {str(error)[:300]}.") from None
     except ValueError as error:
@@ -185,6 +185,11 @@ def check_study(study: Study) -> None:
         msgspec.convert(msgspec.to_builtins(study), Study)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
+    _check_content(study)
+
+
+def _check_content(study: Study) -> None:
+    """What types cannot say. Raises ValueError."""
     if not study.tables:
         raise ValueError("there is no table")
     for kind, names in (("table", [t.name for t in study.tables]), ("figure", [f.name for f in study.figures])):

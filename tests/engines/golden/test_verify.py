@@ -101,8 +101,13 @@ def test_checkers_of_a_folder_import_each_other(nobody):
     )
     (report,) = engines.verify(nobody, checkers=folder)
     assert (report.state, report.covered) == ("passed", 1)
-    (folder / "broken.py").write_text("import no_such_module\n")
-    with pytest.raises(engines.UserError, match=r"broken\.py cannot be imported"):
-        engines.verify(nobody, checkers=folder)
+    for text, why in (
+        ("import no_such_module\n", "ModuleNotFoundError"),
+        ("def :\n", "SyntaxError"),
+        ("1 / 0\n", "Zero"),
+    ):
+        (folder / "broken.py").write_text(text)
+        with pytest.raises(engines.UserError, match=rf"broken\.py cannot be imported: {why}"):
+            engines.verify(nobody, checkers=folder)
     with pytest.raises(engines.UserError, match="no Python modules"):
         engines.verify(nobody, checkers=nobody / "nowhere")
