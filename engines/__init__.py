@@ -28,7 +28,7 @@ from engines.core.study import (
     read_study,
     run_study,
 )
-from engines.core.trace import Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
+from engines.core.trace import SCHEMA_VERSION, Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file
 from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from engines.studies import parallelbench
 
 __all__ = [
+    "SCHEMA_VERSION",
     "Edit",
     "FileReport",
     "MethodInfo",

@@ -1,7 +1,9 @@
 """What a method file or a study needs, in one place: `from engines.kit import method, Float, ...`. The templates use
 nothing else (`decoding-explorer template`)."""
 
+import importlib
 from collections.abc import Generator
+from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.kinds import (
@@ -29,7 +31,7 @@ from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.recording import pack_opinions, pack_placement, pack_routing, pack_slots
+from engines.core.recording import pack_placement, pack_routing, pack_slots
 from engines.core.sampling import (
     accept_probability,
     distribution,
@@ -46,26 +48,24 @@ from engines.core.sampling import (
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import (
     Branch,
-    Completions,
     Decision,
     Edit,
     Interval,
     Media,
     Memory,
-    Mode,
-    Operators,
-    Opinions,
-    Reading,
-    Scene,
-    Sight,
+    NumBytes,
+    Packed,
+    PackedTokens,
+    Position,
+    Probability,
+    Record,
     Span,
     Step,
-    Tally,
+    TokenId,
     Trace,
     Tree,
-    Truncation,
-    Vision,
-    Vote,
+    pack,
+    pack_exact,
 )
 from engines.core.trees import behind, children, from_child_counts, row_depths
 from engines.core.truncated import (
@@ -82,6 +82,29 @@ from engines.driver.show import show
 Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
 law = distribution  # its name in method files written before November 2026
 
+OLDER = {
+    "Completions": "engines.methods.sampling._monitor",
+    "Mode": "engines.methods.reasoning._votes",
+    "Operators": "engines.methods.architecture._operators",
+    "Opinions": "engines.methods.speculative._opinions",
+    "Reading": "engines.methods.multimodal._scene",
+    "Scene": "engines.methods.multimodal._scene",
+    "Sight": "engines.methods.multimodal._word",
+    "Tally": "engines.methods.reasoning._votes",
+    "Truncation": "engines.core.truncated",
+    "Vision": "engines.methods.multimodal._seen",
+    "Vote": "engines.methods.reasoning._votes",
+    "pack_opinions": "engines.methods.speculative._opinions",
+}  # names that stood here until December 2026, and where they are
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `OLDER`, for method files that import it from here."""
+    if name not in OLDER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(OLDER[name]), name)
+
+
 __all__ = [
     "AttentionInputs",
     "Axis",
@@ -92,7 +115,6 @@ __all__ = [
     "CausalLM",
     "Choice",
     "Code",
-    "Completions",
     "Column",
     "Decision",
     "Edit",
@@ -114,9 +136,13 @@ __all__ = [
     "CountedMoE",
     "CountedSplit",
     "CountedPowerLaw",
-    "Mode",
-    "Operators",
-    "Opinions",
+    "NumBytes",
+    "Packed",
+    "PackedTokens",
+    "Position",
+    "Probability",
+    "Record",
+    "TokenId",
     "Param",
     "Params",
     "Path",
@@ -127,28 +153,21 @@ __all__ = [
     "Recorder",
     "Roles",
     "Routing",
-    "Reading",
-    "Scene",
     "SceneLM",
     "Seq2SeqLM",
     "Series",
-    "Sight",
     "SlotsRead",
     "Span",
     "Step",
     "Steps",
     "Study",
     "Table",
-    "Tally",
     "Taps",
     "Text",
     "Tokenizer",
     "Trace",
     "Tree",
-    "Truncation",
     "UserError",
-    "Vision",
-    "Vote",
     "WordReaderLM",
     "accept_probability",
     "behind",
@@ -168,7 +187,8 @@ __all__ = [
     "max_new_tokens",
     "method",
     "on_board",
-    "pack_opinions",
+    "pack",
+    "pack_exact",
     "pack_placement",
     "pack_routing",
     "pack_slots",

@@ -17,6 +17,35 @@ export const IN_TOOLBAR = VIEWS.filter(({ place }) => place === "toolbar");
 export const wanted = ({ needs }, run) =>
   !needs.length || needs.some((all) => all.split("+").every((one) => run.has(one)));
 
+const tables = new Map(); // by the name of a record
+
+/** Views that lie beside a person's own methods. */
+export function add(entries) {
+  IN_PANEL.push(...entries);
+  IN_PANEL.sort((a, b) => a.place - b.place);
+}
+
+/** The table of a record. */
+export function tableOf(record) {
+  if (!tables.has(record))
+    tables.set(record, {
+      file: "record",
+      name: "RecordTable",
+      title: record.replaceAll("_", " "),
+      place: 159,
+      needs: [record],
+      record,
+    });
+  return tables.get(record);
+}
+
+/** Those in a panel that a run asks for: also a table of each record that no view shows. */
+export function wantedBy(run) {
+  const shown = (name) => IN_PANEL.some(({ needs }) => needs.some((all) => all.split("+").includes(name)));
+  const plain = [...run.records].filter((name) => !shown(name));
+  return [...IN_PANEL.filter((entry) => wanted(entry, run)), ...plain.map(tableOf)];
+}
+
 /** A module of a saved page. */
 export const carry = (file, module) => present.set(file, module);
 

@@ -1,8 +1,14 @@
 // What a round drafted, copied and wrote, as views draw it.
 
-import { behind } from "./upgrade.js";
-
 const STATE = { root: "old", accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
+
+/** What the target's own token behind the rows that were accepted is: "correction" where a row below the last of them
+ * was refused, "bonus" where none hangs there, "" where nothing was drafted. */
+function behind({ parents, why }) {
+  if (parents.length < 2) return "";
+  const last = Math.max(0, why.lastIndexOf("accepted"));
+  return parents.includes(last) ? "correction" : "bonus";
+}
 
 /** The rows of a tree with the target's own tokens behind the accepted path: a correction, a bonus token, or, where
  * nothing was drafted, what it says next. */

@@ -3,7 +3,7 @@
 // others when it has come.
 
 import { el } from "./dom.js";
-import { bring, DETAILS, IN_PANEL, wanted } from "./loader.js";
+import { bring, DETAILS, tableOf, wantedBy } from "./loader.js";
 import { remember, remembered } from "./remember.js";
 import { tr, translated } from "./words.js";
 
@@ -12,7 +12,8 @@ const IDEA = 30; // the place of the view that shows the idea, if it has no high
 const ELSE = ["tree", "thermometer", "completions", "vote", "ribbon", "gantt", "branches", "bars", "blocks", "next"];
 /** The view that shows the idea of a run's method: the one that its header names, else what fits its record best. */
 export function ideaOf(run) {
-  const fits = (name) => IN_PANEL.find((entry) => entry.file === name && entry.needs.length && wanted(entry, run));
+  const entries = wantedBy(run).filter(({ needs }) => needs.length),
+    fits = (name) => entries.find(({ file, record }) => name === (record ?? file));
   return fits(run.header.signature) ?? ELSE.map(fits).find(Boolean) ?? null;
 }
 
@@ -48,7 +49,23 @@ export class Shown {
 
   /** Calls a method of the views that have it, and gives what they answer. */
   tell(method, ...given) {
-    return this.all.map(({ view }) => view[method]?.(...given));
+    return [...this.all].map((one) => this.#guarded(one, () => one.view[method]?.(...given)));
+  }
+
+  /** A view that fails goes, and what it was to show stands as a table. Those of every run are missed by nobody else:
+   * their faults are the player's. */
+  #guarded(one, act) {
+    try {
+      return act();
+    } catch (error) {
+      if (!one.entry.needs.length) throw error;
+      console.error(error);
+      one.frame.remove();
+      this.all = this.all.filter((other) => other !== one);
+      this.#say(one.entry, (title) => tr`The view “${title}” failed: ${error.message}`);
+      for (const need of one.entry.file === "record" ? [] : one.entry.needs)
+        for (const name of need.split("+")) if (this.run?.records.has(name)) this.#bring(tableOf(name));
+    }
   }
 
   /** The frame and the view with the token board, if it is there. */
@@ -62,8 +79,7 @@ export class Shown {
     this.idea ??= ideaOf(run);
     this.tell("grow");
     this.details.hidden = false;
-    for (const entry of IN_PANEL)
-      if (wanted(entry, run) && (this.open || this.#place(entry) < DETAILS)) this.#bring(entry);
+    for (const entry of wantedBy(run)) if (this.open || this.#place(entry) < DETAILS) this.#bring(entry);
   }
 
   /** Opens or folds Details: what is folded is not drawn. */
@@ -111,21 +127,28 @@ export class Shown {
     box.insertBefore(frame, after?.frame ?? (inside ? null : this.details));
     this.all.push({ entry, view, frame, dom, place, inside });
     this.all.sort((a, b) => a.place - b.place);
-    view.load(this.run, dom, this.context);
+    view.record = entry.record;
+    this.#guarded(
+      this.all.find((one) => one.view === view),
+      () => view.load(this.run, dom, this.context),
+    );
     this.resize();
   }
 
   #missing(entry) {
-    const title = translated(entry.title),
-      { name } = entry;
-    this.body.append(el("p", "dx-none", tr`The view “${title || name}” could not be loaded; load the run again.`));
+    this.#say(entry, (title) => tr`The view “${title}” could not be loaded; load the run again.`);
+  }
+
+  #say({ title, name }, words) {
+    this.body.append(el("p", "dx-none", words(translated(title) || name)));
   }
 
   /** By width, not by height. */
   resize(all = false) {
     for (const one of this.all.filter(({ view }) => view.resize)) {
       const { clientWidth } = one.dom;
-      if (clientWidth && (all || clientWidth !== one.width)) one.view.resize((one.width = clientWidth));
+      if (clientWidth && (all || clientWidth !== one.width))
+        this.#guarded(one, () => one.view.resize((one.width = clientWidth)));
     }
   }
 }

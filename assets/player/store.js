@@ -2,10 +2,9 @@
 // beyond sums.
 
 import { unpack } from "./codec.js";
-import { upgraded } from "./upgrade.js";
 import { tr } from "./words.js";
 
-const SCHEMA = 2;
+const SCHEMA = 3;
 const STATES = new Map([
   ["accepted", "accepted"],
   ["bonus", "bonus"],
@@ -22,16 +21,15 @@ export function checkHeader(header) {
     );
 }
 
-/** A trace, decoded and in the newest form, from an object or JSON text of any version that is known. */
+/** A trace, decoded, from an object or JSON text. What is of an earlier version is brought to the newest where it is
+ * read from disk: engines/core/trace/upgrade.py. */
 export function parseTrace(trace) {
-  if (typeof trace !== "string") return upgraded(trace);
-  let read;
+  if (typeof trace !== "string") return trace;
   try {
-    read = JSON.parse(trace);
+    return JSON.parse(trace);
   } catch (error) {
     throw new Error(tr`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
   }
-  return upgraded(read);
 }
 
 /** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a
@@ -66,6 +64,7 @@ export class Run {
     this.lanes = new Map();
     this.authors = new Set(); // who wrote tokens, in the order of their first ones
     this.groups = new Set();
+    this.records = new Set(); // names of what the method tells of its own
     this.spanKinds = [];
     this.states = new Set(["prompt", ...(this.canvas ? ["masked"] : []), "new", "old"]);
     this.addPieces(pieces);
@@ -88,9 +87,11 @@ export class Run {
   }
 
   addSteps(steps = []) {
-    for (const step of steps) {
-      if (step.index !== this.length)
-        throw new Error(tr`Step ${this.length} is missing: step ${step.index} came instead.`);
+    for (const given of steps) {
+      if (given.index !== this.length)
+        throw new Error(tr`Step ${this.length} is missing: step ${given.index} came instead.`);
+      const step = { ...given.records, ...given }; // a record is found by its name, as a group is
+      for (const name of Object.keys(given.records ?? {})) this.records.add(name);
       this.steps.push(step);
       this.#sum(step);
       this.#commit(step);

@@ -11,33 +11,11 @@ import msgspec
 
 from engines.core.kinds import KINDS
 from engines.core.params import Param, Params, resolve
-from engines.core.trace import Edit, Step, Unit
+from engines.core.trace import GROUPS, Edit, Record, RecordInfo, Step, Unit, described
+from engines.core.trace.records import MAX_RECORDS, check_names
+from engines.core.trace.upgrade import MOVED
 
-GROUPS = frozenset(
-    {
-        "commits",
-        "scores",
-        "candidates",
-        "tree",
-        "branches",
-        "spans",
-        "lanes",
-        "routing",
-        "choice",
-        "media",
-        "truncation",
-        "vote",
-        "completions",
-        "sight",
-        "operators",
-        "opinions",
-        "scene",
-        "vision",
-        "memory",
-        "facts",
-        "note",
-    }
-)
+OLDER_RECORDS = frozenset(MOVED)  # groups of every trace until December 2026; method files name them in `emits`
 Decode = Callable[..., Generator[Step, Edit | None, None]]
 
 
@@ -69,6 +47,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at
     the defaults. Where that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by
     itself, and `keeps` answers for given values.
+    `records`: by name, the types of what it tells of its own; the player shows one with the view that asks for its
+    name, or as a table where there is none.
     `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
     leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
     plain method is what all others on its kind of model compare with. `beside`: roles of models that the run is only
@@ -87,6 +67,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     params: tuple[Param, ...]
     emits: frozenset[str]
     lanes: dict[str, LaneInfo] = {}
+    records: dict[str, type[Record]] = {}
     baseline: str | None = None
     lossless: bool = False
     lossless_with: tuple[dict[str, Any], ...] = ()
@@ -100,6 +81,14 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, str] = {}
     file: str = ""
     version: str = ""
+
+    @property
+    def described(self) -> dict[str, RecordInfo]:
+        """What a header says of its records."""
+        return {
+            name: RecordInfo(units=MOVED[name]) if kind is Record and name in MOVED else described(kind)
+            for name, kind in self.records.items()
+        }
 
     def keeps(self, params: Mapping[str, Any]) -> bool:
         """Whether it claims its baseline's output with these values of parameters, which may be text as on a command
@@ -148,6 +137,7 @@ def method(
     params: Sequence[Param],
     emits: set[str],
     lanes: Mapping[str, LaneInfo] | None = None,
+    records: Mapping[str, type[Record]] | None = None,
     baseline: str | None = None,
     lossless: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False,
     curve: tuple[str, tuple[float, ...]] | None = None,
@@ -162,8 +152,7 @@ def method(
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
     parameters with which it does (of several such mappings each is enough). Raises ValueError where the declaration
     contradicts itself."""
-    if unknown := emits - GROUPS:
-        raise ValueError(f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}")
+    own_records = _records(slug, emits, records or {})
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
     if curve and (curve[0] not in {p.name for p in params} or not curve[1]):
@@ -188,8 +177,9 @@ def method(
         summary=summary,
         needs=roles,
         params=tuple(params),
-        emits=frozenset(emits),
+        emits=frozenset(emits) - OLDER_RECORDS,
         lanes=dict(lanes or {}),
+        records=own_records,
         baseline=baseline,
         lossless=_any_holds(conditions, defaults) if conditions else bool(lossless),
         lossless_with=conditions,
@@ -203,6 +193,27 @@ def method(
         parts=parts,
     )
     return lambda decode: Method(info, decode, check)
+
+
+def _records(slug: str, emits: set[str], given: Mapping[str, type[Record]]) -> dict[str, type[Record]]:
+    """The records of a method. Raises ValueError for groups that are not known, and for names and types that no record
+    can have."""
+    if unknown := emits - GROUPS - OLDER_RECORDS:
+        raise ValueError(
+            f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}; what is its own goes "
+            "into records="
+        )
+    records: dict[str, type[Record]] = {**dict.fromkeys(sorted(emits & OLDER_RECORDS), Record), **given}
+    check_names(records, Step.__struct_fields__, f"method '{slug}'")
+    if len(records) > MAX_RECORDS:
+        raise ValueError(f"method '{slug}' declares {len(records)} records; at most {MAX_RECORDS} are taken")
+    for name, kind in records.items():
+        if not (isinstance(kind, type) and issubclass(kind, Record)):
+            raise ValueError(
+                f"method '{slug}' declares the record '{name}' as {kind!r}; give a class that derives from "
+                "engines.kit.Record"
+            )
+    return records
 
 
 def _conditions(

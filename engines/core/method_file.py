@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from engines.core.errors import OTHER_ENDS, UserError, described
-from engines.core.method import GROUPS, Method
+from engines.core.method import Method
+from engines.core.trace import GROUPS
 
 MAX_BYTES = 2**20
 

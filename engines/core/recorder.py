@@ -19,29 +19,21 @@ from engines.core.lazy import torch
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import MethodInfo
 from engines.core.params import Params
-from engines.core.recording import ints, pack_candidates, pack_scores
+from engines.core.recording import RecordFacts, ints, pack_candidates, pack_records, pack_scores
 from engines.core.trace import (
     Branch,
     Commits,
-    Completions,
     Decision,
     Detail,
     Edit,
     Interval,
     Media,
     Memory,
-    Operators,
-    Opinions,
     Piece,
     Routing,
-    Scene,
-    Sight,
     Span,
     Step,
     Tree,
-    Truncation,
-    Vision,
-    Vote,
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
@@ -155,22 +147,18 @@ class Recorder:
         lanes: Iterable[Interval] | Callable[[], Iterable[Interval]] = (),
         routing: Iterable[Routing] = (),
         media: Media | None = None,
-        truncation: Callable[[], Truncation] | None = None,
-        completions: Callable[[], Completions] | None = None,
-        vote: Callable[[], Vote] | None = None,
-        sight: Callable[[], Sight] | None = None,
-        operators: Callable[[], Iterable[Operators]] | None = None,
-        opinions: Callable[[], Opinions | None] | None = None,
-        scene: Callable[[], Scene] | None = None,
-        vision: Callable[[], Vision] | None = None,
+        records: Mapping[str, RecordFacts] | None = None,
+        **older: RecordFacts,
     ) -> Step:
         """Record one turn and return it for yielding.
 
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
         Authors not given follow from the causes, the draft tree and the model that the step chose.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. What is a function here is called only
-        where it is recorded, and on the recording's clock."""
+        candidates: (positions [n], logits [n, V]), of which the top k are kept. records: by name, of the types that the
+        method declares; None records nothing. older: those that method files of before December 2026 give each by
+        itself. What is a function here is called only where it is recorded, and on the recording's clock. Raises
+        ValueError for a record that does not fit its declaration."""
         now, meter = time.perf_counter(), self._meter
         if meter.spent:
             raise OverBudget
@@ -193,13 +181,9 @@ class Recorder:
             step.facts = {name: float(value) for name, value in {**told, **meter.counts_beside()}.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.lanes = list(lanes() if callable(lanes) else lanes)
-            step.completions, step.vote = completions() if completions else None, vote() if vote else None
             step.memory = list(memory()) if memory and self.full else []
-            step.operators = list(operators()) if operators and self.full else []
-            if self.full:
-                step.truncation, step.opinions = truncation and truncation(), opinions and opinions()
-                step.sight, step.scene, step.vision = sight and sight(), scene and scene(), vision and vision()
-            self.know(step_tokens(step))
+            step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
+            self.know(step_tokens(step, self._info.described))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
                 step.candidates = pack_candidates(*candidates()) if candidates else None

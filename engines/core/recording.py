@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from engines.core.kinds.layered import Routing as Routed
 from engines.core.kinds.layered import SlotsRead
 from engines.core.method import LaneInfo
-from engines.core.trace import Candidates, Lane, Opinions, Packed, Routing, pack, pack_exact
+from engines.core.trace import Candidates, Lane, Record, Routing, pack, packed_record
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+RecordFacts = Record | None | Callable[[], Record | None]  # what a method gives for a record
 TOP_K = 5  # candidates kept per position in focus
 FOCUS_LIMIT = 128  # positions in focus kept per step
 BOUNDS: dict[str, tuple[float | None, float | None]] = {
@@ -54,27 +55,20 @@ def pack_candidates(positions: Any, logits: Tensor) -> Candidates | None:
     return Candidates(at, pack(ids.cpu().numpy()), pack(p.cpu().numpy(), 0.0, 1.0))
 
 
-def pack_opinions(
-    listed: Sequence[Sequence[int]],
-    first: Sequence[Tensor],
-    second: Sequence[Tensor],
-    names: Sequence[str],
-    unlisted: Sequence[int],
-    rule: Mapping[str, float],
-) -> Opinions | None:
-    """What two readers, distributions [V] of each drafted row, give its listed tokens, the drafted one first; None
-    where nothing was drafted. The rows are those of a chain behind the root."""
-    if not listed:
-        return None
-    k = max(map(len, listed))
-    tokens = np.array([[*row, *[-1] * (k - len(row))] for row in listed])
-
-    def shares(reader: Sequence[Tensor]) -> Packed:
-        rows = [np.pad(floats(p[list(row)]), (0, k - len(row))) for p, row in zip(reader, listed, strict=True)]
-        return pack_exact(np.stack(rows))
-
-    rows = list(range(1, len(listed) + 1))
-    return Opinions(rows, pack_exact(tokens), shares(first), shares(second), list(names), list(unlisted), dict(rule))
+def pack_records(
+    given: Mapping[str, RecordFacts], declared: Mapping[str, type[Record]], full: bool
+) -> dict[str, dict[str, Any]]:
+    """The records of a step, those that this detail keeps, as a step carries them. Raises ValueError for one that is
+    not declared, or does not fit its declaration."""
+    found = dict[str, dict[str, Any]]()
+    for name, fact in given.items():
+        if name not in declared:
+            raise ValueError(f"record '{name}' is not declared; add it to records={{'{name}': ...}} in @method(...)")
+        if full or declared[name].KEPT_FROM == "light":
+            value = fact() if callable(fact) else fact
+            if value is not None:
+                found[name] = packed_record(name, value, declared[name])
+    return found
 
 
 def ints(values: Any) -> list[int]:

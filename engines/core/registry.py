@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import declared_in
-from engines.core.trace import IMPORTED, WATCHED
+from engines.core.trace import IMPORTED, WATCHED, Record, described
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
@@ -70,7 +71,22 @@ def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> Non
             raise ValueError(f"'{one.info.slug}' says family '{one.info.family}' but is in the folder '{family}'")
         if one.info.slug in methods:
             raise ValueError(f"slug '{one.info.slug}' is taken")
+        check_records(one.info, methods)
         methods[one.info.slug] = one
+
+
+def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:
+    """Raises ValueError where another method has a record of the same name and another form: the player finds the view
+    of a record by its name."""
+    for name, kind in info.records.items():
+        for other in others.values():
+            theirs = other.info.records.get(name, kind)
+            same = kind.__struct_fields__ == theirs.__struct_fields__ and described(kind) == described(theirs)
+            if not same and Record not in (kind, theirs) and other.info.slug != info.slug:
+                raise ValueError(
+                    f"'{info.slug}' declares the record '{name}' with the fields {', '.join(kind.__struct_fields__)}; "
+                    f"'{other.info.slug}' has one of that name with others; choose another name"
+                )
 
 
 def get_method(slug: str) -> Method:

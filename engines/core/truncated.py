@@ -9,12 +9,48 @@ from typing import TYPE_CHECKING
 
 from engines.core.lazy import torch
 from engines.core.sampling import distribution
-from engines.core.trace import Truncation, Unit
+from engines.core.trace import Count, Position, Probability, Record, TokenId, Unit
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LISTED, REFUSED = 48, 3  # tokens recorded of those let through, and of those behind them
+
+
+class Truncation(Record):
+    """What a sampler lets through: the tokens at a position that may be drawn, from the most likely one on, and what is
+    counted along them against a threshold.
+
+    `tokens`, `probabilities`, `counted` (each [m]): the first of those let through, then `refused` that were not;
+    `counted` is the quantity with all tokens up to this one. `kept`: how many are let through, which may be more than
+    are listed; `mass`: their probability together. `whole`: the quantity of the whole distribution, where it has one.
+    `others`: how many tokens other samplers would let through here, by name; `others_mass`: their probability."""
+
+    position: Position
+    tokens: list[TokenId]
+    probabilities: list[Probability]
+    counted: list[float]
+    kept: Count
+    refused: Count
+    mass: float
+    quantity: str
+    unit: Unit
+    line: float
+    whole: float | None = None
+    others: dict[str, Count] = {}
+    others_mass: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        m = len(self.tokens)
+        if len(self.probabilities) != m or len(self.counted) != m:
+            raise ValueError(
+                f"truncation: {len(self.probabilities)} probabilities and {len(self.counted)} counted values for {m} "
+                "tokens"
+            )
+        if not 0 <= m - self.refused <= self.kept:
+            raise ValueError(
+                f"truncation: of {m} tokens {self.refused} are refused, which does not fit {self.kept} let through"
+            )
 
 
 def ranked(z: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

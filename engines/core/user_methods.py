@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.errors import OTHER_ENDS, UserError, described
-from engines.core.method import GROUPS, MethodInfo
+from engines.core.method import MethodInfo
 from engines.core.method_file import declared_in, where
 from engines.core.places import expanded
-from engines.core.registry import registry
-from engines.core.trace import Edit, Step
+from engines.core.registry import check_records, registry
+from engines.core.trace import GROUPS, Edit, Step
 
 
 def load_method_file(name: str | Path) -> list[MethodInfo]:
@@ -36,6 +36,10 @@ def load_method_file(name: str | Path) -> list[MethodInfo]:
             raise UserError(
                 f"'{path}' declares the method '{slug}', and that name is taken; choose another one in @method(...)."
             )
+        try:
+            check_records(one.info, known)
+        except ValueError as error:
+            raise UserError(f"'{path}': {error}.") from None
         if not inspect.isgeneratorfunction(one.decode):
             raise UserError(
                 f"'{slug}' in '{path}' never yields; a method ends every forward with `yield run.step(...)`."

@@ -45,6 +45,7 @@ def header_of(
         baseline=info.baseline,
         lossless=info.keeps(vars(p)),
         emits=sorted(info.emits),
+        records=info.described,
         departures=info.departures,
         own=info.own,
         signature=info.signature,

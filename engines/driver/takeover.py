@@ -47,6 +47,7 @@ def announce(header: Header, after: Successor) -> None:
         h.lossless and info.keeps(vars(after.params)),
     )
     h.emits = sorted({*h.emits, *info.emits})
+    h.records = {**h.records, **info.described}
     h.departures = " ".join(dict.fromkeys(d for d in (h.departures, info.departures) if d != "none")) or "none"
     h.own = "; ".join(dict.fromkeys(own for own in (h.own, info.own) if own))
     h.parts += _part_records(after)

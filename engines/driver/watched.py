@@ -105,6 +105,7 @@ class FromBoard(Run):
         own.method, own.family, own.prompt, own.title = h.method, h.family, h.prompt, f"{h.title}, then {info.title}"
         own.baseline, own.lossless, own.missing = None, False, list(h.missing)
         own.emits = sorted({*h.emits, *info.emits})
+        own.records = {**h.records, **info.described}
         own.own = info.own
         own.departures = " ".join(one for one in (h.departures, info.departures) if one != "none")
         own.edits.append(TimedEdit(step - 1, edit))

@@ -13,6 +13,7 @@ from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
+from engines.methods.multimodal._word import Sight
 from engines.methods.multimodal.cppd import decode as once
 from engines.methods.multimodal.word_by_letter import decode as letters
 from engines.tasks.word_images import words
@@ -48,12 +49,12 @@ class Level:
 
     def counted(self) -> float:
         """Share of words all of whose letters were counted right."""
-        seen = [trace.steps[0].sight for trace in self.runs[ONCE]]
+        seen = [trace.steps[0].record("sight", Sight) for trace in self.runs[ONCE]]
         return self._share(s is not None and s.counts == Counter(w) for s, w in zip(seen, self.words, strict=True))
 
     def placed(self) -> float:
         """Share of words whose length the places tell."""
-        seen = [trace.steps[0].sight for trace in self.runs[ONCE]]
+        seen = [trace.steps[0].record("sight", Sight) for trace in self.runs[ONCE]]
         return self._share(
             s is not None and [p > 0.5 for p in s.filled] == [i <= len(w) for i in range(len(s.filled))]
             for s, w in zip(seen, self.words, strict=True)

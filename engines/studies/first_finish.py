@@ -18,6 +18,7 @@ from engines.core.statistics import mean_interval, wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
 from engines.methods.reasoning._finish import Trace, chosen, cutoff, first, votes
+from engines.methods.reasoning._votes import Vote
 
 BINS = 12  # of lengths
 MOST = 96  # tokens of a sample
@@ -77,7 +78,7 @@ def sampled(model: CausalLM, prompt: str, p: Params, seed: int) -> list[Trace]:
     prompt = prompt.removeprefix("chain: ")
     trace = run(decode.info.slug, model, prompt, params=params, seed=seed, detail="light")
     lengths = {branch.id: branch.length for step in trace.steps for branch in step.branches}
-    vote = trace.steps[-1].vote
+    vote = trace.steps[-1].record("vote", Vote)
     assert vote is not None
     said = {id: vote.answers[of] if of >= 0 else None for id, of in zip(vote.voters, vote.of, strict=True)}
     ended = {branch.id for step in trace.steps for branch in step.branches if branch.fate in ("finished", "chosen")}

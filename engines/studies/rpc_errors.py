@@ -24,7 +24,7 @@ from engines.core.params import Choice, Int, Params, Text
 from engines.core.statistics import mean_interval
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.methods.reasoning._votes import RULES, Ballot, Voter, same
+from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, same
 
 SIZES = (1, 2, 4, 8, 16, 32)
 COUNTING = "self-consistency"  # what the other rules are held against
@@ -105,7 +105,7 @@ def sample(model: CausalLM, prompt: str, right: str, samples: int, seed: int) ->
     for chunk in range(math.ceil(samples / CHUNK)):
         params = {"n": min(CHUNK, samples - len(voters)), "max_new_tokens": 64, "weight": "whole path"}
         trace = run(decode.info.slug, model, prompt, params=params, seed=seed + 7919 * chunk, detail="light")
-        vote, texts = trace.steps[-1].vote, dict[int, tuple[int, ...]]()
+        vote, texts = trace.steps[-1].record("vote", Vote), dict[int, tuple[int, ...]]()
         assert vote is not None
         for step in trace.steps:
             for branch in step.branches:

@@ -14,6 +14,7 @@ from engines.core.params import Choice, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
 from engines.methods.multimodal._context import Scored, gate
+from engines.methods.multimodal._scene import Scene
 from engines.methods.multimodal.context_str import MATCHINGS
 from engines.methods.multimodal.context_str import decode as context
 from engines.tasks.scenes import KINDS, word_for
@@ -100,7 +101,10 @@ def scene_gate(p: Params, progress: Progress) -> Study:
 def both(word: str, kind: str, trace: Trace) -> Both:
     """What a run that went all the way tells of a scene: its gate knows which light reading would have been taken."""
     at = next(i for i, step in enumerate(trace.steps) if step.choice)
-    scene, times = trace.steps[at].scene, [step.model_seconds + step.method_seconds for step in trace.steps]
+    scene, times = (
+        trace.steps[at].record("scene", Scene),
+        [step.model_seconds + step.method_seconds for step in trace.steps],
+    )
     assert scene is not None
     T1, *T3 = (Scored(one.text, one.S or 0.0, one.L or 0.0, one.C or 0.0) for one in scene.readings)
     found = gate(T1, T3, 0.0)

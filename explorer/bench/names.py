@@ -79,10 +79,10 @@ def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Seq
     names = [match[0] if match else "" for match in written]
     cut = [len(name) == len(_raw(run)) and len(run.steps) == LENGTH for name, run in zip(names, runs, strict=True)]
     rows = list(zip(names, cut, prompts, strict=True))
-    steps = [step for run in runs for step in run.steps if step.completions and step.completions.source]
-    seconds = [i.end - i.start for step in steps for i in step.lanes if i.lane == step.completions.source]
-    first = [run.steps[0].completions for run in runs if run.steps and run.steps[0].completions]
-    masses = [one.mass for one in first if one.mass is not None]
+    asked = [(step.records.get("completions", {}).get("source"), step) for run in runs for step in run.steps]
+    seconds = [i.end - i.start for source, step in asked if source for i in step.lanes if i.lane == source]
+    first = [run.steps[0].records.get("completions", {}) for run in runs if run.steps]
+    masses = [one["mass"] for one in first if "mass" in one]
     return Lane(
         slug,
         dict(params),

@@ -115,7 +115,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     """Those that record what an analyser lists, or the methods that are named, behind their controls."""
     from explorer.bench import names
 
-    known = [info for info in engines.list_methods() if "completions" in info.emits and runs_on(info, model)]
+    known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
     with _bar() as progress:
         plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]

@@ -74,7 +74,7 @@ def _entry(view: View) -> str:
 def offers(trace: str) -> set[str]:
     """What a trace, given as JSON, has to show: the groups that its steps fill, "masked" or "growing", and "end"."""
     read = json.loads(trace)
-    groups = [group for step in read.get("steps", ()) for group in step.items()]
+    groups = [group for step in read.get("steps", ()) for group in (*step.items(), *step.get("records", {}).items())]
     found = {name for name, value in groups if isinstance(value, dict | list) and value}
     masked = read["header"].get("canvas") is not None
     return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())

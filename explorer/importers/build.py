@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engines import Trace, TraceError, read_trace
+from engines import SCHEMA_VERSION, Trace, TraceError, read_trace
 
 MAX_CELLS = 4_000_000  # boards x positions of a record
 MAX_TOKENS, MAX_STEPS = 2**17, 2**14  # of a response: a number in it may stand for so many, and no more
@@ -87,7 +87,7 @@ def trace(
     """The validated trace of a record. unknown: what such records never hold; missing: what this one does not. end,
     more: further fields of end and header. Raises TraceError."""
     header = {
-        "schema": 2,
+        "schema": SCHEMA_VERSION,
         "method": "imported",
         "title": title,
         "family": "imported",

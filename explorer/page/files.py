@@ -3,12 +3,19 @@ Gradio's routes for files, which also fetch addresses and know folders of this m
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
+import anyio
+import msgspec
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
+from engines import TraceError
 from explorer import ASSETS, papers
+from explorer.runs.gallery import newest
 
 PREFIX = "files"
 
@@ -34,4 +41,25 @@ def address(file: Path) -> str:
 
 def mounts() -> list[Mount]:
     """The routes."""
-    return [Mount(f"/{PREFIX}/{name}", StaticFiles(directory=folder)) for name, folder in folders().items()]
+    return [
+        Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
+        for name, folder in folders().items()
+    ]
+
+
+class Recordings(StaticFiles):
+    """Recorded runs in the form that the player reads: one of an earlier version is brought to the newest on its way.
+    Nothing is kept by the browser: the file may be the same where the form is another."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file with its text in the newest form; as it is where it cannot be read."""
+        place, facts = await anyio.to_thread.run_sync(self.lookup_path, path)
+        if facts and path.endswith((".json", ".json.gz")):
+            try:
+                text = await anyio.to_thread.run_sync(newest, Path(place), facts.st_mtime_ns)
+            except (TraceError, msgspec.DecodeError):
+                pass  # the player says what is wrong with it
+            else:
+                headers = {"cache-control": "no-cache"}
+                return Response(gzip.compress(text, 1), headers=headers, media_type="application/gzip")
+        return await super().get_response(path, scope)

@@ -214,6 +214,7 @@ def vocabulary() -> set[str]:
             | set(info.lanes)
             | set(info.needs)
             | set(info.emits)
+            | set(info.records)
         )
     for _, nodes in under("engines/models"):
         about_types = [node for node in nodes if isinstance(node, ast.Compare) and "model_type" in ast.unparse(node)]

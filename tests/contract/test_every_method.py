@@ -67,6 +67,9 @@ def test_the_trace_is_whole(slug):
     assert trace.totals.tokens > 0 and trace.text
 
 
+PICTURED = {"dimple": {"vision"}}  # recorded where the prompt has a picture, which these runs have not
+
+
 @every_method
 def test_it_emits_what_it_declares(slug):
     info, trace = METHODS[slug], decode(slug)
@@ -77,6 +80,9 @@ def test_it_emits_what_it_declares(slug):
         if getattr(s, group, None)
     }
     assert filled == set(info.emits)
+    records = {name: kind for s in trace.steps for name, kind in info.records.items() if s.record(name, kind)}
+    assert set(records) == set(info.records) - PICTURED.get(slug, set())
+    assert trace.header.records == info.described
     lanes = {lane.name: lane.unit for s in trace.steps for lane in s.scores}
     assert all(info.lanes[name].unit == unit for name, unit in lanes.items())
     played = {"draft"} if "layered" in info.needs.values() else set()  # by a part of the model itself

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gzip
+from typing import Any
 
 import numpy as np
 
 from engines.core.trace import (
+    SCHEMA_VERSION,
     Box,
     Branch,
     Candidates,
     Commits,
-    Completions,
     Decision,
     End,
     Header,
@@ -19,28 +20,28 @@ from engines.core.trace import (
     Lane,
     Media,
     Memory,
-    Mode,
     ModelRecord,
-    Operators,
-    Opinions,
     Packed,
     Piece,
-    Reading,
+    Record,
     Routing,
-    Scene,
-    Sight,
     Span,
     Step,
-    Tally,
     Trace,
     Tree,
-    Truncation,
-    Vision,
-    Vote,
     pack,
     pack_exact,
+    packed_record,
 )
 from engines.core.trees import behind
+from engines.core.truncated import Truncation
+from engines.methods.architecture._operators import Operator, Operators
+from engines.methods.multimodal._scene import Reading, Scene
+from engines.methods.multimodal._seen import Vision
+from engines.methods.multimodal._word import Sight
+from engines.methods.reasoning._votes import Mode, Tally, Vote
+from engines.methods.sampling._monitor import Completions
+from engines.methods.speculative._opinions import Opinions
 from explorer import ASSETS
 
 MASK, END = 0, 1
@@ -79,7 +80,7 @@ def table() -> list[Piece]:
 def header(method: str, title: str, family: str, **more: object) -> Header:
     model = ModelRecord("target", "tiny-base", "causal", parameters=3_400_000, dtype="float32", threads=2)
     return Header(
-        schema=2,
+        schema=SCHEMA_VERSION,
         method=method,
         title=title,
         family=family,
@@ -281,102 +282,106 @@ def everything_else(steps: int = 6) -> Trace:
                         units=8,
                     )
                 ],
-                completions=Completions(
-                    12 + i,
-                    "asked" if i == 0 else "open",
-                    names=["push_row", HOSTILE[1]],
-                    details=["def push_row(self)  book.py:9", HOSTILE[0]],
-                    total=7,
-                    allowed=20,
-                    mass=0.25,
-                    refused=[20, 21],
-                    refused_probabilities=[0.5, 0.125],
-                    held=i % 2 == 0,
-                    name=WORDS[12 + i] if i == 2 else "",
-                    exists=i == 2 or None,
-                    line=3,
-                    source="draft worker",
-                ),
                 media=Media(pack(codes), [Box(1, 1, 3, 4, "whale")]),
-                sight=Sight(
-                    None if i else pack(np.linspace(0, 1, 32 * 128).reshape(32, 128), 0.0, 1.0),
-                    pack(np.eye(32)[[(4 * i + 2) % 32]] * 0.9, 0.0, 1.0),
-                    {"e": 3, HOSTILE[0]: 1},
-                    [0.9, 0.8, 0.1],
-                ),
-                operators=[
-                    Operators("target", "own", i > 0, None if i else _maps(0.0), logdet=[-4.5, 2.0]),
-                    Operators(
-                        "reference",
-                        "own",
-                        maps=None if i else _maps(0.0),
-                        moved=_maps(0.1 * i) if i else None,
-                        change=[0.1, 0.2] if i else [],
-                        tokens=[15 + i],
-                        at=12 + i,
-                        difference=0.25,
-                    ),
-                ],
-                opinions=Opinions(
-                    [1, 2],
-                    pack_exact(np.array([[20, 15 + i], [21, -1]])),
-                    pack_exact(np.array([[0.2, 0.5], [0.6, np.nan]])),
-                    pack_exact(np.array([[0.8, 0.1], [0.3, np.nan]])),
-                    ["everything", HOSTILE[0]],
-                    [0, 3],
-                    {"eta": 10.0, "alpha": 0.1, "temperature": 0.0},
-                ),
-                scene=Scene(
-                    ("segment", "score", "heavy")[min(i, 2)],
-                    picture=None if i else pack(np.linspace(0, 1, 16 * 96).reshape(16, 96), 0.0, 1.0),
-                    mask=None if i else pack(np.eye(16, 32), 0.0, 1.0),
-                    boxes=[] if i else [Box(2, 4, 6, 20, HOSTILE[0])],
-                    caption=HOSTILE[1],
-                    readings=[Reading(HOSTILE[0], HOSTILE[1], 0.5, 0.9, 0.5, 0.74, "x", True)],
-                    tau=0.8,
-                    bypass=False,
-                ),
-                vision=Vision(
-                    None if i else pack(np.linspace(0, 1, 12 * 12 * 3).reshape(12, 12, 3), 0.0, 1.0),
-                    [3, 3],
-                    pack(np.eye(9)[[i % 9, 4]], 0.0, 1.0),
-                    ["draft", HOSTILE[0]],
-                    {"picture": 9, "text": 2 + i},
-                    64,
-                    ["attribute"],
-                ),
                 memory=[
                     Memory([12 + i, 13], [15 + i, 16], [0.75, 0.25], read=True, source="2-gram"),
                     Memory([14], [15 + i, 20, 21], written=True),
                 ],
-                truncation=Truncation(
-                    position=12 + i,
-                    tokens=[20, 15 + i, 22, 23],
-                    probabilities=[0.4, 0.2, 0.1, 0.05],
-                    counted=[0.0, 0.918, 1.379, 1.62],
-                    kept=3 + 100 * (i == 2),
-                    refused=1,
-                    mass=0.7,
-                    quantity="entropy of the kept tokens",
-                    unit="bits",
-                    line=1.4,
-                    whole=3.5,
-                    others={"top-k 50": 50, "top-p 0.9": 1000 + i},
-                ),
-                vote=Vote(
-                    voters=[0, 1, 2],
-                    of=[0, 1, -1],
-                    answers=["4", HOSTILE[0]],
-                    weights=[0.9, 0.2, 0.1],
-                    tallies=[
-                        Tally("all of it", [0.9, 0.2, 0.0], 0, 0.8, running=[0, 0, 0]),
-                        Tally(HOSTILE[1], [1.0, 1.0, 0.0], 0, 0.5, tied=True),
-                    ],
-                    mean=0.55,
-                    copies=[-1, -1, -1],
-                    removed=[False, True, False],
-                    modes=[Mode(0.6, 9.0, 0.9), Mode(0.4, 3.0, 0.2)],
-                    high=[0.99, 0.02, 1.0],
+                records=records(
+                    completions=Completions(
+                        12 + i,
+                        "asked" if i == 0 else "open",
+                        names=["push_row", HOSTILE[1]],
+                        details=["def push_row(self)  book.py:9", HOSTILE[0]],
+                        total=7,
+                        allowed=20,
+                        mass=0.25,
+                        refused=[20, 21],
+                        refused_probabilities=[0.5, 0.125],
+                        held=i % 2 == 0,
+                        name=WORDS[12 + i] if i == 2 else "",
+                        exists=i == 2 or None,
+                        line=3,
+                        source="draft worker",
+                    ),
+                    sight=Sight(
+                        None if i else pack(np.linspace(0, 1, 32 * 128).reshape(32, 128), 0.0, 1.0),
+                        pack(np.eye(32)[[(4 * i + 2) % 32]] * 0.9, 0.0, 1.0),
+                        {"e": 3, HOSTILE[0]: 1},
+                        [0.9, 0.8, 0.1],
+                    ),
+                    operators=Operators(
+                        [
+                            Operator("target", "own", i > 0, None if i else _maps(0.0), logdet=[-4.5, 2.0]),
+                            Operator(
+                                "reference",
+                                "own",
+                                maps=None if i else _maps(0.0),
+                                moved=_maps(0.1 * i) if i else None,
+                                change=[0.1, 0.2] if i else [],
+                                tokens=[15 + i],
+                                at=12 + i,
+                                difference=0.25,
+                            ),
+                        ]
+                    ),
+                    opinions=Opinions(
+                        [1, 2],
+                        pack_exact(np.array([[20, 15 + i], [21, -1]])),
+                        pack_exact(np.array([[0.2, 0.5], [0.6, np.nan]])),
+                        pack_exact(np.array([[0.8, 0.1], [0.3, np.nan]])),
+                        ["everything", HOSTILE[0]],
+                        [0, 3],
+                        {"eta": 10.0, "alpha": 0.1, "temperature": 0.0},
+                    ),
+                    scene=Scene(
+                        ("segment", "score", "heavy")[min(i, 2)],
+                        picture=None if i else pack(np.linspace(0, 1, 16 * 96).reshape(16, 96), 0.0, 1.0),
+                        mask=None if i else pack(np.eye(16, 32), 0.0, 1.0),
+                        boxes=[] if i else [Box(2, 4, 6, 20, HOSTILE[0])],
+                        caption=HOSTILE[1],
+                        readings=[Reading(HOSTILE[0], HOSTILE[1], 0.5, 0.9, 0.5, 0.74, "x", True)],
+                        tau=0.8,
+                        bypass=False,
+                    ),
+                    vision=Vision(
+                        None if i else pack(np.linspace(0, 1, 12 * 12 * 3).reshape(12, 12, 3), 0.0, 1.0),
+                        [3, 3],
+                        pack(np.eye(9)[[i % 9, 4]], 0.0, 1.0),
+                        ["draft", HOSTILE[0]],
+                        {"picture": 9, "text": 2 + i},
+                        64,
+                        ["attribute"],
+                    ),
+                    truncation=Truncation(
+                        position=12 + i,
+                        tokens=[20, 15 + i, 22, 23],
+                        probabilities=[0.4, 0.2, 0.1, 0.05],
+                        counted=[0.0, 0.918, 1.379, 1.62],
+                        kept=3 + 100 * (i == 2),
+                        refused=1,
+                        mass=0.7,
+                        quantity="entropy of the kept tokens",
+                        unit="bits",
+                        line=1.4,
+                        whole=3.5,
+                        others={"top-k 50": 50, "top-p 0.9": 1000 + i},
+                    ),
+                    vote=Vote(
+                        voters=[0, 1, 2],
+                        of=[0, 1, -1],
+                        answers=["4", HOSTILE[0]],
+                        weights=[0.9, 0.2, 0.1],
+                        tallies=[
+                            Tally("all of it", [0.9, 0.2, 0.0], 0, 0.8, running=[0, 0, 0]),
+                            Tally(HOSTILE[1], [1.0, 1.0, 0.0], 0, 0.5, tied=True),
+                        ],
+                        mean=0.55,
+                        copies=[-1, -1, -1],
+                        removed=[False, True, False],
+                        modes=[Mode(0.6, 9.0, 0.9), Mode(0.4, 3.0, 0.2)],
+                        high=[0.99, 0.02, 1.0],
+                    ),
                 ),
             )
         )
@@ -386,6 +391,11 @@ def everything_else(steps: int = 6) -> Trace:
         table(),
         End("complete", [15 + i for i in range(steps)], "…", 0.2, 0.01),
     )
+
+
+def records(**given: Record) -> dict[str, dict[str, Any]]:
+    """As a step carries them."""
+    return {name: packed_record(name, value, None) for name, value in given.items()}
 
 
 def hostile() -> Trace:

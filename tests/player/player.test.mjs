@@ -79,7 +79,7 @@ test("one second is one second at speed one", () => {
 });
 
 for (const [text, said] of [
-  ['{"header": {"schema": 3}}', "schema version 3; this player reads version 2"],
+  ['{"header": {"schema": 4}}', "schema version 4; this player reads version 3"],
   ["{}", "no header"],
   ['{"header"', "not JSON"],
   ["null", "no header"],

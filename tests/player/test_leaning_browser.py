@@ -11,6 +11,7 @@ import torch
 
 import engines
 from engines.core.trace import Step, Trace
+from engines.methods.speculative._opinions import Opinions
 from engines.methods.speculative.rapid import Transfer, listed
 from engines.tasks.documents import passage
 
@@ -31,7 +32,7 @@ def put_right() -> Trace:
 
 def told(js: Call, step: Step, **rule: float) -> list[str]:
     """What the player says of each drafted token of a step."""
-    given = msgspec.to_builtins(step)
+    given = msgspec.to_builtins(step) | step.records
     return js("leaning.js", "M.decide(M.opinionsOf(step), {...step.opinions.rule, ...rule})", step=given, rule=rule)
 
 
@@ -56,10 +57,10 @@ def test_the_moved_distribution_is_the_engines(js: Call, eta: float) -> None:
 def test_the_recorded_strength_gives_the_recorded_fates(js: Call, temperature: float) -> None:
     trace = decode(temperature=temperature, eta=4.0)
     for step in trace.steps:
-        assert step.tree and step.opinions and not any(step.opinions.unlisted)
-        assert step.opinions.rule == {"eta": 4.0, "alpha": 0.1, "temperature": temperature}
+        assert step.tree and (opinions := step.record("opinions", Opinions)) and not any(opinions.unlisted)
+        assert opinions.rule == {"eta": 4.0, "alpha": 0.1, "temperature": temperature}
         assert [FATE[fate] for fate in told(js, step)] == step.tree.why[1:]
-        given = msgspec.to_builtins(step)
+        given = msgspec.to_builtins(step) | step.records
         rows = js("leaning.js", "M.opinionsOf(step)", step=given)
         assert [row["token"] for row in rows] == step.tree.tokens[1:]
         for row, chance, u in zip(rows, step.tree.chances[1:], step.tree.uniforms[1:], strict=True):
@@ -110,7 +111,7 @@ def test_the_slider_refuses_the_answer_and_goes_back(opened: Open, put_right: Tr
 def test_a_record_without_opinions_does_not_show_it(opened: Open, put_right: Trace) -> None:
     earlier = engines.read_trace(put_right.to_json())
     for step in earlier.steps:
-        step.opinions = None
+        step.records = {}
     page = opened([earlier], folded=True).page
     page.evaluate("handles[0].seek(1)")
     assert page.locator('[data-view="Passages"]').is_visible()

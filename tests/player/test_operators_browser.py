@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.core.trace import Commits, End, Interval, Operators, Step, Trace, pack
-from tests.player.handmade import header, table
+from engines.core.trace import Commits, End, Interval, Step, Trace, pack
+from engines.methods.architecture._operators import Operator, Operators
+from tests.player.handmade import header, records, table
 
 Open = Callable[..., Any]
 FIRST = np.linspace(-1, 1, 96).reshape(2, 3, 4, 4)
@@ -28,11 +29,12 @@ def trace(parted: bool = True) -> Trace:
         step.lanes = [Interval(role, i, i + seconds, "forward") for role, seconds in took.items()]
         other = 20 if parted and i == 1 else 15 + i
         moved = FIRST * 0.1 * i
-        step.operators = [
-            Operators("target", "own", i > 0, None if i else maps(FIRST)),
-            Operators("reference", "own", False, None if i else maps(FIRST), maps(moved) if i else None, at=12 + i),
+        decoders = [
+            Operator("target", "own", i > 0, None if i else maps(FIRST)),
+            Operator("reference", "own", False, None if i else maps(FIRST), maps(moved) if i else None, at=12 + i),
         ]
-        step.operators[1].tokens = [other]
+        decoders[1].tokens = [other]
+        step.records = records(operators=Operators(decoders))
         steps.append(step)
     top = header("kept", "Kept", "architecture")
     return Trace(top, steps, table(), End("complete", [15, 16, 17], "", 0.1, 0.01))

@@ -3,7 +3,6 @@ that its files keep."""
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import re
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 
 import engines
-from engines.core.trace import Candidates, Commits, Step, Trace, pack, pack_exact
+from engines.core.trace import SCHEMA_VERSION, Candidates, Commits, Step, pack, pack_exact
 from explorer import ASSETS
 from explorer.export.bundle import ENTRIES, bundle, closure, module, view_script, views, views_of
 from explorer.export.html import export_html
@@ -148,47 +147,25 @@ def test_the_text_stops_at_the_first_end_mark(js: Call) -> None:
     assert {p["kind"] for p in early} == {"old", "new", "hole"}
 
 
-def old_one() -> dict[str, Any]:
-    """Branches and routing of version 1, which no recorded run has."""
-    trace: dict[str, Any] = json.loads(everything_else(3).to_json())
-    trace["header"]["schema"] = 1
-    for i, step in enumerate(trace["steps"]):
-        step["commits"].pop("authors", None)
-        names = ("position", "layer", "chosen", "weights")
-        entries = [(12 + i, 3, [5, 1], [0.75, 0.25]), (11, 0, [2], [1.0]), (12 + i, 0, [4, 0], [])]
-        step["routing"] = [{"kind": "expert", **dict(zip(names, entry, strict=True))} for entry in entries]
-        step["branches"] = [
-            {"id": i * 2 + b, "parent": i * 2 - 2 + b if i else -1, "tokens": [15 + b] * (b + 1), "score": -0.5 * i}
-            for b in range(2)
-        ]
-    return trace
+def test_a_trace_of_another_version_is_refused_by_the_player(js: Call) -> None:
+    """What reads a file brings it to the newest form: there is one upgrade, in Python."""
+    old = json.loads(everything_else(3).to_json())
+    old["header"]["schema"] = 2
+    body = "(() => { try { return M.Run.from(text).length; } catch (error) { return error.message; } })()"
+    said = js("store.js", body, text=json.dumps(old))
+    assert said == f"This trace has schema version 2; this player reads version {SCHEMA_VERSION}."
 
 
-def test_a_trace_of_version_1_is_read_as_python_reads_it(js: Call) -> None:
-    """Learn fetches recorded runs as the files that they are."""
-    paths = sorted((ASSETS / "traces").glob("*.json.gz"))
-    texts = [gzip.decompress(path.read_bytes()).decode() for path in paths]
-    old = [text for text in (*texts, json.dumps(old_one())) if json.loads(text)["header"]["schema"] == 1]
-    assert len(old) > 1
-    body = """(() => { const list = (packed) => packed && [...modules['codec.js'].unpack(packed).values].map((n) =>
-          Number.isNaN(n) ? null : n), { header, steps } = M.parseTrace(text);
-        return { schema: header.schema, missing: header.missing, authors: steps.map((s) => s.commits?.authors ?? []),
-          branches: steps.map((s) => (s.branches ?? []).map((b) => [b.id, b.length, b.scores ?? {}])),
-          routing: steps.map((s) => (s.routing ?? []).map((r) => [r.kind, r.positions, r.layers, r.chosen.shape,
-            list(r.chosen), list(r.weights) ?? null])) }; })()"""
-    for text in old:
-        there, here = js("store.js", body, text=text), Trace.from_json(text)
-        assert (there["schema"], there["missing"]) == (here.header.schema, list(here.header.missing))
-        for i, step in enumerate(here.steps):
-            assert there["authors"][i] == (list(step.commits.authors) if step.commits else [])
-            assert there["branches"][i] == [[b.id, b.length, b.scores] for b in step.branches]
-            for (kind, positions, layers, shape, chosen, weights), one in zip(
-                there["routing"][i], step.routing, strict=True
-            ):
-                assert (kind, positions, layers) == (one.kind, list(one.positions), list(one.layers))
-                assert (shape, chosen) == (list(one.chosen.shape), one.chosen.array().ravel().tolist())
-                theirs = one.weights.array().ravel().tolist() if one.weights else None
-                assert weights == (theirs and [None if w != w else w for w in theirs])
+def test_a_record_is_found_by_its_name_as_a_group_is(js: Call) -> None:
+    trace = json.loads(everything_else(3).to_json())
+    trace["steps"][1]["records"]["hops"] = {"floor": 2}
+    body = """(() => { const run = modules['store.js'].Run.from(text);
+      return [[...run.records].sort(), run.has('hops'), run.steps[1].hops, run.steps[0].hops ?? null,
+        M.wantedBy(run).filter(({ record }) => record).map(({ file, title }) => [file, title])]; })()"""
+    names, has, hops, none, tables = js("loader.js", body, text=json.dumps(trace))
+    assert names == sorted([*everything_else(3).steps[0].records, "hops"])
+    assert has and hops == {"floor": 2} and none is None
+    assert tables == [["record", "hops"]], "those that have views have no table"
 
 
 # hindsight: Python counts for the tables and the command line, the player for what it draws

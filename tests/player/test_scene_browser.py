@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.core.trace import Box, Commits, End, Piece, Reading, Scene, Step, Trace, pack
-from tests.player.handmade import header
+from engines.core.trace import Box, Commits, End, Piece, Step, Trace, pack
+from engines.methods.multimodal._scene import Reading, Scene
+from tests.player.handmade import header, records
 
 Open = Callable[..., Any]
 LETTERS = [Piece(0, "<end>", "special"), *(Piece(i, chr(96 + i)) for i in range(1, 27))]
@@ -37,7 +38,7 @@ def scene(bypass: bool) -> Trace:
         stages.append(Scene("heavy", readings=heavy, answer="cape" if last else "", source="heavy" if last else ""))
     steps = []
     for i, stage in enumerate(stages):
-        step = Step(i, {"reader": 1}, 1, 0.01, 0.001, {"reader": 2}, scene=stage)
+        step = Step(i, {"reader": 1}, 1, 0.01, 0.001, {"reader": 2}, records=records(scene=stage))
         if stage.answer:
             step.commits = Commits([4 + k for k in range(5)], [3, 1, 6 if bypass else 16, 5, 0], ["place"] * 5)
         steps.append(step)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.core.trace import Commits, End, Piece, Step, Trace, Tree, Vision, pack
-from tests.player.handmade import header
+from engines.core.trace import Commits, End, Piece, Step, Trace, Tree, pack
+from engines.methods.multimodal._seen import Vision
+from tests.player.handmade import header, records
 
 Open = Callable[..., Any]
 WORDS = ["<end>", " a", " red", " circle", " left", " blue"]
@@ -27,7 +28,8 @@ def rounds(readers: list[str]) -> Trace:
         pixels = None if i else pack(np.full((6, 6, 3), [1.0, 0.0, 0.5]), 0.0, 1.0)
         looks = pack(np.eye(4)[[i % 4, 3][: len(readers)]], 0.0, 1.0) if i else None
         entries = {"picture": 4, "text": i} if i else {}
-        step.vision = Vision(pixels, [2, 2], looks, readers if i else [], entries, 500, kinds)
+        seen = Vision(pixels, [2, 2], looks, readers if i else [], entries, 500, kinds)
+        step.records = records(vision=seen)
         if i == 1:
             step.tree = Tree(at - 1, [-1, 0], [1, 5], [True, False], ["root", "mismatch"], [2])
         steps.append(step)

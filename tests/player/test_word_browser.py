@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.core.trace import Commits, End, Piece, Sight, Step, Trace, pack
-from tests.player.handmade import header
+from engines.core.trace import Commits, End, Piece, Step, Trace, pack
+from engines.methods.multimodal._word import Sight
+from tests.player.handmade import header, records
 
 Open = Callable[..., Any]
 PIXELS = pack(np.linspace(0, 1, 32 * 128).reshape(32, 128), 0.0, 1.0)
@@ -23,7 +24,7 @@ def looked(*columns: int) -> Any:
 def at_once() -> Trace:
     step = Step(0, {"reader": 1}, 11, 0.01, 0.001, {"reader": 9})
     step.commits = Commits([12, 13, 14], [5, 5, 0], ["place"] * 3)
-    step.sight = Sight(PIXELS, looked(2, 6, 9), {"e": 2}, [0.99, 0.98, 0.97, 0.02])
+    step.records = records(sight=Sight(PIXELS, looked(2, 6, 9), {"e": 2}, [0.99, 0.98, 0.97, 0.02]))
     return _trace([step])
 
 
@@ -32,7 +33,7 @@ def one_by_one() -> Trace:
     for i, token in enumerate([5, 5, 0]):
         step = Step(i, {"reader": 1}, 1, 0.01, 0.001, {"reader": 2})
         step.commits = Commits([12 + i], [token], ["greedy"])
-        step.sight = Sight(None if i else PIXELS, looked(2 + 4 * i))
+        step.records = records(sight=Sight(None if i else PIXELS, looked(2 + 4 * i)))
         steps.append(step)
     return _trace(steps)
 

@@ -16,7 +16,7 @@ export function mapsOf(run, t, role) {
     moved = null,
     last = null;
   for (const step of run.steps.slice(0, t)) {
-    const one = step.operators?.find((found) => found.role === role);
+    const one = step.operators?.decoders.find((found) => found.role === role);
     if (!one) continue;
     if (one.maps) [whole, moved] = [one.maps, null];
     if (one.moved) moved = one.moved;
@@ -37,7 +37,7 @@ export function textsOf(run, t) {
     cells = run.board(t).slice(first),
     other = [];
   for (const step of run.steps.slice(0, t))
-    for (const { role, tokens, at } of step.operators ?? [])
+    for (const { role, tokens, at } of step.operators?.decoders ?? [])
       if (role === "reference" && tokens?.length) other.splice((at ?? 0) - first, Infinity, ...tokens);
   return [cells.map(({ token }) => token), other];
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -20,4 +20,7 @@ class TraceError(ValueError):
 
 
 class Record(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all parts: unknown fields are refused, defaults are not written."""
+    """Base of all parts, and of the records that a method declares: unknown fields are refused, defaults are not
+    written. A record is kept from the detail `KEPT_FROM` on."""
+
+    KEPT_FROM: ClassVar[Detail] = "full"

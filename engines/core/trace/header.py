@@ -8,8 +8,9 @@ from msgspec import Meta
 
 from engines.core.errors import UserError
 from engines.core.trace.base import EXACT, Count, Detail, Index, Record, Seconds
+from engines.core.trace.records import RecordInfo
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 IMPORTED = "imported"  # what `Header.method` says of a record of another program, or of a server's answer
 WATCHED = "watched"  # what `Header.method` says of a loop that was watched: no method made it
 Absent = Literal[
@@ -155,6 +156,7 @@ class Header(Record):
     origin: Origin | None = None  # of a fork
     parts: list[ModelRecord] = []  # trained parts of a model that the method used, by role, of kind "part"
     own: str = ""  # follows the title: written from less than the paper's text, or another algorithm than it
+    records: dict[str, RecordInfo] = {}  # by name: what the method's own records are
     signature: str = ""  # the view that shows the method's idea, as the method declares it
     arrivals: bool = (
         False  # of an answer that a server sent: model_seconds are those until it was here, with all in them

@@ -11,6 +11,7 @@ import msgspec
 from engines.core.trace.base import TraceError
 from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
 from engines.core.trace.packed import Packed
+from engines.core.trace.records import MAX_FIELDS, MAX_RECORDS, arrays, check_names, held
 from engines.core.trace.step import Step, step_tokens
 from engines.core.trace.upgrade import UPGRADES, told_apart, upgraded
 
@@ -44,7 +45,7 @@ def decode(text: str | bytes, kind: type[T]) -> T:
     try:
         version = msgspec.json.decode(text, type=_Probe).header.schema
         if version in UPGRADES:
-            return _told_apart(msgspec.convert(upgraded(msgspec.json.decode(text), version), kind))
+            return _told_apart(_older(text, version, kind))
         if version != SCHEMA_VERSION:
             raise TraceError(
                 f"the trace has schema version {version}; this program reads versions {min(UPGRADES)} to "
@@ -57,6 +58,20 @@ def decode(text: str | bytes, kind: type[T]) -> T:
         raise TraceError(f"not JSON, or cut off: {error}") from None
     except RecursionError:
         raise TraceError("the trace is nested too deeply") from None
+
+
+def _older(text: str | bytes, version: int, kind: type[T]) -> T:
+    """A trace of an earlier version. One of version 2 that holds nothing which has moved since is read at once; the
+    others are made twice, as plain values first."""
+    if version == SCHEMA_VERSION - 1:
+        try:
+            trace = msgspec.json.decode(text, type=kind)
+        except msgspec.ValidationError:
+            pass  # it is looked at in its own form below, and a fault is told there
+        else:
+            trace.header.schema = SCHEMA_VERSION  # type: ignore[attr-defined]
+            return trace
+    return msgspec.convert(upgraded(msgspec.json.decode(text), version), kind)
 
 
 def _told_apart(trace: T) -> T:
@@ -96,12 +111,13 @@ def check_consistency(trace: Whole) -> None:
     _require_known(trace.header.prompt_ids, known, "the prompt")
     _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
     _require_few(trace.steps)
+    _require_names(trace)
     width, withdrawn = limit if trace.header.canvas is not None else len(trace.header.prompt_ids), 0
     for number, step in enumerate(trace.steps):
         where = f"step {number}"
         if step.index != number:
             raise TraceError(f"{where} says it is step {step.index}")
-        for positions in _positions(step):
+        for positions in _positions(step, trace.header):
             if any(p >= limit for p in positions):
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
         for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
@@ -116,30 +132,22 @@ def check_consistency(trace: Whole) -> None:
                 raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")
         for packed in _arrays(step):
             packed.array()
-        _require_known(step_tokens(step), known, where)
+        _require_known(step_tokens(step, trace.header.records), known, where)
 
 
 def _arrays(step: Step) -> Iterable[Packed]:
     """Arrays that nothing else has read yet."""
     if step.media:
         yield step.media.codes
-    if step.sight:
-        yield from (packed for packed in (step.sight.pixels, step.sight.attention) if packed is not None)
-    if step.opinions:
-        yield from (step.opinions.first, step.opinions.second)
-    for one in step.operators:
-        yield from (packed for packed in (one.maps, one.moved) if packed is not None)
-    if step.scene:
-        yield from (packed for packed in (step.scene.picture, step.scene.mask) if packed is not None)
-    if step.vision:
-        yield from (packed for packed in (step.vision.pixels, step.vision.looks) if packed is not None)
+    for record in step.records.values():
+        yield from arrays(record)
     for route in step.routing:
         yield route.chosen
         if route.weights is not None:
             yield route.weights
 
 
-def _positions(step: Step) -> Iterable[Sequence[int]]:
+def _positions(step: Step, header: Header) -> Iterable[Sequence[int]]:
     if step.commits:
         yield step.commits.positions
     if step.candidates:
@@ -147,10 +155,7 @@ def _positions(step: Step) -> Iterable[Sequence[int]]:
     yield [span.end - 1 for span in step.spans if span.end]
     yield [span.start - 1 for span in step.spans if span.start]
     yield from (route.positions for route in step.routing)
-    if step.truncation:
-        yield [step.truncation.position]
-    if step.completions:
-        yield [step.completions.position]
+    yield from (list(held(one, header.records.get(name), "position")) for name, one in step.records.items())
     if step.tree:
         yield [step.tree.start]
 
@@ -170,6 +175,19 @@ def _require_few(steps: Sequence[Step]) -> None:
         raise TraceError(f"the trace names {len(roles):,} different roles of models; at most {MAX_NAMES:,} are read")
     if len(options) > MAX_NAMES:
         raise TraceError(f"the trace names {len(options):,} options of choices; at most {MAX_NAMES:,} are read")
+
+
+def _require_names(trace: Whole) -> None:
+    """Records have names that nothing else has, and are few; so are the fields of which the header tells something."""
+    names, told = {name for step in trace.steps for name in step.records}, trace.header.records
+    try:
+        check_names({*names, *told}, Step.__struct_fields__, "the trace")
+    except ValueError as error:
+        raise TraceError(str(error)) from None
+    if len({*names, *told}) > MAX_RECORDS:
+        raise TraceError(f"the trace names {len({*names, *told}):,} records; at most {MAX_RECORDS} are read")
+    if (most := max((len(one.units) for one in told.values()), default=0)) > MAX_FIELDS:
+        raise TraceError(f"the header tells the units of {most:,} fields of a record; at most {MAX_FIELDS} are read")
 
 
 def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:

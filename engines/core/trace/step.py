@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from engines.core.trace.base import Count, Index, Record, Seconds
 from engines.core.trace.groups import (
     Branch,
     Candidates,
     Commits,
-    Completions,
     Decision,
     Interval,
     Lane,
     Media,
     Memory,
-    Operators,
-    Opinions,
     Routing,
-    Scene,
-    Sight,
     Span,
     Tree,
-    Truncation,
-    Vision,
-    Vote,
 )
+from engines.core.trace.records import R, RecordInfo, held, typed
 
 
 class Step(Record):
@@ -46,20 +42,23 @@ class Step(Record):
     memory: list[Memory] = []
     choice: Decision | None = None
     media: Media | None = None
-    truncation: Truncation | None = None
-    completions: Completions | None = None
-    vote: Vote | None = None
-    sight: Sight | None = None
-    operators: list[Operators] = []
-    opinions: Opinions | None = None
-    scene: Scene | None = None
-    vision: Vision | None = None
+    records: dict[str, dict[str, Any]] = {}  # by name: what the method declares of its own; see `trace.records`
     facts: dict[str, float] = {}
     note: str = ""
 
+    def record(self, name: str, kind: type[R]) -> R | None:
+        """The record of that name in the form that the method declared, None where the step has none. Raises
+        TraceError where it has another form."""
+        return typed(self.records, name, kind)
 
-def step_tokens(step: Step) -> list[int]:
-    """Every token id that a step mentions (the -1 that ends a board excepted)."""
+
+GROUPS = frozenset(Step.__struct_fields__) - {"index", "forwards", "tokens_fed", "work", "records"}
+GROUPS -= {"model_seconds", "method_seconds"}
+"""The groups that every method may fill."""
+
+
+def step_tokens(step: Step, records: Mapping[str, RecordInfo] | None = None) -> list[int]:
+    """Every token id that a step mentions (the -1 that ends a board excepted). records: what its records hold."""
     found: list[int] = []
     if step.commits:
         found += [t for t in step.commits.tokens if t >= 0]
@@ -68,16 +67,10 @@ def step_tokens(step: Step) -> list[int]:
         found += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
         found += step.tree.tokens + step.tree.emitted
-    if step.truncation:
-        found += step.truncation.tokens
-    if step.completions:
-        found += step.completions.refused
     for entry in step.memory:
         found += entry.key + entry.tokens
     for branch in step.branches:
         found += branch.tokens
-    for one in step.operators:
-        found += one.tokens
-    if step.opinions:
-        found += [int(t) for t in step.opinions.tokens.array().ravel() if t >= 0]
+    for name, record in step.records.items():
+        found += held(record, (records or {}).get(name), "token")
     return found

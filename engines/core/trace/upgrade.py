@@ -3,6 +3,7 @@ the expected form is left as it is, for the validation behind this to refuse.
 
     1 -> 2   commits get their authors, branches a length and named scores, routing is packed, `origin.parted` is
              `origin.diverged`; work in layer-rows was not recorded and is said to be missing.
+    2 -> 3   eight groups that one or two methods filled are records now; what they hold is told in the header.
 
 In any version corrections and bonus tokens may be called alike (until November 2026): `told_apart`.
 """
@@ -128,5 +129,29 @@ def _texts(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-UPGRADES: dict[int, Callable[[Json], None]] = {1: _from_1}
+MOVED: Json = {
+    "truncation": {"position": "position", "tokens": "token", "probabilities": "probability"},
+    "completions": {"position": "position", "refused": "token", "refused_probabilities": "probability"},
+    "vote": {},
+    "sight": {"filled": "probability"},
+    "operators": {"decoders.tokens": "token"},
+    "opinions": {"tokens": "token"},
+    "scene": {"readings.confidence": "probability"},
+    "vision": {"entry_bytes": "bytes"},
+}  # groups of version 2 that are records, and what their fields hold
+
+
+def _from_2(trace: Json) -> None:
+    found = dict.fromkeys(MOVED, False)
+    for step in _list(trace.get("steps")):
+        if isinstance(step, dict) and "records" not in step:
+            groups = {name: step.pop(name) for name in MOVED if name in step}
+            if isinstance(groups.get("operators"), list):
+                groups["operators"] = {"decoders": groups["operators"]} if groups["operators"] else None
+            step["records"] = {name: group for name, group in groups.items() if group is not None}
+            found |= dict.fromkeys(step["records"], True)
+    trace["header"]["records"] = {name: {"units": MOVED[name]} for name, there in found.items() if there}
+
+
+UPGRADES: dict[int, Callable[[Json], None]] = {1: _from_1, 2: _from_2}
 """Version -> what brings a trace of it to the next one, in place."""

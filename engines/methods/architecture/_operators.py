@@ -10,18 +10,52 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from engines.core.trace import pack
-from engines.core.trace.groups.operators import LEVELS
-from engines.kit import CountedPowerLaw, Interval, Operators, Recorder, torch
+from engines.core.trace import Index, Packed, Record, TokenId, pack
+from engines.kit import CountedPowerLaw, Interval, Recorder, torch
 from engines.models import operators
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from engines.core.kinds.power_law import Deduced
-    from engines.core.trace import Packed
 
+LEVELS = 31  # steps of a map between 0 and its largest entry
 MOST = 127  # steps that a packed map reaches on either side of 0
+
+
+class Operator(Record):
+    """The operators G of one decoder in a step. role: the model role of its forwards; the decoder of the run comes
+    first.
+
+    maps [layers, heads, d, d]: all of them; moved, of the same shape: what to add to the last `maps` of that role.
+    Neither: they are those of the step before. held: from a cache, nothing was computed. source: whose they are.
+    change: for each layer RMS(G - G before) / RMS(G before). logdet: for each layer the mean of log |det G| of its
+    heads. tokens: what a decoder that is not the run's own wrote, on a text of its own, from position `at` on.
+    difference: the largest one between its logits and those of the run's decoder, None once their texts differ."""
+
+    role: str
+    source: str = ""
+    held: bool = False
+    maps: Packed | None = None
+    moved: Packed | None = None
+    change: list[float] = []
+    logdet: list[float] = []
+    tokens: list[TokenId] = []
+    at: Index = 0
+    difference: float | None = None
+
+    def __post_init__(self) -> None:
+        for packed in (self.maps, self.moved):
+            if packed is not None and (len(packed.shape) != 4 or packed.dtype != "u1"):
+                raise ValueError(
+                    f"operators: maps have four axes of fractions, not {packed.dtype} of shape {packed.shape}"
+                )
+
+
+class Operators(Record):
+    """The operators G of the run's own decoder and of those beside it, the run's own first."""
+
+    decoders: list[Operator]
 
 
 class Maps:
@@ -32,10 +66,10 @@ class Maps:
         self.G: Tensor | None = None
         self.base: np.ndarray | None = None
 
-    def step(self, G: Tensor, source: str, held: bool) -> Operators:
+    def step(self, G: Tensor, source: str, held: bool) -> Operator:
         """What a step says of its operators [L, h, d, d]."""
         change = [] if self.G is None else operators.change(self.G, G).tolist()
-        one, self.G = Operators(self.role, source, held), G
+        one, self.G = Operator(self.role, source, held), G
         one.change = [round(value, 6) for value in change]
         one.logdet = [round(value, 4) for value in operators.logdet(G).mean(-1).tolist()]
         if self.base is None:
@@ -74,7 +108,7 @@ class Beside:
         self.own, self.other, self.ids, self.told = Maps("target"), Maps("reference"), list(ids), len(ids)
         self.now: Now | None = None
         self.found: Deduced | None = None
-        self.said: list[Operators] = []
+        self.said: list[Operator] = []
 
     def follow(self, ids: Sequence[int]) -> None:
         """The other decoder goes on from this text, which an edit made."""
@@ -100,9 +134,9 @@ class Beside:
             facts["G_change_no_cache"] = max(other.change, default=0.0)
         return facts
 
-    def operators(self) -> list[Operators]:
+    def operators(self) -> Operators:
         """What both say of their operators."""
-        return self.said
+        return Operators(self.said)
 
     def lanes(self) -> list[Interval]:
         """The times of both forwards, and in each the part in which G was made."""

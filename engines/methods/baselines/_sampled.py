@@ -23,7 +23,7 @@ from engines.kit import (
     torch,
 )
 
-EMITS = {"commits", "scores", "candidates", "truncation", "facts", "note"}
+EMITS = {"commits", "scores", "candidates", "facts", "note"}
 LANES = {
     "confidence": LaneInfo("probability", "Probability of the token that was drawn, before the cut."),
     "entropy": LaneInfo("bits", "Entropy of the distribution at this temperature."),
@@ -82,18 +82,20 @@ def sample(
                 "surprise": (at, -token_probability(z, order[rank : rank + 1]).log2()),
             },
             candidates=lambda: (at, z / T),
-            truncation=lambda: let_through(
-                at[0],
-                chances,
-                order,
-                rule.kept,
-                counted=rule.counted,
-                line=rule.line,
-                quantity=rule.quantity,
-                unit=rule.unit,
-                whole=rule.whole,
-                others={name: n for name, n in others.items() if not own or not name.startswith(own)},
-            ),
+            records={
+                "truncation": lambda: let_through(
+                    at[0],
+                    chances,
+                    order,
+                    rule.kept,
+                    counted=rule.counted,
+                    line=rule.line,
+                    quantity=rule.quantity,
+                    unit=rule.unit,
+                    whole=rule.whole,
+                    others={name: n for name, n in others.items() if not own or not name.startswith(own)},
+                )
+            },
             facts={"kept": rule.kept, "mass": float(chances[: rule.kept].sum()), "rank_sampled": rank + 1},
             note=f"{rule.kept:,} token{'s' if rule.kept > 1 else ''} let through; drawn: the {rank + 1:,}. of them.",
         )

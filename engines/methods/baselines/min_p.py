@@ -3,6 +3,7 @@ arXiv:2407.01082, ICLR 2025)."""
 
 from __future__ import annotations
 
+from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_ratio, max_new_tokens, method, torch
 from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temperature
 
@@ -29,6 +30,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     ],
     signature="thermometer",
     emits=EMITS,
+    records={"truncation": Truncation},
     lanes=LANES,
     baseline="temperature",
 )

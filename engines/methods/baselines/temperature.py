@@ -3,6 +3,7 @@ the temperature). The control of every sampler that cuts."""
 
 from __future__ import annotations
 
+from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
@@ -17,6 +18,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
     params=[max_new_tokens(), temperature(neutral=0.0)],
     signature="thermometer",
     emits=EMITS,
+    records={"truncation": Truncation},
     lanes=LANES,
     baseline="greedy",
 )

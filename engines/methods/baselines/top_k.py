@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Int, Params, Recorder, Steps, kept_by_rank, max_new_tokens, method, torch
 from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temperature
 
@@ -29,6 +30,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     ],
     signature="thermometer",
     emits=EMITS,
+    records={"truncation": Truncation},
     lanes=LANES,
     baseline="temperature",
 )

@@ -3,6 +3,7 @@ arXiv:1904.09751)."""
 
 from __future__ import annotations
 
+from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
@@ -31,6 +32,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
     ],
     signature="thermometer",
     emits=EMITS,
+    records={"truncation": Truncation},
     lanes=LANES,
     baseline="temperature",
 )

@@ -56,7 +56,7 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
-from engines.methods.multimodal._seen import shown
+from engines.methods.multimodal._seen import Vision, shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,6 +134,7 @@ def check(p: Params) -> None:
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    records={"vision": Vision},
     lanes={
         "confidence": LaneInfo(
             "probability", "Probability of the proposal at each masked position, in the model's own distribution."
@@ -180,7 +181,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         )
         fresh, tokens = run.steps == 0, x0[best].tolist()
         edit = yield run.step(
-            vision=(lambda: shown(image, tokens, model.tokenizer, fresh)) if image else None,
+            records={"vision": lambda: shown(image, tokens, model.tokenizer, fresh)} if image else {},
             commits=(masks[best], x0[best], causes, conf[best]),
             scores=lambda: {
                 "confidence": (masks, conf),

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.kit import Params, Reading, Recorder, Scene, Steps, WordReaderLM, torch
-from engines.methods.multimodal._scene import Answer, Rectangle, crop, written
+from engines.kit import Params, Recorder, Steps, WordReaderLM, torch
+from engines.methods.multimodal._scene import Answer, Reading, Rectangle, Scene, crop, written
 
 TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
 WINDOWS: tuple[Rectangle, ...] = tuple((row, column, 48, 144) for row in (0, 40, 80) for column in (0, 112))
@@ -105,8 +105,8 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
         text, sure, region = heavy.best()
         answer = reader.tokenizer.decode(text) if turn == TURNS[-1] else ""
         scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
-        groups = {
-            "scene": lambda scene=scene: scene,
+        groups: dict[str, Any] = {
+            "records": {"scene": scene},
             "lanes": run.calls(),
             "facts": {"pictures": n, "views": heavy.views, "sure": sure},
             "note": f"{n} pictures, turned by {turn:g} degrees: {reader.tokenizer.decode(text)}.",

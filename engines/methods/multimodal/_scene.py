@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
-from engines.core.trace import Box, pack
+from engines.core.trace import Box, Packed, Probability, Record, pack
 from engines.kit import (
     Choice,
     Float,
     Int,
     Params,
     Recorder,
-    Scene,
     Steps,
     WordReaderLM,
     token_probability,
@@ -28,6 +28,7 @@ from engines.tasks.scenes import KINDS, SceneLook, drawn
 from engines.tasks.word_images import HEIGHT, WIDTH, dark_on_light
 
 Rectangle = tuple[int, int, int, int]
+Share = Annotated[float, Meta(ge=0, le=1)]
 AREA, PADDING, BLOCKS, SMALLEST = 150, 6, 10, 5  # of a block in pixels; at most; sides that are too short to read
 SCENES = (
     Choice("scene", "shop front", tuple(KINDS), sees="What the word is written on; the caption is about it."),
@@ -40,6 +41,46 @@ SCENES = (
     Float("contrast", 1.0, 0.05, 1.0, step=0.05, sees="Of the word against its ground; trained on at least 0.4."),
     Float("mask", 0.5, 0.2, 0.8, step=0.05, sees="Above this probability a pixel belongs to a word."),
 )
+
+
+class Reading(Record):
+    """What was read where. source: "picture" for the whole of it, "box 1" and so on, or "heavy". confidence: of the
+    text as a whole. S, L, C: how well meaning and spelling fit the caption, and both together, where that was asked;
+    run: the words of the caption that the spelling was held against. chosen: whether it is the best of its kind."""
+
+    source: str
+    text: str
+    confidence: Probability
+    S: Share | None = None
+    L: Share | None = None
+    C: Share | None = None
+    run: str = ""
+    chosen: bool = False
+
+
+class Scene(Record):
+    """A stage of reading a scene. picture [rows, 3 columns], red, green and blue of each pixel, and mask [rows,
+    columns], both from 0 to 1 and only where they are new, as boxes on the picture in pixels are. caption: as far as it
+    is written. readings: those of this stage. tau: the line that C is held against; bypass: whether the heavy reader is
+    left out. answer: the text that is taken, from the reading named by `source`."""
+
+    stage: Literal["segment", "caption", "read", "score", "heavy"]
+    picture: Packed | None = None
+    mask: Packed | None = None
+    boxes: list[Box] = []
+    caption: str = ""
+    readings: list[Reading] = []
+    tau: float | None = None
+    bypass: bool | None = None
+    answer: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name, packed in (("picture", self.picture), ("mask", self.mask)):
+            if packed is not None and (len(packed.shape) != 2 or packed.dtype not in ("u1", "f4")):
+                raise ValueError(f"scene: a {name} is rows of fractions, not {packed.dtype} of shape {packed.shape}")
+        if self.picture and self.mask and self.picture.shape[1] != 3 * self.mask.shape[1]:
+            raise ValueError(f"scene: a mask of shape {self.mask.shape} lies on no picture of {self.picture.shape}")
 
 
 def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:

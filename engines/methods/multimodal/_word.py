@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines.core.trace import pack
-from engines.kit import Choice, Float, Params, Recorder, Sight, UserError, WordReaderLM, torch
+from engines.core.trace import Count, Packed, Probability, Record, pack
+from engines.kit import Choice, Float, Params, Recorder, UserError, WordReaderLM, torch
 from engines.tasks.blocks import WORDS
 from engines.tasks.word_images import FONTS, HEIGHT, LONGEST, WIDTH, Look, drawn
 
@@ -25,6 +25,25 @@ LOOKS = (
     ),
     Float("contrast", 1.0, 0.05, 1.0, step=0.05, sees="Of ink against paper; trained on at least 0.4."),
 )
+
+
+class Sight(Record):
+    """A picture of a word, and what its reader makes of it.
+
+    pixels [rows, columns], greys from 0 to 1; none where they are those of an earlier step. attention [n, columns of
+    features]: for each token that the step wrote, in their order, where along the picture it was looked up. counts: how
+    often each sign stands there as the reader counts, those that do not left out. filled: for each place the
+    probability that a sign or the end mark stands there."""
+
+    pixels: Packed | None = None
+    attention: Packed | None = None
+    counts: dict[str, Count] = {}
+    filled: list[Probability] = []
+
+    def __post_init__(self) -> None:
+        for name, packed in (("pixels", self.pixels), ("attention", self.attention)):
+            if packed is not None and (len(packed.shape) != 2 or packed.dtype not in ("u1", "f4")):
+                raise ValueError(f"sight: {name} are rows of fractions, not {packed.dtype} of shape {packed.shape}")
 
 
 def own(model: WordReaderLM, prompt: Sequence[int]) -> bool:

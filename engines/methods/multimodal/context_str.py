@@ -25,10 +25,8 @@ from engines.kit import (
     Decision,
     Float,
     Params,
-    Reading,
     Recorder,
     Roles,
-    Scene,
     Steps,
     WordReaderLM,
     max_new_tokens,
@@ -38,7 +36,7 @@ from engines.kit import (
 )
 from engines.methods.multimodal._context import Gate, Scored, gate, meaning, score
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
-from engines.methods.multimodal._scene import SCENES, Answer, blocks, crop, picture, shown, written
+from engines.methods.multimodal._scene import SCENES, Answer, Reading, Scene, blocks, crop, picture, shown, written
 from engines.methods.multimodal._word import until_end
 
 MATCHINGS = ("by word", "as released")
@@ -79,7 +77,8 @@ WHOLE = (0, 0, 128, 256)
         *SCENES,
     ],
     signature="scene",
-    emits={"commits", "scene", "choice", "lanes", "facts", "note"},
+    emits={"commits", "choice", "lanes", "facts", "note"},
+    records={"scene": Scene},
     baseline="scene-heavy",
     departures="Small parts trained on drawn scenes; S from a language model and no sentence embedder; by word, L "
     "takes the most similar run of the caption's words; the heavy reader writes with beams over many views.",
@@ -92,7 +91,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     seen = models.scene.look(pixels)
     boxes = blocks(seen.mask, p.mask)
     edit = yield run.step(
-        scene=lambda: shown(pixels, seen.mask, boxes), lanes=run.calls(), note=f"Boxes with words: {len(boxes)}."
+        records={"scene": lambda: shown(pixels, seen.mask, boxes)},
+        lanes=run.calls(),
+        note=f"Boxes with words: {len(boxes)}.",
     )
     ids = run.apply_edit(edit, ids)
     # 3: the caption T2, the likeliest word each time
@@ -100,13 +101,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while words[-1] not in models.scene.eos_ids and len(words) <= models.scene.longest:
         words.append(int(models.scene.extend(words[-1:], cache).logits[-1].argmax()))
         caption = models.scene.tokenizer.decode(words[1:])
-        edit = yield run.step(scene=lambda: Scene("caption", caption=caption), lanes=run.calls())
+        edit = yield run.step(records={"scene": Scene("caption", caption=caption)}, lanes=run.calls())
         ids = run.apply_edit(edit, ids)
     # 4: readings T1 of the picture and T3 of every box
     crops = torch.stack([crop(pixels, box) for box in (WHOLE, *boxes)])  # [n, 32, 128]
     read = readings(reader, crops, start)
     told = [Reading(one.source, one.text, one.sure) for one in read]
-    edit = yield run.step(scene=lambda: Scene("read", readings=told), lanes=run.calls())
+    edit = yield run.step(records={"scene": Scene("read", readings=told)}, lanes=run.calls())
     ids = run.apply_edit(edit, ids)
     # 5, 6: scores and the gate
     S = meanings(models.language, caption, [one.text for one in read], p.kappa)
@@ -120,7 +121,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         "choice": Decision(["light", "heavy"], "light" if found.bypass else "heavy", "C", found.value, p.tau),
         "facts": {"C": found.value, "tau": p.tau, "bypass": found.bypass},
         "lanes": run.calls(),
-        "scene": lambda: scene,
+        "records": {"scene": scene},
     }
     if found.bypass:
         one = read[0 if found.source == "T1" else 1 + T3.index(found.best)]

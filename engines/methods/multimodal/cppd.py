@@ -20,7 +20,7 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.multimodal._word import LOOKS, picture, sight, until_end
+from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
 
 
 @method(
@@ -34,7 +34,8 @@ from engines.methods.multimodal._word import LOOKS, picture, sight, until_end
     needs="reader",
     params=[max_new_tokens(11, 11), *LOOKS],
     signature="word",
-    emits={"commits", "scores", "candidates", "sight", "facts", "note"},
+    emits={"commits", "scores", "candidates", "facts", "note"},
+    records={"sight": Sight},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the character at each place."),
         "occupied": LaneInfo("probability", "Probability that the place is filled, from the ordering part."),
@@ -60,12 +61,14 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             commits=(at, tokens, "place", chances),
             scores=lambda: {"confidence": (at, chances), "occupied": (at, found.occupied[places])},
             candidates=lambda: (at, z[:n]),
-            sight=lambda: sight(
-                pixels if fresh else None,
-                found.attention[:, places],
-                {model.tokenizer.piece(i).text: count for i, count in enumerate(model.counts(V)) if i and count},
-                found.occupied.tolist(),
-            ),
+            records={
+                "sight": lambda: sight(
+                    pixels if fresh else None,
+                    found.attention[:, places],
+                    {model.tokenizer.piece(i).text: count for i, count in enumerate(model.counts(V)) if i and count},
+                    found.occupied.tolist(),
+                )
+            },
             facts={
                 "passes": run.steps + 1,
                 "letters": n - (tokens[-1] in model.eos_ids),

@@ -14,7 +14,7 @@ guesses of a node."""
 from __future__ import annotations
 
 from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part
-from engines.methods.multimodal._seen import Drafter, picture_of, rounds, tree_params
+from engines.methods.multimodal._seen import Drafter, Vision, picture_of, rounds, tree_params
 from engines.methods.speculative._turn import EMITS, LANES
 
 
@@ -39,7 +39,8 @@ from engines.methods.speculative._turn import EMITS, LANES
         *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
     ],
     signature="seen",
-    emits=(EMITS - {"lanes"}) | {"vision"},
+    emits=EMITS - {"lanes"},
+    records={"vision": Vision},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
-from engines.methods.multimodal._scene import SCENES, blocks, picture, shown
+from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, shown
 
 
 @method(
@@ -21,7 +21,8 @@ from engines.methods.multimodal._scene import SCENES, blocks, picture, shown
     needs={"reader": "reader", "scene": "scene"},
     params=[max_new_tokens(11, 11), *SCENES],
     signature="scene",
-    emits={"commits", "scene", "lanes", "facts", "note"},
+    emits={"commits", "lanes", "facts", "note"},
+    records={"scene": Scene},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step to look, one for each turn; the last writes the answer."""
@@ -30,7 +31,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     mask = models.scene.look(pixels).mask
     boxes = blocks(mask, p.mask)
     edit = yield run.step(
-        scene=lambda: shown(pixels, mask, boxes), lanes=run.calls(), note=f"Boxes with words: {len(boxes)}."
+        records={"scene": lambda: shown(pixels, mask, boxes)},
+        lanes=run.calls(),
+        note=f"Boxes with words: {len(boxes)}.",
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
     yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy)

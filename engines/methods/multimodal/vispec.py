@@ -16,7 +16,7 @@ token, z what enters the draft's layer, k guesses of a node."""
 from __future__ import annotations
 
 from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
-from engines.methods.multimodal._seen import Drafter, picture_of, rounds, tree_params
+from engines.methods.multimodal._seen import Drafter, Vision, picture_of, rounds, tree_params
 from engines.methods.speculative._turn import EMITS, LANES
 
 
@@ -35,7 +35,8 @@ from engines.methods.speculative._turn import EMITS, LANES
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
-    emits=(EMITS - {"lanes"}) | {"vision"},
+    emits=EMITS - {"lanes"},
+    records={"vision": Vision},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

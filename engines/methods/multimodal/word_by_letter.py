@@ -17,7 +17,7 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.multimodal._word import LOOKS, picture, sight
+from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
 
 
 @method(
@@ -30,7 +30,8 @@ from engines.methods.multimodal._word import LOOKS, picture, sight
     needs="reader",
     params=[max_new_tokens(11, 11), *LOOKS],
     signature="word",
-    emits={"commits", "scores", "candidates", "sight", "note"},
+    emits={"commits", "scores", "candidates", "note"},
+    records={"sight": Sight},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the letter that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -53,7 +54,7 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             commits=(at, [token], "greedy", chance),
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
-            sight=lambda: sight(pixels if fresh else None, attention[:, -1:]),
+            records={"sight": lambda: sight(pixels if fresh else None, attention[:, -1:])},
             note="One forward: the end mark." if token in model.eos_ids else "One forward, one letter.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, token], cache), False

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines.kit import Tally, Vote
+from engines.methods.reasoning._votes import Tally, Vote
 
 
 @dataclass(frozen=True)

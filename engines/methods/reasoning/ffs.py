@@ -30,7 +30,6 @@ from engines.kit import (
     Recorder,
     Steps,
     UserError,
-    Vote,
     distribution,
     draw,
     entropy,
@@ -38,7 +37,7 @@ from engines.kit import (
     method,
 )
 from engines.methods.reasoning._finish import Trace, chosen, election, first, votes
-from engines.methods.reasoning._votes import answer_of
+from engines.methods.reasoning._votes import Vote, answer_of
 
 MOST = 64
 
@@ -67,7 +66,8 @@ MOST = 64
                "last line. Only votes read it: at k = 1 the first to end wins, whatever it says.", source="ours"),
     ],
     signature="paths",
-    emits={"commits", "scores", "candidates", "branches", "vote", "facts", "note"},
+    emits={"commits", "scores", "candidates", "branches", "facts", "note"},
+    records={"vote": Vote},
     lanes={
         "confidence": LaneInfo("probability", "Probability at temperature 1 of the token that the shown path drew."),
         "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
@@ -110,7 +110,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             else None,
             candidates=(lambda: (at, z)) if z is not None else None,
             branches=paths.branches(),
-            vote=None if paths.living else (lambda: finish.vote(winner)),
+            records={} if paths.living else {"vote": lambda: finish.vote(winner)},
             facts=finish.facts(),
             note=finish.told(winner, len(living)),
         )

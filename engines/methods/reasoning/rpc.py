@@ -38,7 +38,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.reasoning._votes import RULES, Ballot, Voter, answer_of
+from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, answer_of
 
 MOST = 128
 
@@ -90,7 +90,8 @@ MOST = 128
         ),
     ],
     signature="vote",
-    emits={"commits", "scores", "candidates", "branches", "vote", "facts", "note"},
+    emits={"commits", "scores", "candidates", "branches", "facts", "note"},
+    records={"vote": Vote},
     lanes={
         "confidence": LaneInfo("probability", "Probability at temperature 1 of the token that the shown path drew."),
         "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
@@ -136,7 +137,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             else None,
             candidates=(lambda: (at, z)) if z is not None else None,
             branches=paths.branches(),
-            vote=(lambda: ballot.record(p.rule, running=run.full)) if ballot else None,
+            records={"vote": lambda: ballot.record(p.rule, running=run.full)} if ballot else {},
             facts={"paths_living": len(paths.living), "paths_ended": ended, **(counted(ballot) if ballot else {})},
             note=told(ballot, p.rule) if ballot else f"{len(living)} paths write a token each in one forward.",
         )

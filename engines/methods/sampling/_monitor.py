@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
-from engines.kit import CausalLM, Completions, Interval, Params, Recorder, Tokenizer, top_ids, torch
+from engines.core.trace import Count, Detail, Position, Probability, Record, TokenId
+from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, top_ids, torch
 from engines.methods.sampling._calls import Brackets, Signatures, open_names
 from engines.methods.sampling._names import Importing, Trie, begun, importing, rests, trie_of
 from engines.tools import completion
@@ -20,6 +22,50 @@ LANE = "analyser"
 PLACES = {"dot": "A dot", "import": "An import", "call": "A call"}
 NAME = re.compile(r"\w*")
 WATCHES = ("members", "imports", "arguments", "all")
+
+
+class Completions(Record):
+    """What a helper, such as a static analyser, lists as possible where the text ends, and what the model wanted there.
+
+    `state`: idle (the text does not end where the helper is asked), asked (in this step), open (a name is begun),
+    astray (the name that is begun is none of those listed), unknown (it was asked and has no answer, so nothing is held
+    to it). `names`: the first of the names that are still possible, `total` of them; `details` says one line on each.
+    `written`: what stands of the name before this step.
+    `allowed`: tokens that can go on with one of the names; `mass`: their probability together, before any mask.
+    `refused`, `refused_probabilities`: the likeliest tokens that cannot. `held`: whether they were masked out. `name`:
+    the name that this step completed, `exists`: whether it is listed. `line` and `column` of the place that was asked
+    about, from 1 and 0. `source`: who answered; the interval of its work has this lane. `call`: the names are the
+    parameters of a call that are free, and not all that may stand there."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+
+    position: Position
+    state: Literal["idle", "asked", "open", "astray", "unknown"]
+    names: list[str] = []
+    details: list[str] = []
+    total: Count = 0
+    written: str = ""
+    allowed: Count = 0
+    mass: Probability | None = None
+    refused: list[TokenId] = []
+    refused_probabilities: list[Probability] = []
+    held: bool = False
+    name: str = ""
+    exists: bool | None = None
+    line: Count = 0
+    column: Count = 0
+    source: str = ""
+    call: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.details) not in (0, len(self.names)) or len(self.names) > self.total:
+            raise ValueError(
+                f"completions: {len(self.names)} names with {len(self.details)} details do not fit {self.total} in all"
+            )
+        if len(self.refused) != len(self.refused_probabilities):
+            raise ValueError(
+                f"completions: {len(self.refused_probabilities)} probabilities for {len(self.refused)} refused tokens"
+            )
 
 
 @dataclass(frozen=True)

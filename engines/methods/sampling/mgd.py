@@ -33,7 +33,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.sampling._monitor import WATCHES, Monitor, mask, question, told
+from engines.methods.sampling._monitor import WATCHES, Completions, Monitor, mask, question, told
 from engines.tools import completion, projects
 
 
@@ -83,7 +83,8 @@ def check(p: Params) -> None:
         ),
     ],
     signature="completions",
-    emits={"commits", "scores", "candidates", "completions", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    records={"completions": Completions},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the written token, before any mask."),
         "entropy": LaneInfo("nats", "Entropy of the model's distribution, before any mask."),
@@ -112,7 +113,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),
                 scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
                 candidates=lambda: ([at], L[None]),
-                completions=lambda: state.completions(at, chances, held, text),
+                records={"completions": lambda: state.completions(at, chances, held, text)},
                 lanes=[*run.calls({"model": "forward"}), *question(run, state)],
                 facts=state.facts(token, chances, text),
                 note=begins + state.note(chances, held),

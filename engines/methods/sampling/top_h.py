@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engines.core.truncated import Truncation
 from engines.kit import (
     CausalLM,
     Choice,
@@ -104,7 +105,8 @@ class Spent:
         ),
     ],
     signature="thermometer",
-    emits={"commits", "scores", "candidates", "truncation", "facts", "note"},
+    emits={"commits", "scores", "candidates", "facts", "note"},
+    records={"truncation": Truncation},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was drawn, before the cut."),
         "entropy": LaneInfo("bits", "Entropy H(p) of the distribution at this temperature."),
@@ -136,18 +138,20 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "surprise": (at, -token_probability(z, order[rank : rank + 1]).log2()),
             },
             candidates=lambda: (at, z / p.temperature),
-            truncation=lambda: let_through(
-                at[0],
-                P,
-                order,
-                spent.kept,
-                counted=spent.counted,
-                line=spent.line,
-                quantity=QUANTITIES[p.variant],
-                unit="bits",
-                whole=spent.whole,
-                others=others,
-            ),
+            records={
+                "truncation": lambda: let_through(
+                    at[0],
+                    P,
+                    order,
+                    spent.kept,
+                    counted=spent.counted,
+                    line=spent.line,
+                    quantity=QUANTITIES[p.variant],
+                    unit="bits",
+                    whole=spent.whole,
+                    others=others,
+                )
+            },
             facts={
                 "H_p": H,
                 "tau": spent.line,

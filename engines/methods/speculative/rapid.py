@@ -24,7 +24,6 @@ from engines.kit import (
     Float,
     Int,
     LaneInfo,
-    Opinions,
     Params,
     Recorder,
     Steps,
@@ -33,9 +32,9 @@ from engines.kit import (
     draw,
     max_new_tokens,
     method,
-    pack_opinions,
     torch,
 )
+from engines.methods.speculative._opinions import Opinions, pack_opinions
 from engines.methods.speculative._passages import retrieve
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
@@ -107,7 +106,8 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
         temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at η = 0 alone."),
     ],
     signature="passages",
-    emits=EMITS | {"spans", "opinions"},
+    emits=EMITS | {"spans"},
+    records={"opinions": Opinions},
     lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
     baseline="greedy",
     lossless={"eta": 0.0},
@@ -258,7 +258,7 @@ def groups(turn: Turn, look: Look, p: Params) -> dict[str, Any]:
             lanes["shift"] = (at[: len(told)], [one.shift for one in told])
         return lanes
 
-    said = {"scores": scores, "opinions": lambda: opinions(turn, look, p)}
+    said = {"scores": scores, "records": {"opinions": lambda: opinions(turn, look, p)}}
     return {**usual, "commits": (at, tokens, causes, chance, by), **said}
 
 

@@ -27,6 +27,7 @@ from engines.core.errors import UserError
 from engines.core.machine import trained_on
 from engines.driver.run import run as decode
 from engines.methods.multimodal import msd, vispec
+from engines.methods.multimodal._seen import Vision
 from engines.models.networks.scene_text import SceneTextForCausalLM
 from engines.models.networks.vision_draft import VisionDraft
 from engines.models.parts import folder_of
@@ -160,10 +161,11 @@ def counted(slug: str, model: Any, params: dict[str, Any], scenes: int = DECODED
         trace = decode(slug, model, f"scene {FIRST + number}", params={"max_new_tokens": 48, **params})
         tokens, calls = tokens + trace.totals.tokens, calls + trace.totals.forwards_by_role["target"]
         for step in trace.steps:
-            if not step.facts["drafted"] or step.commits is None or step.vision is None:
+            vision = step.record("vision", Vision)
+            if not step.facts["drafted"] or step.commits is None or vision is None:
                 continue
             checks, accepted = checks + 1, accepted + int(step.facts["accepted"])
-            for cause, kind in zip(step.commits.causes, step.vision.kinds, strict=True):
+            for cause, kind in zip(step.commits.causes, vision.kinds, strict=True):
                 seen = classes.setdefault(kind, [0, 0])
                 seen[0], seen[1] = seen[0] + (cause == "accepted"), seen[1] + 1
     return {

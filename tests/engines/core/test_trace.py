@@ -123,7 +123,7 @@ def set_at(data, path, value):
 
 
 BAD = {
-    "schema of tomorrow": (["header", "schema"], 3),
+    "schema of tomorrow": (["header", "schema"], 4),
     "schema as text": (["header", "schema"], "1"),
     "no prompt ids": (["header", "prompt_ids"], None),
     "a negative id": (["header", "prompt_ids"], [-1]),

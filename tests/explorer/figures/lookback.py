@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engines.core.trace import Candidates, Commits, End, Header, Piece, Step, Trace, pack
+from engines.core.trace import SCHEMA_VERSION, Candidates, Commits, End, Header, Piece, Step, Trace, pack
 
 MASK = 0
 Turn = tuple[dict[int, int], list[tuple[int, int]]]  # position -> top guess, then (position, token) as written
@@ -29,7 +29,7 @@ def looked(
             step.commits = Commits([p for p, _ in commits], [t for _, t in commits], ["made"] * len(commits))
         steps.append(step)
     header = Header(
-        schema=2,
+        schema=SCHEMA_VERSION,
         method="m",
         title="M",
         family="f",

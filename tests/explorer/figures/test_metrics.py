@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engines import Trace, Tree
+from engines import SCHEMA_VERSION, Trace, Tree
 from explorer.figures import acceptance, calls, curves
 from explorer.figures.metrics import measure
 from explorer.figures.race import steps_within
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "speculative" / "metri
 def trace(steps: list[dict], output: list[int], **header) -> Trace:
     body = {
         "header": {
-            "schema": 2,
+            "schema": SCHEMA_VERSION,
             "method": "m",
             "title": "M",
             "family": "f",

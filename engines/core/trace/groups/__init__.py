@@ -4,21 +4,13 @@ from engines.core.trace.groups.branches import Branch
 from engines.core.trace.groups.candidates import Candidates
 from engines.core.trace.groups.choice import Decision
 from engines.core.trace.groups.commits import Commits
-from engines.core.trace.groups.completions import Completions
 from engines.core.trace.groups.lanes import Interval
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
-from engines.core.trace.groups.operators import Operators
-from engines.core.trace.groups.opinions import Opinions
 from engines.core.trace.groups.routing import Routing
-from engines.core.trace.groups.scene import Reading, Scene
 from engines.core.trace.groups.scores import Lane
-from engines.core.trace.groups.sight import Sight
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import Tree
-from engines.core.trace.groups.truncation import Truncation
-from engines.core.trace.groups.vision import Vision
-from engines.core.trace.groups.vote import Mode, Tally, Vote
 
 __all__ = [
     "Box",
@@ -26,22 +18,11 @@ __all__ = [
     "Candidates",
     "Decision",
     "Commits",
-    "Completions",
     "Interval",
     "Lane",
     "Media",
     "Memory",
-    "Mode",
-    "Operators",
-    "Opinions",
-    "Reading",
     "Routing",
-    "Scene",
-    "Sight",
     "Span",
-    "Tally",
     "Tree",
-    "Truncation",
-    "Vision",
-    "Vote",
 ]

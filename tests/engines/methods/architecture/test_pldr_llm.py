@@ -9,9 +9,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import engines
 from engines.core.errors import UserError
+from engines.methods.architecture._operators import Operators
 from engines.models import operators
 from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM, attend, deduce
 from engines.studies._operators import MODES, apart, decode
+
+OPERATORS = "operators", Operators
 
 SLUG, MODEL, PROMPT = "pldr-llm", "tiny-pldr", "story: Mia, boat, lamp"
 OTHER = "python: class Robot(size: int, owner: str)"
@@ -94,8 +97,8 @@ def test_the_mode_without_caches_is_what_runs_beside(model):
 
 def test_a_kept_g_stands_still_and_the_other_one_moves(model):
     trace = run(model)
-    own = [next(one for one in step.operators if one.role == "target") for step in trace.steps]
-    other = [next(one for one in step.operators if one.role == "reference") for step in trace.steps]
+    own = [next(one for one in step.record(*OPERATORS).decoders if one.role == "target") for step in trace.steps]
+    other = [next(one for one in step.record(*OPERATORS).decoders if one.role == "reference") for step in trace.steps]
     assert [one.held for one in own] == [False] + [True] * 7 and own[0].maps is not None
     assert all(one.maps is None and one.moved is None and set(one.change) == {0.0} for one in own[1:])
     assert all(one.moved is not None and min(one.change) > 0 for one in other[1:])
@@ -106,11 +109,11 @@ def test_a_kept_g_stands_still_and_the_other_one_moves(model):
 
 def test_the_recorded_maps_are_g(model, ids):
     trace = run(model, mode="none", beside=False)
-    base = trace.steps[0].operators[0].maps.array()
+    base = trace.steps[0].record(*OPERATORS).decoders[0].maps.array()
     at = trace.header.prompt_ids + trace.end.output_ids[:5]
     grain = np.abs(base).max() / 31
     for step, text in ((0, ids), (5, at)):
-        one = trace.steps[step].operators[0]
+        one = trace.steps[step].record(*OPERATORS).decoders[0]
         found = base if step == 0 else base + one.moved.array()
         G = model.forward(text).G_LM
         assert np.abs(found - G.numpy()).max() <= grain * 0.501
@@ -123,7 +126,10 @@ def test_whose_g_is_used(model, ids):
         trace = run(model, source=source, other=OTHER, mode="none")
         first = model.forward(ids, G=G).logits
         assert trace.end.output_ids[0] == int(first.argmax())
-        assert all(step.operators[0].held and step.operators[0].source == source for step in trace.steps)
+        assert all(
+            step.record(*OPERATORS).decoders[0].held and step.record(*OPERATORS).decoders[0].source == source
+            for step in trace.steps
+        )
         assert trace.steps[0].facts["logit_difference"] == pytest.approx(
             float((first - model.forward(ids).logits).abs().max()), abs=1e-4
         )
@@ -134,7 +140,7 @@ def test_whose_g_is_used(model, ids):
 def test_both_decoders_go_on_from_a_forced_token(model):
     trace = run(model, edits=[(4, engines.Edit(force={11: 100}))])
     forced = next(step for step in trace.steps if step.commits and "forced" in step.commits.causes)
-    one = next(one for one in forced.operators if one.role == "reference")
+    one = next(one for one in forced.record(*OPERATORS).decoders if one.role == "reference")
     assert one.at == 9 and one.tokens[2] == 100, "the whole text is told again"
     assert forced.facts["logit_difference"] >= 0
 

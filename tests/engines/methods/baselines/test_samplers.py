@@ -4,8 +4,19 @@ import pytest
 import torch
 
 import engines
-from engines.core.truncated import LISTED, REFUSED, kept_by_mass, kept_by_rank, kept_by_ratio, let_through, ranked
+from engines.core.truncated import (
+    LISTED,
+    REFUSED,
+    Truncation,
+    kept_by_mass,
+    kept_by_rank,
+    kept_by_ratio,
+    let_through,
+    ranked,
+)
 from tests.engines.fakes import TableCausal
+
+TRUNCATION = "truncation", Truncation
 
 PROMPT = [1, 2, 3]
 RULES = {"top-k": {"top_k": 5}, "top-p": {"top_p": 0.7}, "min-p": {"min_p": 0.2}, "temperature": {}}
@@ -54,7 +65,7 @@ def test_what_is_drawn_has_the_distribution_of_what_is_left(slug):
     """A chi-square test over the first token of 300 seeds: the tokens that are let through, renormalised, and no
     other."""
     model = TableCausal(vocab_size=12, memory=3)
-    first = decode(slug, model, max_new_tokens=1, temperature=1.5).steps[0].truncation
+    first = decode(slug, model, max_new_tokens=1, temperature=1.5).steps[0].record(*TRUNCATION)
     p = torch.tensor(first.probabilities[: first.kept]) / first.mass
     drawn = [decode(slug, model, seed, max_new_tokens=1, temperature=1.5).output_ids[0] for seed in range(300)]
     counts = torch.tensor([drawn.count(token) for token in first.tokens[: first.kept]])
@@ -66,7 +77,7 @@ def test_what_is_drawn_has_the_distribution_of_what_is_left(slug):
 @pytest.mark.parametrize("slug", RULES)
 def test_the_record_tells_the_cut(slug):
     for step in decode(slug, temperature=1.5).steps:
-        cut = step.truncation
+        cut = step.record(*TRUNCATION)
         assert cut.kept == step.facts["kept"] and len(cut.tokens) == min(20, cut.kept + REFUSED)
         assert all(value <= cut.line + 1e-4 for value in cut.counted[: cut.kept - 1])
         assert all(value > cut.line - 1e-4 for value in cut.counted[cut.kept :])
@@ -78,9 +89,9 @@ def test_long_lists_are_cut_and_the_first_refused_ones_follow():
     cut = let_through(3, p, torch.arange(200), 120, counted=p.cumsum(-1), line=0.6, quantity="mass", unit="probability")
     assert cut.tokens == [*range(LISTED), 120, 121, 122] and (cut.kept, cut.refused) == (120, 3)
     with pytest.raises(ValueError, match="1 probabilities and 2 counted values for 2 tokens"):
-        engines.core.trace.Truncation(0, [1, 2], [0.5], [0.1, 0.2], 1, 1, 0.5, "mass", "probability", 0.4)
+        Truncation(0, [1, 2], [0.5], [0.1, 0.2], 1, 1, 0.5, "mass", "probability", 0.4)
     with pytest.raises(ValueError, match="of 2 tokens 0 are refused, which does not fit 1"):
-        engines.core.trace.Truncation(0, [1, 2], [0.5, 0.2], [0.1, 0.2], 1, 0, 0.5, "mass", "probability", 0.4)
+        Truncation(0, [1, 2], [0.5, 0.2], [0.1, 0.2], 1, 0, 0.5, "mass", "probability", 0.4)
 
 
 @pytest.mark.parametrize("slug", RULES)

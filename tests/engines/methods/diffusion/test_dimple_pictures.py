@@ -5,7 +5,10 @@ from functools import lru_cache
 import pytest
 
 import engines
+from engines.methods.multimodal._seen import Vision
 from engines.tasks.grid_scenes import held_out, named, right
+
+VISION = "vision", Vision
 
 MODEL, CANVAS, THING = "tiny-vlm-dimple", 48, 14  # tokens of an object's part of a form
 PARTS = ((0, "size :"), (3, "colour :"), (6, "shape :"), (9, "place :"), (13, ";"))
@@ -57,13 +60,13 @@ def test_prefilling_feeds_the_answer_alone_after_the_first_forward(prompt):
 
 def test_the_picture_stands_in_the_record(model):
     trace = run("scene 12")
-    first = trace.steps[0].vision
+    first = trace.steps[0].record(*VISION)
     image = model.pictured(trace.header.prompt_ids)
     assert abs(first.pixels.array() * 255 - image.pixels.numpy()).max() <= 1 and first.grid == [6, 6]
     assert first.looks is None and not first.entries and len(first.kinds) == len(trace.steps[0].commits.tokens)
-    assert trace.steps[1].vision.pixels is None
+    assert trace.steps[1].record(*VISION).pixels is None
     text = engines.run("dimple", engines.load_model("tiny-dlm", dtype="float32"), "copy: Mia, Leo")
-    assert all(step.vision is None for step in text.steps)
+    assert all(step.record(*VISION) is None for step in text.steps)
 
 
 @pytest.mark.exhaustive

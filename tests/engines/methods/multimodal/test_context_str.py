@@ -9,10 +9,13 @@ import torch
 import engines
 from engines import UserError
 from engines.methods.multimodal import _context, _heavy, _scene
+from engines.methods.multimodal._scene import Scene
 from engines.methods.multimodal.context_str import log_probabilities, meanings
 from engines.tasks.scenes import KINDS, SceneLook, drawn
 from engines.training.pictures import scenes
 from explorer import ASSETS
+
+SCENE = "scene", Scene
 
 READER, SLUG = "tiny-reader", "context-str"
 MODELS = {"reader": READER, "scene": "tiny-scenes", "language": "tiny-ar-m"}
@@ -25,7 +28,7 @@ def run(word="cafe", slug=SLUG, **params):
 
 
 def stages(trace):
-    return [step.scene.stage for step in trace.steps if step.scene]
+    return [step.record(*SCENE).stage for step in trace.steps if step.record(*SCENE)]
 
 
 def test_spelling_is_symmetric_one_for_equals_and_zero_without_a_letter_in_common():
@@ -68,7 +71,10 @@ def test_the_gate_and_who_is_taken():
 
 
 def test_lowering_the_line_never_asks_the_heavy_reader_more_often():
-    heavy = [[not run(word, tau=tau).steps[-1].scene.bypass for word in ("cafe", "bank")] for tau in (0.0, 0.5, 1.01)]
+    heavy = [
+        [not run(word, tau=tau).steps[-1].record(*SCENE).bypass for word in ("cafe", "bank")]
+        for tau in (0.0, 0.5, 1.01)
+    ]
     assert [sum(row) for row in heavy] == sorted(sum(row) for row in heavy) and sum(heavy[0]) == 0
     assert all(heavy[-1])
 
@@ -76,24 +82,24 @@ def test_lowering_the_line_never_asks_the_heavy_reader_more_often():
 def test_the_light_way_in_its_stages():
     made = run(tau=0.0)
     assert stages(made) == ["segment", *["caption"] * (len(made.steps) - 3), "read", "score"]
-    first, last = made.steps[0].scene, made.steps[-1]
+    first, last = made.steps[0].record(*SCENE), made.steps[-1]
     assert first.picture.shape == [128, 3 * 256] and first.mask.shape == [128, 256] and len(first.boxes) == 1
     box = drawn("cafe", SceneLook()).region.nonzero()
     inside = first.boxes[0]
     assert inside.row <= box[0].min() and box[0].max() < inside.row + inside.height
     assert inside.column <= box[1].min() and box[1].max() < inside.column + inside.width
-    assert last.scene.bypass and last.choice.chosen == "light" and last.scene.answer == made.text
+    assert last.record(*SCENE).bypass and last.choice.chosen == "light" and last.record(*SCENE).answer == made.text
     assert last.facts["bypass"] == 1.0 and last.commits.causes == ["place"] * len(last.commits.tokens)
     assert made.totals.forwards_by_role["language"] == 2
-    read = next(step for step in made.steps if step.scene.stage == "read")
+    read = next(step for step in made.steps if step.record(*SCENE).stage == "read")
     assert read.forwards == {"reader": 1}, "picture and boxes in one pass"
-    assert [one.source for one in read.scene.readings] == ["picture", "box 1"]
+    assert [one.source for one in read.record(*SCENE).readings] == ["picture", "box 1"]
 
 
 def test_the_heavy_way_is_its_control_and_really_done():
     ours, control = run(tau=1.01), run(slug="scene-heavy")
     assert ours.text == control.text
-    turns = [step for step in ours.steps if step.scene.stage == "heavy"]
+    turns = [step for step in ours.steps if step.record(*SCENE).stage == "heavy"]
     assert len(turns) == len(_heavy.TURNS) and all(step.forwards["reader"] >= 5 for step in turns)
     assert {step.facts["pictures"] for step in turns} == {3.0 * (1 + len(_heavy.WINDOWS))}
     light = run(tau=0.0).totals.work_by_role["reader"]
@@ -104,17 +110,17 @@ def test_the_heavy_way_is_its_control_and_really_done():
 def test_without_a_box_the_picture_alone_is_read():
     blank = {"contrast": 0.05, "scene": "book"}
     made = run(tau=0.0, **blank)
-    assert made.steps[0].scene.boxes == []
-    assert [one.source for one in made.steps[-1].scene.readings] == ["picture"]
+    assert made.steps[0].record(*SCENE).boxes == []
+    assert [one.source for one in made.steps[-1].record(*SCENE).readings] == ["picture"]
 
 
 def test_the_same_word_on_another_scene_is_another_caption():
-    captions = {run("stop", tau=0.0, scene=kind).steps[-1].scene.caption for kind in ("road sign", "wall")}
+    captions = {run("stop", tau=0.0, scene=kind).steps[-1].record(*SCENE).caption for kind in ("road sign", "wall")}
     assert len(captions) == 2 and any("stop" in caption for caption in captions)
 
 
 def test_what_is_told_as_released_is_held_against_the_whole_caption():
-    last = run(tau=0.0, matching="as released").steps[-1].scene
+    last = run(tau=0.0, matching="as released").steps[-1].record(*SCENE)
     assert all(one.run == last.caption for one in last.readings) and max(one.L for one in last.readings) < 0.3
 
 

@@ -6,9 +6,12 @@ import pytest
 
 import engines
 from engines import UserError
+from engines.methods.multimodal._word import Sight
 from engines.tasks.word_images import Look, drawn
 from engines.training.pictures import words
 from explorer import ASSETS
+
+SIGHT = "sight", Sight
 
 MODEL, METHODS = "tiny-reader", ("cppd", "word-by-letter")
 WORDS = ("address", "kettle", "results", "sausage", "static")
@@ -38,36 +41,37 @@ def test_one_pass_against_one_for_each_letter_and_the_end(word):
 def test_the_letters_are_counted_and_the_places_told():
     made = run()
     (step,) = made.steps
-    assert step.sight.counts == {"a": 1, "d": 2, "e": 1, "r": 1, "s": 2}
-    assert [p > 0.5 for p in step.sight.filled] == [True] * 8 + [False] * 3
-    assert [p > 0.5 for p in run(word="static").steps[0].sight.filled] == [True] * 7 + [False] * 4
-    assert step.sight.attention.array().shape == (8, 32)
-    assert step.sight.attention.array().sum(1) == pytest.approx([1.0] * 8, abs=0.1)
+    assert step.record(*SIGHT).counts == {"a": 1, "d": 2, "e": 1, "r": 1, "s": 2}
+    assert [p > 0.5 for p in step.record(*SIGHT).filled] == [True] * 8 + [False] * 3
+    assert [p > 0.5 for p in run(word="static").steps[0].record(*SIGHT).filled] == [True] * 7 + [False] * 4
+    assert step.record(*SIGHT).attention.array().shape == (8, 32)
+    assert step.record(*SIGHT).attention.array().sum(1) == pytest.approx([1.0] * 8, abs=0.1)
     assert step.commits.causes == ["place"] * 8 and set(step.commits.authors) == {"reader"}
-    pixels = step.sight.pixels.array()
+    pixels = step.record(*SIGHT).pixels.array()
     assert pixels.shape == (32, 128) and abs(pixels * 255 - drawn("address", Look())).max() < 1.1
 
 
 def test_letters_are_looked_up_from_left_to_right():
     """One by one; in one pass the features have looked at each other before, so that places look anywhere."""
-    rows = [row for step in run("word-by-letter").steps for row in step.sight.attention.array()]
+    rows = [row for step in run("word-by-letter").steps for row in step.record(*SIGHT).attention.array()]
     most = [int(row.argmax()) for row in rows]
     assert most == sorted(most) and len(set(most)) == len(most)
 
 
 def test_the_picture_is_kept_once_and_only_in_full_detail():
     made = run("word-by-letter", "llama")
-    assert [step.sight.pixels is not None for step in made.steps] == [True] + [False] * 5
+    assert [step.record(*SIGHT).pixels is not None for step in made.steps] == [True] + [False] * 5
     light = engines.run("cppd", MODEL, "llama", detail="light")
-    assert light.steps[0].sight is None and light.text == "llama"
+    assert light.steps[0].record(*SIGHT) is None and light.text == "llama"
 
 
 def test_both_read_the_same_picture():
     """Noise comes from the run's own numbers, so equal seeds give equal pictures."""
     noisy = [run(slug, "llama", noise=0.1, rotation=3.0, blur=0.5, font="mono") for slug in METHODS]
-    assert noisy[0].steps[0].sight.pixels == noisy[1].steps[0].sight.pixels
+    assert noisy[0].steps[0].record(*SIGHT).pixels == noisy[1].steps[0].record(*SIGHT).pixels
     assert (
-        noisy[0].steps[0].sight.pixels != run(word="llama", rotation=3.0, blur=0.5, font="mono").steps[0].sight.pixels
+        noisy[0].steps[0].record(*SIGHT).pixels
+        != run(word="llama", rotation=3.0, blur=0.5, font="mono").steps[0].record(*SIGHT).pixels
     )
 
 

@@ -3,8 +3,11 @@ beside MSD, with the same drafts."""
 
 import torch
 
+from engines.methods.multimodal._seen import Vision
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from tests.engines.methods.multimodal.test_msd import drafter, model, parts, run
+
+VISION = "vision", Vision
 
 __all__ = ["model", "parts"]  # fixtures
 
@@ -43,9 +46,9 @@ def test_one_entry_for_36_and_the_text_where_it_was(model, parts):
     small.forget(len(ids))
     assert small.past.length == 2 and small.T == 37
     trace = run("vispec")
-    kept = [step.vision.entries["picture"] for step in trace.steps[1:]]
-    assert set(kept) == {1} and trace.steps[1].vision.entry_bytes == 2 * 96 * 4
-    assert {step.vision.entries["picture"] for step in run("msd").steps[1:]} == {36}
+    kept = [step.record(*VISION).entries["picture"] for step in trace.steps[1:]]
+    assert set(kept) == {1} and trace.steps[1].record(*VISION).entry_bytes == 2 * 96 * 4
+    assert {step.record(*VISION).entries["picture"] for step in run("msd").steps[1:]} == {36}
 
 
 def test_switches_of_vispec_take_something_away(model, parts):

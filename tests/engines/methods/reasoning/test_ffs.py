@@ -14,8 +14,11 @@ import tests.golden.checkers.first_finish  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.kit import distribution, draw
 from engines.methods.reasoning._finish import Trace, chosen, cutoff, election, first, votes
+from engines.methods.reasoning._votes import Vote
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
+
+VOTE = "vote", Vote
 
 CHAIN = "6*4*5*1+4+4"
 TRACES = st.lists(
@@ -105,7 +108,7 @@ def test_letting_them_finish_changes_no_output(model):
 def test_waiting_for_all_is_a_vote_of_all(model):
     for seed in range(3):
         trace = race(model, k=4, seed=seed)
-        vote = trace.steps[-1].vote
+        vote = trace.steps[-1].record(*VOTE)
         counts = [sum(of == i for of in vote.of) for i in range(len(vote.answers))]
         assert vote.answers[counts.index(max(counts))] == trace.text.rstrip("$").split("#")[-1]
         assert vote.tallies[0].winner == vote.tallies[1].winner
@@ -116,7 +119,11 @@ def test_where_none_ends_none_wins():
     model = TableCausal()
     trace = engines.run("ffs", model, [1, 2], params={"n": 3, "max_new_tokens": 5})
     last = trace.steps[-1]
-    assert len(trace.steps) == 5 and last.vote.answers == [] and [t.winner for t in last.vote.tallies] == [-1] * 3
+    assert (
+        len(trace.steps) == 5
+        and last.record(*VOTE).answers == []
+        and [t.winner for t in last.record(*VOTE).tallies] == [-1] * 3
+    )
     assert "none wins" in last.note and len(trace.output_ids) == 5
 
 
@@ -144,8 +151,8 @@ def test_the_first_to_end_wins_whether_its_answer_can_be_read_or_not(let_finish)
     last = trace.steps[-1]
     assert len(trace.output_ids) == shortest and trace.output_ids[-1] == 0
     assert "wins with" in last.note and "no answer can be read in it" in last.note
-    assert last.vote.answers == [] and last.vote.tallies[0].shares.count(1.0) == 1
-    assert last.vote.tallies[0].winner == -1
+    assert last.record(*VOTE).answers == [] and last.record(*VOTE).tallies[0].shares.count(1.0) == 1
+    assert last.record(*VOTE).tallies[0].winner == -1
     assert "chosen" in [branch.fate for step in trace.steps for branch in step.branches]
 
 

@@ -10,9 +10,11 @@ import engines
 import tests.golden.checkers.reasoning  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.methods.reasoning import _weibull
-from engines.methods.reasoning._votes import RULES, Ballot, Voter, answer_of, same
+from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, answer_of, same
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal, board
+
+VOTE = "vote", Vote
 
 EOS = 0
 
@@ -130,7 +132,7 @@ def test_weights_are_the_models_probabilities_at_temperature_one():
     model = TableCausal(vocab_size=5, seed=3, memory=None, eos_ids=(EOS,))
     for weight in ("per token", "whole path"):
         trace = decode(model=model, temperature=0.7, weight=weight)
-        vote, texts = trace.steps[-1].vote, {}
+        vote, texts = trace.steps[-1].record(*VOTE), {}
         for step in trace.steps:
             for branch in step.branches:
                 texts[branch.id] = texts.get(branch.id, []) + branch.tokens
@@ -144,10 +146,10 @@ def test_weights_are_the_models_probabilities_at_temperature_one():
 
 def test_the_rule_chooses_the_text_and_the_paths_stay_the_same():
     runs = {rule: decode(seed=4, rule=rule, n=16) for rule in RULES}
-    votes = [trace.steps[-1].vote for trace in runs.values()]
+    votes = [trace.steps[-1].record(*VOTE) for trace in runs.values()]
     assert all(vote.weights == votes[0].weights and vote.of == votes[0].of for vote in votes)
     for rule, trace in runs.items():
-        vote = trace.steps[-1].vote
+        vote = trace.steps[-1].record(*VOTE)
         assert vote.tallies[0].rule == rule and board(trace) == trace.output_ids
         assert (
             answer_of(" ".join(map(str, trace.output_ids[:-1])), "last number") == vote.answers[vote.tallies[0].winner]
@@ -162,11 +164,11 @@ def test_one_path_is_plain_sampling_and_lanes_do_not_depend_on_each_other():
         for trace in (short, long)
     ]
     assert tokens[0] == tokens[1]
-    assert {t.winner for t in decode(n=1, max_new_tokens=40).steps[-1].vote.tallies} == {0}
+    assert {t.winner for t in decode(n=1, max_new_tokens=40).steps[-1].record(*VOTE).tallies} == {0}
 
 
 def test_a_path_that_is_cut_off_has_no_answer():
-    vote = decode(max_new_tokens=1, n=8).steps[-1].vote
+    vote = decode(max_new_tokens=1, n=8).steps[-1].record(*VOTE)
     ends = [of >= 0 for of in vote.of]
     assert not any(ends)  # an end mark alone is no answer, and another token no end
 
@@ -181,7 +183,7 @@ def test_a_forced_token_behind_the_vote_lets_all_paths_go_on():
         edit=engines.Edit(force={at: 2}),
         model=TableCausal(vocab_size=5, seed=3, memory=None, eos_ids=(EOS,)),
     )
-    assert fork.output_ids[1] == 2 and fork.steps[-1].vote and len(fork.steps) > len(whole.steps)
+    assert fork.output_ids[1] == 2 and fork.steps[-1].record(*VOTE) and len(fork.steps) > len(whole.steps)
 
 
 def test_bad_input_is_one_sentence():
@@ -194,5 +196,5 @@ def test_bad_input_is_one_sentence():
 
 def test_sixteen_paths_cost_one_forward_a_token():
     trace = engines.run("rpc", engines.load_model("tiny-ar-s"), "add: 442 + 832", params={"max_new_tokens": 48})
-    assert trace.totals.forwards == len(trace.steps) and len(trace.steps[-1].vote.voters) == 16
-    assert trace.steps[-1].vote.answers and trace.text.splitlines()[-1].startswith("answer")
+    assert trace.totals.forwards == len(trace.steps) and len(trace.steps[-1].record(*VOTE).voters) == 16
+    assert trace.steps[-1].record(*VOTE).answers and trace.text.splitlines()[-1].startswith("answer")

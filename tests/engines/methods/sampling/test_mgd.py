@@ -10,11 +10,13 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.trace import Piece
-from engines.methods.sampling._monitor import Monitor, mask
+from engines.methods.sampling._monitor import Completions, Monitor, mask
 from engines.methods.sampling._names import Trie, begun, ends_name, rests
 from engines.tools import completion
 from engines.tools.projects import files_of
 from tests.engines.fakes import TableCausal, board
+
+COMPLETIONS = "completions", Completions
 
 BOOK = {"dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows"}
 PROMPT = "from book import Book\nbook = Book()\nbook."
@@ -99,7 +101,7 @@ def test_off_and_watching_write_what_greedy_writes(seed):
     for monitor in ("off", "watch"):
         assert decode(seed, monitor=monitor).output_ids == plain.output_ids
     off = decode(seed, monitor="off")
-    assert all(step.completions.state == "idle" for step in off.steps) and not off.steps[0].facts["questions"]
+    assert all(step.record(*COMPLETIONS).state == "idle" for step in off.steps) and not off.steps[0].facts["questions"]
 
 
 def test_where_the_analyser_does_not_know_it_says_so_and_decodes_plainly():
@@ -107,7 +109,11 @@ def test_where_the_analyser_does_not_know_it_says_so_and_decodes_plainly():
     trace = decode(1, prompt)
     assert trace.output_ids == engines.run("greedy", model(1), prompt, params={"max_new_tokens": 24}).output_ids
     first = trace.steps[0]
-    assert first.completions.state == "unknown" and "does not know" in first.note and not first.completions.held
+    assert (
+        first.record(*COMPLETIONS).state == "unknown"
+        and "does not know" in first.note
+        and not first.record(*COMPLETIONS).held
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -148,7 +154,7 @@ def test_the_trie_gives_what_the_definition_gives(names):
 def test_tokens_of_one_string_are_all_allowed_and_special_ones_never():
     first, last = STRINGS.index("."), len(STRINGS) - 1
     assert STRINGS[last] == "." and first != last
-    allowed = decode(0).steps[0].completions.allowed
+    allowed = decode(0).steps[0].record(*COMPLETIONS).allowed
     assert allowed == len(by_definition(BOOK, STRINGS))
     assert {first, last} <= set(Trie(dict(enumerate(STRINGS))).allowed([""]))
 
@@ -172,15 +178,20 @@ def test_a_prompt_that_ends_inside_a_name_is_held_to_it():
 
 
 def test_the_record_says_what_was_possible_and_what_was_wanted():
-    first = decode(0).steps[0].completions
+    first = decode(0).steps[0].record(*COMPLETIONS)
     assert (first.state, first.total, set(first.names), first.line) == ("asked", len(BOOK), BOOK, 3)
     table = model(0).logits(tuple(Letters().encode_prompt(PROMPT)))[0].softmax(-1)
     allowed = by_definition(BOOK, STRINGS)
     assert first.mass == pytest.approx(float(table[allowed].sum()), abs=1e-6) and first.allowed == len(allowed)
     assert first.refused == [i for i in table.argsort(descending=True).tolist() if i not in allowed][:5]
-    ended = [step.completions for step in decode(0).steps if step.completions.name]
+    ended = [step.record(*COMPLETIONS) for step in decode(0).steps if step.record(*COMPLETIONS).name]
     assert ended and all(one.exists for one in ended)
-    watched = [s.completions for seed in range(4) for s in decode(seed, monitor="watch").steps if s.completions.name]
+    watched = [
+        s.record(*COMPLETIONS)
+        for seed in range(4)
+        for s in decode(seed, monitor="watch").steps
+        if s.record(*COMPLETIONS).name
+    ]
     assert any(one.exists is False for one in watched)
 
 
@@ -188,7 +199,7 @@ def test_renaming_a_member_changes_the_guided_run_at_once():
     text = "\n".join(f"# file: {name}\n{code}" for name, code in files_of("ledger").items())
     project = text.replace("push_row", "zap").replace("tally_cents", "zip").replace("dial", "zop")
     names = {"zap", "zip", "zop", "enroll_payer", "_payers", "_rows"}
-    first = decode(0, project=project).steps[0].completions
+    first = decode(0, project=project).steps[0].record(*COMPLETIONS)
     assert set(first.names) == names
 
 

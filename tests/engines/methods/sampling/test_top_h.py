@@ -8,10 +8,12 @@ import pytest
 import torch
 
 import engines
-from engines.core.truncated import kept_by_mass, kept_by_ratio, ranked
+from engines.core.truncated import Truncation, kept_by_mass, kept_by_ratio, ranked
 from engines.methods.sampling.top_h import TOLERANCE, entropy_along, spend
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
+
+TRUNCATION = "truncation", Truncation
 
 VARIANTS = ("paper", "official", "hf")
 PROMPT = [1, 2, 3]
@@ -118,7 +120,7 @@ def test_a_share_of_nothing_is_greedy_and_of_everything_is_sampling():
 def test_the_record_tells_the_cut(variant):
     trace = decode(TableCausal(vocab_size=200, memory=3), variant=variant, temperature=1.5)
     for step in trace.steps:
-        cut, token = step.truncation, step.commits.tokens[-1]
+        cut, token = step.record(*TRUNCATION), step.commits.tokens[-1]
         assert cut.position == step.commits.positions[-1]
         listed = cut.tokens[: len(cut.tokens) - cut.refused]
         assert token in listed and step.facts["kept"] == cut.kept == len(listed)
@@ -137,7 +139,7 @@ def test_a_fork_can_move_the_line():
     trace = decode(model, temperature=1.5)
     fork = engines.fork(trace, 10, params={"alpha": 0.0}, model=model)
     assert fork.output_ids[:10] == trace.output_ids[:10]
-    assert all(step.truncation.kept == 1 for step in fork.steps[10:])
+    assert all(step.record(*TRUNCATION).kept == 1 for step in fork.steps[10:])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""Records: what a method tells of its own, under a name and in a form that the method declares.
+
+A record type is a `Record`, a small struct beside the method's loop. A step carries its records as plain JSON objects,
+and the header says once what each is and what its fields hold, so that a reader who does not know the method can check
+and show them: tokens as text, positions as places on the board, numbers with their units."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from engines.core.trace.base import EXACT, Record, TraceError
+from engines.core.trace.packed import Packed
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+MAX_RECORDS = 32  # different names in a trace; each has a view of its own
+MAX_BYTES = 2**22  # of one record in one step
+MAX_FIELDS = 2**8  # whose units a header tells
+DEEP = 16  # objects and lists within each other
+PACKED = {"dtype", "shape", "data"}  # fields by which a packed array is known
+
+# What a field of a record holds, where its type alone does not say it: any unit may be named in this way.
+TokenId = Annotated[int, Meta(ge=0, le=EXACT, extra={"unit": "token"})]
+Position = Annotated[int, Meta(ge=0, le=EXACT, extra={"unit": "position"})]
+Probability = Annotated[float, Meta(extra={"unit": "probability"})]
+NumBytes = Annotated[int, Meta(ge=0, le=EXACT, extra={"unit": "bytes"})]
+PackedTokens = Annotated[Packed, Meta(extra={"unit": "token"})]  # -1: no token at this place
+
+R = TypeVar("R", bound=Record)
+Json = dict[str, Any]
+
+
+class RecordInfo(Record):
+    """What a header says of the records of a name. meaning: a sentence. units: what the numbers of a field are, by its
+    path, such as {"tokens": "token", "tallies.confidence": "probability"}; lists add nothing to a path."""
+
+    meaning: str = ""
+    units: dict[str, str] = {}
+
+
+@cache
+def described(kind: type[Record]) -> RecordInfo:
+    """What a header says of this type of records: the first sentence of its docstring and the units of its fields."""
+    text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return RecordInfo(re.split(r"(?<=[.!?])\s", text)[0], dict(_units(msgspec.inspect.type_info(kind), "", ())))
+
+
+def _units(kind: Any, path: str, above: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    inner = msgspec.inspect
+    if isinstance(kind, inner.Metadata):
+        if unit := (kind.extra or {}).get("unit"):
+            yield path, str(unit)
+        yield from _units(kind.type, path, above)
+    elif isinstance(kind, inner.ListType | inner.VarTupleType):
+        yield from _units(kind.item_type, path, above)
+    elif isinstance(kind, inner.DictType) and not isinstance(kind.value_type, inner.StructType):
+        yield from _units(kind.value_type, path, above)
+    elif isinstance(kind, inner.UnionType):
+        for one in kind.types:
+            yield from _units(one, path, above)
+    elif isinstance(kind, inner.StructType) and kind.cls is not Packed and kind.cls not in above:
+        for field in kind.fields:
+            name = f"{path}.{field.encode_name}" if path else field.encode_name
+            yield from _units(field.type, name, (*above, kind.cls))
+
+
+def packed_record(name: str, value: Any, kind: type[Record] | None) -> Json:
+    """A record as a step carries it. kind: as declared; None for any. Raises ValueError where the value does not fit:
+    another type, a field of another type, or too many bytes."""
+    wanted = kind or Record
+    if not isinstance(value, wanted):
+        raise ValueError(f"record '{name}' is declared as {wanted.__name__} and was given {type(value).__name__}")
+    plain: Json = msgspec.to_builtins(value)
+    try:
+        msgspec.convert(plain, type(value))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"record '{name}' does not fit its declaration {type(value).__name__}: {error}") from None
+    if (size := len(msgspec.json.encode(plain))) > MAX_BYTES:
+        raise ValueError(f"record '{name}' has {size:,} bytes; a step takes {MAX_BYTES:,} of each record")
+    return plain
+
+
+def typed(records: Mapping[str, Json], name: str, kind: type[R]) -> R | None:
+    """The record of that name as `kind`, None where there is none. Raises TraceError where it has another form."""
+    if name not in records:
+        return None
+    try:
+        return msgspec.convert(records[name], kind)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"the record '{name}' is no {kind.__name__}: {error}") from None
+
+
+def check_names(names: Iterable[str], taken: Iterable[str], where: str) -> None:
+    """Raises ValueError for names that no record can have, such as those of the schema's own groups."""
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"{where} names a record {name[:60]!r}; a name has at most 40 small letters, digits and _, a letter "
+                "first"
+            )
+        if name in taken:
+            raise ValueError(f"{where} names a record '{name}', which is a group of every trace; choose another name")
+
+
+def arrays(record: Json) -> Iterator[Packed]:
+    """The packed arrays of a record, found by their form. Raises TraceError where one has a wrong form."""
+    for value in _values(record, 0):
+        if isinstance(value, dict) and value.keys() >= PACKED:
+            yield _packed(value)
+
+
+def held(record: Json, info: RecordInfo | None, unit: str) -> Iterator[int]:
+    """The whole numbers of the fields that hold `unit`, such as "token"; those below 0 are no value."""
+    for path, told in info.units.items() if info else ():
+        if told == unit:
+            for found in _at(record, path.split(".")):
+                numbers = _packed(found).array().ravel().tolist() if isinstance(found, dict) else [found]
+                yield from (n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
+
+
+def _at(value: Any, path: list[str]) -> Iterator[Any]:
+    """What stands at a path, each entry of a list and each value of a mapping by itself."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _at(one, path)
+    elif not path:
+        if isinstance(value, dict) and not value.keys() >= PACKED:
+            yield from (entry for one in value.values() for entry in _at(one, path))
+        else:
+            yield value
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _at(value[path[0]], path[1:])
+
+
+def _values(value: Any, deep: int) -> Iterator[Any]:
+    if deep > DEEP:
+        raise TraceError(f"a record has more than {DEEP} objects and lists within each other")
+    yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        if isinstance(one, dict | list):
+            yield from _values(one, deep + 1)
+
+
+def _packed(value: Json) -> Packed:
+    try:
+        return msgspec.convert(value, Packed)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"a packed array of a record: {error}") from None
