@@ -3,7 +3,7 @@
 import { groupNamed } from "./clock.js";
 import { openForks } from "./fork.js";
 import { copy, query, restore } from "./link.js";
-import { beforeOthers, common, load } from "./loader.js";
+import { add, beforeOthers, common, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
 import { tr } from "./words.js";
@@ -172,6 +172,7 @@ function answer() {
  * batch may carry the "id" of its run. */
 export function bus(_element, props, watch) {
   answer();
+  add(read(props.views || "[]"));
   document.addEventListener("dx-link", ({ detail }) => {
     if (!groupNamed("main").quiet) detail.text = link()?.text ?? null; // the opening needs no link
   });

@@ -21,7 +21,8 @@ const tables = new Map(); // by the name of a record
 
 /** Views that lie beside a person's own methods. */
 export function add(entries) {
-  IN_PANEL.push(...entries);
+  const known = new Set(IN_PANEL.map(({ file }) => file));
+  IN_PANEL.push(...entries.filter(({ file }) => !known.has(file)));
   IN_PANEL.sort((a, b) => a.place - b.place);
 }
 

@@ -7,16 +7,22 @@ the core and the views that the shown runs need. And the list of the views, whic
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import msgspec
 
+import engines
 from explorer import ASSETS
 
 PLAYER = ASSETS / "player"
 ENTRIES = ("player.js", "toolbar.js")
+OWN = "../own/"  # where the page serves views that lie beside a person's own method files, from player/views
+RECORDS = "records"  # among the things that a trace has to show: any of a method's own
+TABLE = "record"  # the view of a record that has none
 WIDEST = 120
 
 _IMPORT = re.compile(r'^import \{\s+([\w,\s]+?),?\s+\} from "(\./|\.\./)([\w/.-]+)";\n', re.MULTILINE)
@@ -47,16 +53,50 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def views() -> tuple[View, ...]:
     """All views in their places. Raises ValueError for a file whose declaration cannot be read."""
-    found = []
-    for path in sorted((PLAYER / "views").glob("*.js")):
-        if declared := _DECLARED.search(path.read_text("utf-8")):
-            plain = re.sub(r"(?<=[{,])\s*(\w+):", r'"\1":', declared[1])
-            try:
-                fields = json.loads(re.sub(r",\s*\}", "}", plain))
-                found.append(msgspec.convert({"file": path.stem, **fields}, View))
-            except (ValueError, msgspec.ValidationError) as error:
-                raise ValueError(f"{path.name} declares its view in a form that cannot be read: {error}") from error
+    found = [view for path in sorted((PLAYER / "views").glob("*.js")) if (view := _declared(path))]
     return tuple(sorted(found, key=lambda view: (isinstance(view.place, str), view.place)))
+
+
+def _declared(path: Path, prefix: str = "") -> View | None:
+    """The view of a file; None where it declares none."""
+    declared = _DECLARED.search(path.read_text("utf-8"))
+    if not declared:
+        return None
+    plain = re.sub(r"(?<=[{,])\s*(\w+):", r'"\1":', declared[1])
+    try:
+        fields = json.loads(re.sub(r",\s*\}", "}", plain))
+        return msgspec.convert({"file": prefix + path.stem, **fields}, View)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ValueError(f"{path.name} declares its view in a form that cannot be read: {error}") from error
+
+
+def own_files() -> dict[str, Path]:
+    """The views beside a person's own method files, by the record that each shows: `hops.js` beside a file that
+    declares the record `hops`."""
+    methods = [info for info in engines.list_methods() if info.file]
+    beside = {name: Path(info.file).with_name(f"{name}.js") for info in methods for name in info.records}
+    return {name: path for name, path in beside.items() if path.is_file() and name not in _shown_records()}
+
+
+def own_views() -> tuple[View, ...]:
+    """Those views. Raises UserError for a file that declares none."""
+    found = []
+    for name, path in own_files().items():
+        try:
+            view = _declared(path, OWN)
+        except (ValueError, OSError) as error:
+            raise engines.UserError(f"{error}.") from None
+        if view is None or not view.wanted({name}):
+            raise engines.UserError(
+                f"'{path}' declares no view of the record '{name}'; write export const view = "
+                f'{{ name: "Hops", title: "Hops", place: 30, needs: ["{name}"] }}; above its class.'
+            )
+        found.append(view)
+    return tuple(found)
+
+
+def _shown_records() -> set[str]:
+    return {part for view in views() for need in view.needs for part in need.split("+")}
 
 
 def module() -> str:
@@ -77,13 +117,15 @@ def offers(trace: str) -> set[str]:
     groups = [group for step in read.get("steps", ()) for group in (*step.items(), *step.get("records", {}).items())]
     found = {name for name, value in groups if isinstance(value, dict | list) and value}
     masked = read["header"].get("canvas") is not None
+    found |= {RECORDS} if any(step.get("records") for step in read.get("steps", ())) else set()
     return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
 
 
 def views_of(traces: Iterable[str]) -> tuple[str, ...]:
     """The files of the views that these traces, given as JSON, are shown with; without any, those of every run."""
     known = [offers(trace) for trace in traces] or [set()]
-    return tuple(view.file for view in views() if any(view.wanted(one) for one in known))
+    files = [view.file for view in (*views(), *own_views()) if any(view.wanted(one) for one in known)]
+    return (*files, TABLE) if any(RECORDS in one for one in known) else tuple(files)
 
 
 @cache
@@ -92,25 +134,36 @@ def styles() -> str:
     return "".join((PLAYER / name).read_text("utf-8") for name in ("player.css", "more.css"))
 
 
-@cache
 def bundle(carried: tuple[str, ...] | None = None) -> str:
-    """The core with the views of these files (None: all) as one classic script: each module in a function of its own,
-    so that no two names can meet, in the object `modules` by its path."""
-    files = [view.file for view in views()] if carried is None else carried
-    order = closure([*ENTRIES, *(f"views/{file}.js" for file in files)])
-    return '"use strict";\nconst modules = {};\n' + "".join(map(_wrapped, order)) + "".join(map(_carry, files))
+    """The core with the views of these files (None: all that ship) as one classic script: each module in a function of
+    its own, so that no two names can meet, in the object `modules` by its path. Raises UserError for a view of a
+    person's own that cannot be carried."""
+    files = tuple(view.file for view in views()) if carried is None else carried
+    return _bundle(files) if not any(file.startswith(OWN) for file in files) else _bundle.__wrapped__(files)
 
 
 @cache
+def _bundle(files: tuple[str, ...]) -> str:
+    order = closure([*ENTRIES, *map(_module, files)])
+    known = [msgspec.to_builtins(view) | {"record": Path(view.file).stem} for view in own_views() if view.file in files]
+    added = json.dumps(known).replace("<", "\\u003c")
+    start = f'modules["loader.js"].add({added});\n' if known else ""
+    return '"use strict";\nconst modules = {};\n' + "".join(map(_wrapped, order)) + start + "".join(map(_carry, files))
+
+
 def view_script(file: str) -> str:
     """One view as a classic script that is loaded behind `bundle`; what it shares with others is there once."""
     core = set(closure(ENTRIES))
-    mine = [name for name in closure([f"views/{file}.js"]) if name not in core]
+    mine = [name for name in closure([_module(file)]) if name not in core]
     return '"use strict";\n' + "".join(_wrapped(name).replace("] = (", "] ??= (", 1) for name in mine) + _carry(file)
 
 
+def _module(file: str) -> str:
+    return posixpath.normpath(f"views/{file}.js")
+
+
 def _carry(file: str) -> str:
-    return f'modules["loader.js"].carry("{file}", modules["views/{file}.js"]);\n'
+    return f'modules["loader.js"].carry("{file}", modules["{_module(file)}"]);\n'
 
 
 def closure(entries: Iterable[str]) -> list[str]:
@@ -131,7 +184,8 @@ def closure(entries: Iterable[str]) -> list[str]:
 
 
 def _source(name: str) -> str:
-    return (PLAYER / name).read_text("utf-8")
+    folder, _, file = name.rpartition("/")
+    return (own_files()[file.removesuffix(".js")] if folder == "own" else PLAYER / name).read_text("utf-8")
 
 
 def _resolve(importer: str, prefix: str, target: str) -> str:
@@ -147,7 +201,8 @@ def _wrapped(name: str) -> str:
     )
     body = _EXPORT.sub("", body).replace(_LOAD, _NOT_CARRIED)
     if fault := _LEFT_OVER.search(body):
-        raise ValueError(f"{name} uses a form that the exporter cannot carry over: {fault[0].strip()!r}")
+        kind = engines.UserError if name.startswith("own/") else ValueError
+        raise kind(f"{name} uses a form that the exporter cannot carry over: {fault[0].strip()!r}")
     return f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(exported)} }};\n}})();\n'
 
 

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import anyio
 import msgspec
-from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from engines import TraceError
 from explorer import ASSETS, papers
+from explorer.export.bundle import own_files
 from explorer.runs.gallery import newest
 
 PREFIX = "files"
@@ -39,12 +42,24 @@ def address(file: Path) -> str:
     raise ValueError(f"{file} is in none of the folders that are served.")
 
 
-def mounts() -> list[Mount]:
-    """The routes."""
+def mounts() -> list[BaseRoute]:
+    """The routes. Views beside a person's own method files, of which a public host has none, stand in a folder of the
+    player, so that they import what its own views do."""
     return [
-        Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
-        for name, folder in folders().items()
+        Route(f"/{PREFIX}/player/own/{{record}}.js", own_view),
+        *(
+            Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
+            for name, folder in folders().items()
+        ),
     ]
+
+
+async def own_view(request: Request) -> Response:
+    """The view of a record that lies beside the method file."""
+    path = own_files().get(request.path_params["record"])
+    if path is None:
+        raise HTTPException(404)
+    return FileResponse(path, media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
 class Recordings(StaticFiles):

@@ -6,12 +6,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import gradio as gr
+import msgspec
 
 from explorer import ASSETS
+from explorer.export.bundle import own_views
 from explorer.own_files import own_text
 from explorer.page import files
 
@@ -45,7 +47,9 @@ def say(text: str, kind: str = "info", go: str = "") -> str:
 
 def bus(value: str) -> gr.HTML:
     """The hidden, always mounted inbox of the players."""
-    return _player("page.bus(element, props, watch)", value=value, visible="hidden", elem_id="bus")
+    own = [msgspec.to_builtins(view) | {"record": PurePosixPath(view.file).stem} for view in own_views()]
+    views = json.dumps(own) if own else ""
+    return _player("page.bus(element, props, watch)", value=value, views=views, visible="hidden", elem_id="bus")
 
 
 def toolbar() -> gr.HTML:

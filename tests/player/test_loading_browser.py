@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from engines.core.trace import Trace
+from engines.core.trace import RecordInfo, Trace, pack
 from explorer import ASSETS
 from tests.player.conftest import OPEN
-from tests.player.handmade import drafting, everything_else, masked
+from tests.player.handmade import HOSTILE, drafting, everything_else, masked
 
 MOUNT = """async (theme) => { const m = await import("/gradio.js");
   const el = () => document.body.appendChild(document.createElement("div"));
@@ -115,6 +117,54 @@ def test_a_view_that_does_not_come_is_said_and_the_others_stand(served: Served) 
     expect(served.page.locator(".dx-body")).to_contain_text(said)
     served.page.evaluate("panel.seek(4)")
     assert served.page.evaluate("[panel.debug().step, panel.debug().state]") == [4, "ready"]
+
+
+def with_hops(steps: int = 3) -> Trace:
+    """A record that no view is made for, and one whose form is another than its view knows."""
+    trace = everything_else(steps)
+    told = {"tokens": "token", "confidence": "probability", "inner.at": "seconds"}
+    trace.header.records["hops"] = RecordInfo("Where each draft left <b>the</b> network.", told)
+    for i, step in enumerate(trace.steps):
+        step.records["hops"] = {
+            "floor": i + 2, "confidence": 0.25 * i, "name": HOSTILE[0], "tokens": [15 + i, 20],
+            "weights": [0.5, 1.0], "inner": {"at": 0.25}, "rows": [{"a": 1, "b": [2, 3]}, {"a": 4}],
+            "map": msgspec.to_builtins(pack(np.linspace(0, 1, 6).reshape(2, 3))), "by_name": {"x": 1.0, "y": 3.0},
+        }  # fmt: skip
+    return trace
+
+
+def test_a_record_without_a_view_is_a_table_with_units_bars_and_shades(served: Served) -> None:
+    served.load(with_hops())
+    served.wait_for("RecordTable")
+    served.page.evaluate("panel.seek(2)")
+    table = served.page.locator("[data-view=RecordTable]")
+    expect(table.locator(".dx-readout").first).to_have_text("Where each draft left <b>the</b> network.")
+    cells = table.locator("tr").evaluate_all("(rows) => rows.map((row) => [...row.cells].map((c) => c.textContent))")
+    rows = {row[0]: row[1] for row in cells if row[1:]}
+    assert (rows["floor"], rows["confidence"], rows["at"], rows["x"]) == ("3", "0.250", "250 ms", "1")
+    assert "window.hacked" in rows["name"] and not served.page.evaluate("window.hacked")
+    piece = served.page.evaluate("panel.run.piece(16).text")
+    assert piece.strip() and table.locator("td", has_text=piece.strip()).count()
+    assert table.locator("svg rect").count() == 9, "floor, confidence and the time within, over three steps"
+    assert table.locator("canvas").evaluate("(c) => [c.width, c.height]") == [3, 2]
+    assert table.locator("h4").all_text_contents() == ["inner", "rows", "map", "by name"]
+    served.page.evaluate("panel.seek(0)")
+    expect(table).to_contain_text("Before the first step.")
+
+
+def test_a_view_that_throws_is_named_and_its_record_stands_as_a_table(served: Served) -> None:
+    trace = with_hops()
+    for step in trace.steps:
+        step.records["vote"] = {"voters": 3}
+    served.load(trace)
+    served.wait_for("RecordTable", "Thermometer")
+    served.page.evaluate("panel.seek(2)")
+    expect(served.page.locator(".dx-body")).to_contain_text("The view “Paths and votes” failed: ")
+    assert served.page.locator("[data-view=RecordTable]").count() == 2
+    assert "Vote" not in served.views()
+    served.page.evaluate("panel.seek(3)")
+    assert served.page.evaluate("[panel.debug().step, panel.debug().state]") == [3, "done"]
+    expect(served.page.locator("[data-view=RecordTable]").last).to_contain_text("voters")
 
 
 def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Served) -> None:

@@ -68,7 +68,8 @@ export class RecordTable {
       return [head, this.#columns(group)];
     }
     if (deep >= DEEP || !Object.keys(value).length) return [];
-    if (Object.values(value).every((one) => typeof one === "number"))
+    const named = Object.keys(this.units).some((one) => one.startsWith(`${path}.`)); // a struct, not a mapping
+    if (!named && Object.values(value).every((one) => typeof one === "number"))
       return [
         head,
         this.#columns([
@@ -93,7 +94,7 @@ export class RecordTable {
     if (unit === "token") return value < 0 ? "–" : glyphs(this.run.piece(value).text, TEXT);
     if (unit === "seconds") return seconds(value);
     if (unit === "bytes") return bytes(value);
-    return number(value, unit) + (unit && unit !== "probability" && unit !== "position" ? ` ${unit}` : "");
+    return number(value, unit === "position" ? "" : unit);
   }
 
   /** Name, value, and for a number its course over the steps. */
@@ -110,7 +111,7 @@ export class RecordTable {
           el(
             "td",
             {},
-            typeof value === "number" && !["token", "position"].includes(this.units[path]) && this.#course(path),
+            typeof value === "number" && !["token", "position"].includes(this.units[path]) ? this.#course(path) : "",
           ),
         ),
       ),
@@ -185,7 +186,7 @@ export class RecordTable {
     set(canvas, { "aria-label": size });
     canvas.style.cssText = `width:${Math.min(480, across.length * 8)}px;max-width:100%;image-rendering:pixelated`;
     const pen = canvas.getContext("2d");
-    pen.fillStyle = getComputedStyle(this.box).getPropertyValue("--accent") || "#36c";
+    pen.fillStyle = getComputedStyle(this.box).getPropertyValue("--accent");
     down.forEach((row, y) =>
       across.forEach((column, x) => {
         const one = values[row * columns + column];

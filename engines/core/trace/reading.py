@@ -187,7 +187,7 @@ def _require_names(trace: Whole) -> None:
     if len({*names, *told}) > MAX_RECORDS:
         raise TraceError(f"the trace names {len({*names, *told}):,} records; at most {MAX_RECORDS} are read")
     if (most := max((len(one.units) for one in told.values()), default=0)) > MAX_FIELDS:
-        raise TraceError(f"the header tells the units of {most:,} fields of a record; at most {MAX_FIELDS} are read")
+        raise TraceError(f"the header names the units of {most:,} fields of a record; at most {MAX_FIELDS} are read")
 
 
 def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:

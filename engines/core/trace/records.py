@@ -93,7 +93,7 @@ def typed(records: Mapping[str, Json], name: str, kind: type[R]) -> R | None:
     try:
         return msgspec.convert(records[name], kind)
     except msgspec.ValidationError as error:
-        raise TraceError(f"the record '{name}' is no {kind.__name__}: {error}") from None
+        raise TraceError(f"the record '{name}' does not fit {kind.__name__}: {error}") from None
 
 
 def check_names(names: Iterable[str], taken: Iterable[str], where: str) -> None:

@@ -111,7 +111,7 @@ def test_a_record_is_kept_typed_and_survives_the_round_trip(run_of: Any) -> None
     assert found == hops(trace.steps[1].commits.positions[0], trace.steps[1].commits.tokens[0])
     assert found.map.array()[0, 2] == pytest.approx(0.4, abs=1e-2)
     assert trace.steps[1].record("nothing", Hops) is None
-    with pytest.raises(TraceError, match="the record 'hops' is no Early"):
+    with pytest.raises(TraceError, match="the record 'hops' does not fit Early"):
         trace.steps[1].record("hops", Early)
 
 
@@ -207,7 +207,7 @@ def test_a_record_that_nobody_knows_is_kept_as_it_is(run_of: Any) -> None:
     [
         ({"commits": {}}, "names a record 'commits', which is a group of every trace"),
         ({"A b": {}}, "names a record 'A b'"),
-        ({f"r{i}": {} for i in range(33)}, "names 33 records"),
+        ({f"r{i}": {} for i in range(33)}, r"names 3\d records; at most 32"),
         ({"deep": json.loads('{"a":' * 20 + "1" + "}" * 20)}, "more than 16 objects and lists within each other"),
         ({"list": [1]}, "not a valid trace: Expected `object`, got `array`"),
     ],

@@ -1,0 +1,73 @@
+"""Views beside a person's own method files: found by the record, carried by exported pages, refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engines
+from explorer.export.bundle import OWN, bundle, own_files, own_views, view_script, views_of
+from explorer.export.html import export_html
+from tests import own_record
+from tests.engines.fakes import TableCausal
+from tests.player.handmade import masked
+
+
+def decoded() -> engines.Trace:
+    return engines.run("my-hops", TableCausal(), [1, 2], params={"max_new_tokens": 3})
+
+
+def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path, registry_unchanged: None) -> None:
+    engines.load_method_file(own_record.written(tmp_path))
+    assert own_files() == {"hops": tmp_path / "hops.js"}
+    (view,) = own_views()
+    assert (view.file, view.name, view.needs) == (OWN + "hops", "Hops", ("hops",))
+    text = decoded().to_json()
+    assert views_of([text])[-2:] == (OWN + "hops", "record")
+    assert "hops" not in "".join(views_of([masked(24, 4).to_json()]))
+    script = bundle(views_of([text]))
+    assert 'modules["own/hops.js"] = (' in script and '"record": "hops"' in script
+    assert "floor ${hops.floor}" in view_script(OWN + "hops")
+    assert "floor ${hops.floor}" in export_html(decoded())
+
+
+def test_a_changed_view_is_carried_as_it_is_now(tmp_path: Path, registry_unchanged: None) -> None:
+    engines.load_method_file(own_record.written(tmp_path))
+    before = export_html(decoded())
+    (tmp_path / "hops.js").write_text(own_record.VIEW.replace("floor $", "storey $"), "utf-8")
+    assert "storey $" not in before and "storey $" in export_html(decoded())
+
+
+def test_without_a_view_there_is_the_table(tmp_path: Path, registry_unchanged: None) -> None:
+    engines.load_method_file(own_record.written(tmp_path, view=""))
+    assert own_files() == {} and views_of([decoded().to_json()])[-1] == "record"
+
+
+def test_a_record_that_ships_keeps_its_view(tmp_path: Path, registry_unchanged: None) -> None:
+    file = own_record.written(tmp_path)
+    file.write_text(
+        own_record.METHOD.replace('{"hops": Hops}', '{"hops": Hops, "vote": Vote}').replace(
+            "    top_ids,\n", "    Vote,\n    top_ids,\n"
+        ),
+        "utf-8",
+    )
+    (tmp_path / "vote.js").write_text(own_record.VIEW, "utf-8")
+    engines.load_method_file(file)
+    assert set(own_files()) == {"hops"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("export class Hops {}\n", "declares no view of the record 'hops'"),
+        (own_record.VIEW.replace('["hops"]', '["tree"]'), "declares no view of the record 'hops'"),
+        ("export const view = { name: Hops };\n", r"hops\.js declares its view in a form that cannot be read"),
+        (own_record.VIEW + "// </script>\n", "uses a form that the exporter cannot carry over"),
+        (own_record.VIEW + 'import("./x.js");\n', "uses a form that the exporter cannot carry over"),
+    ],
+)
+def test_a_view_that_cannot_be_is_a_sentence(tmp_path: Path, registry_unchanged: None, text: str, said: str) -> None:
+    engines.load_method_file(own_record.written(tmp_path, text))
+    with pytest.raises(engines.UserError, match=said):
+        export_html(decoded())
