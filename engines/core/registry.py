@@ -1,4 +1,5 @@
-"""Finds the methods: walks the family folders, imports each file, and reports a broken one instead of hiding it."""
+"""Finds the methods: walks the family folders, imports each file or folder of a method, and reports a broken one
+instead of hiding it."""
 
 from __future__ import annotations
 
@@ -36,8 +37,9 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """Walk `engines/methods/<family>/*.py`, and the extra folder if there is one, once per process. Raises UserError
-    for an extra folder that is not there."""
+    """Walk the modules and packages of `engines/methods/<family>`, and the extra folder if there is one, once per
+    process. A method that needs several files is a package whose `__init__.py` has the declaration and the loop. Raises
+    UserError for an extra folder that is not there."""
     methods: dict[str, Method] = {}
     broken: list[Broken] = []
     families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())

@@ -65,6 +65,24 @@ def test_broken_files_are_reported_and_the_others_still_load(family):
         assert words in reasons[name]
 
 
+def test_a_method_may_be_a_folder(family):
+    """Its `__init__.py` declares it; what lies beside is its own and declares nothing."""
+    folder = family / "whole"
+    folder.mkdir()
+    rule = "from engines.methods.strange.whole.rule import TITLE"
+    (folder / "__init__.py").write_text(rule + GOOD.format(slug="whole", family="strange").replace('""', "TITLE", 1))
+    (folder / "rule.py").write_text("TITLE = 'from its own file'\n" + GOOD.format(slug="hidden", family="strange"))
+    (family / "_shared").mkdir()
+    (family / "_shared" / "__init__.py").write_text("1 / 0")
+    (family / "broken").mkdir()
+    (family / "broken" / "__init__.py").write_text("from engines.methods.strange.broken import rule")
+    (family / "broken" / "rule.py").write_text("1 / 0")
+    found = walk()
+    assert {slug: one.info.title for slug, one in found.methods.items()} == {"whole": "from its own file"}
+    (broken,) = found.broken
+    assert broken.module == "engines.methods.strange.broken" and "(rule.py:1)" in broken.reason
+
+
 def test_folders_without_init_are_no_families(family):
     (family / "__init__.py").unlink()
     assert walk().methods == {}

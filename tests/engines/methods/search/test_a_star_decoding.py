@@ -12,7 +12,7 @@ import tests.golden.checkers.search  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.kit import distribution, draw
 from engines.methods.search import _rewards
-from engines.methods.search._frontier import COSTS, Frontier
+from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier
 from tests.engines.conftest import GOLDEN
 
 CHAIN = "8+9*3+0-8"

@@ -41,7 +41,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.methods.system._mirror import (
+from engines.methods.system.mirror_sd.rounds import (
     END,
     EXIT,
     LONGEST,
@@ -202,9 +202,3 @@ def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:
     found = f"one of them goes on with {len(window)} tokens" if window else "none of them holds what was written"
     found = found if turn.verdict.emitted >= 0 else "for nothing, as the text ends"
     return f"{first}{turn.note()[:-1]}; {branches} branches grew meanwhile, {found}."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("mirror-sd", "tiny-ar-l", "add: 457 + 86")

@@ -36,7 +36,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._exit_choice import Best, Counts, choose
+from engines.methods.heads.del_.exit_choice import Best, Counts, choose
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.exits import exits_of, maps_of, scaled
@@ -178,9 +178,3 @@ def decision(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], co
         switched=best.exit_layer != exit_layer,
         detail=plan,
     )
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("del", "tiny-ar-l", "add: 457 + 86")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engines.core.lazy import without_gradients
 from engines.kit import AttentionInputs, torch
-from engines.methods.system._tiles import FLASH, Piece
+from engines.methods.system.lean_attention.partition import FLASH, Piece
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -32,7 +32,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.architecture._phases import DecoderOnly, EncoderDecoder, Turn, cells, itemsize
+from engines.methods.architecture.encoder_return.phases import DecoderOnly, EncoderDecoder, Turn, cells, itemsize
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,9 +136,3 @@ def note(turn: Turn) -> str:
     if encoded:
         return f"The input once through {encoded} layers, then {decoded} for the first token."
     return f"One token, {decoded} layers."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("encoder-return", "tiny-encdec", "ask: Which cities? Mia lives in Rome. Ben has a kite. Ada lives in Bonn.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from engines.core.trace import pack
 from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, torch
-from engines.methods.multimodal._jacobi import Iteration, first_guess
+from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
 
 if TYPE_CHECKING:

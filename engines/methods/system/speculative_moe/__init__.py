@@ -44,7 +44,7 @@ from engines.kit import (
     part,
     token_probability,
 )
-from engines.methods.system._exchange import (
+from engines.methods.system.speculative_moe.exchanges import (
     Exchange,
     balanced_table,
     exchange,
@@ -204,9 +204,3 @@ def moved(layers: Sequence[Exchange], d: int) -> list[Interval]:
         Interval(f"travels: device {g}", int(end - own), int(end), f"device {g}", True, "bytes")
         for g, (own, end) in enumerate(zip(to, ends, strict=True))
     ]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("speculative-moe", "tiny-moe", "story: Mia, boat")

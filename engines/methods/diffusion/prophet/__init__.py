@@ -43,10 +43,10 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion.llada import check_schedule
+from engines.methods.diffusion.prophet.constraints import parse, placed, region, require_region
 
 if TYPE_CHECKING:
     from torch import Tensor
-from engines.methods.diffusion._constraints import parse, placed, region, require_region
 
 CALIBRATE = (
     "Official for LLaDA-8B; too high or too low for another model: take calibrated_bars, which `python -m "
@@ -305,24 +305,3 @@ def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:
             f"{'the only mask left is filled' if written == 1 else f'the {written} masks left are filled at once'}."
         )
     return f"The answer region would read '{reading}', {gap}: not yet; {plan}."
-
-
-if __name__ == "__main__":
-    from itertools import islice
-
-    from engines.driver.run import run
-    from engines.kit import show
-    from engines.tasks import TASKS
-
-    slot = {"constraints": "27:answer", "answer_length": 3}  # three digits stand behind "answer "
-    alike = (
-        e.prompt
-        for e in TASKS["add"].generate("train", size=3)
-        if e.answer.index("answer") == 26 and "457" not in e.prompt
-    )  # the same layout
-    never = {"bar_early": 100, "bar_mid": 100, "bar_late": 100}
-    bars = calibrated_bars(
-        run("prophet", "tiny-dlm", prompt, params={**slot, **never}, detail="light") for prompt in islice(alike, 20)
-    )
-    print("calibrated on 20 other sums:", bars)
-    show("prophet", "tiny-dlm", "add: 457 + 286", **slot, **bars)

@@ -38,15 +38,15 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.speculative._trigrams import (
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.aded.trigrams import (
     Table,
     drafts,
     exploration,
     search,
     trim,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
-from engines.methods.speculative._verify import Draft
 from engines.models.stores import answers_of
 
 MOST_NODES = 64
@@ -243,9 +243,3 @@ def entries(
         )
         for pair, found in known.items()
     ]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("aded", "tiny-ar-l", "copy: Ada, Ben, Ada, Ben, Ada, Ben", learn_from_prompt=True)

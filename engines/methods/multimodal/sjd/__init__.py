@@ -26,8 +26,8 @@ from engines.kit import (
     torch,
     within_rank,
 )
-from engines.methods.multimodal._jacobi import iterate
-from engines.methods.multimodal._window import Window, causes, chain, ended, guided, media, note
+from engines.methods.multimodal.sjd.jacobi import iterate
+from engines.methods.multimodal.sjd.window import Window, causes, chain, ended, guided, media, note
 
 
 @method(
@@ -130,9 +130,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         if after != [*ids, *gained]:
             window.carry([], P[:0])
         ids = after
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("sjd", "tiny-digits", "7")

@@ -33,7 +33,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-from engines.methods.system._fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, lanes
+from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, lanes
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -136,9 +136,3 @@ def remembered(cache: KVCache, exact: int, calibrated: int, end: int) -> list[Sp
         (exact, min(cache.length, end), "fuzzy"),
     ]
     return [Span("cache", a, b, label) for a, b, label in rows if a < b]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("easyspec", "tiny-ar-l", "add: 457 + 86")

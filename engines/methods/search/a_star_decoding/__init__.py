@@ -31,8 +31,8 @@ from engines.kit import (
     method,
     part,
 )
-from engines.methods.search._frontier import COSTS, Frontier, State
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
+from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -241,9 +241,3 @@ class Search(Policy):
         if edit and edit.force:
             self.result = None
             self.begin(shown)
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("a-star-decoding", "tiny-reasoner", "4+8-9*7")

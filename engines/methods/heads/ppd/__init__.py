@@ -29,8 +29,8 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._dynamic_tree import SMALLEST, Node, search
 from engines.methods.heads._template import Path, filled, parents_of
+from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 
@@ -155,9 +155,3 @@ def ahead(
     best = top_ids(z, RANKS)
     tokens = best if vocabulary is None else vocabulary[best]
     return tokens.tolist(), z.softmax(-1).gather(-1, best).tolist()
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("ppd", "tiny-ar-l", "add: 457 + 86")

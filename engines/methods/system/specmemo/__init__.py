@@ -40,8 +40,8 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify
 from engines.methods.speculative.token_recycling import expand, update
-from engines.methods.system._ledger import by_path, live_bytes, resident_bytes, stacked
-from engines.methods.system._plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
+from engines.methods.system.specmemo.ledger import by_path, live_bytes, resident_bytes, stacked
+from engines.methods.system.specmemo.plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
 
 LENGTH, TREE = "length", "tree"
 
@@ -205,9 +205,3 @@ def tally(turns: Mapping[int, Turn]) -> dict[str, float]:
         "accepted": sum(turn.accepted for turn in turns.values()),
         "rows": sum(len(turn.draft) for turn in turns.values()),
     }
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("specmemo", "tiny-ar-l", "add: 457 + 86")

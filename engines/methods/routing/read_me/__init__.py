@@ -42,7 +42,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.routing._experts import (
+from engines.methods.routing.read_me.experts import (
     HIT,
     LOOKAHEAD,
     LRU,
@@ -223,9 +223,3 @@ def note(base: int, queued: Sequence[int], names: Sequence[str]) -> str:
         parts = len(runs(queued))
         return f"{len(queued)} tokens routed before the first layer ran: {parts} stretches of one expert."
     return f"Token {base} goes to the expert for {names[queued[0]]}."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("read-me", "tiny-ar-m", "add: 457 + 86")

@@ -36,9 +36,9 @@ from engines.kit import (
     pack_opinions,
     torch,
 )
-from engines.methods.speculative._passages import retrieve
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
+from engines.methods.speculative.rapid.passages import retrieve
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -290,9 +290,3 @@ def note(turn: Turn, look: Look) -> str:
     if look.lost:
         parts.append("refused what the target alone keeps")
     return "; ".join(parts) + "."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("rapid", "tiny-ar-l", "read: Mia lives in Rome. Leo has a red boat. Ada is 7 years old. Where does Mia live?")

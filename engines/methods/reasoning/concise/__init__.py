@@ -29,7 +29,7 @@ from engines.kit import (
     ranked,
     torch,
 )
-from engines.methods.reasoning._thought import Marked, Probe, Prose, reading
+from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, reading
 
 
 @method(
@@ -182,9 +182,3 @@ class Thought:
         if phrase:
             return "A phrase of confidence is put before the step."
         return "The doubtful mood was drawn; the confident one stands instead." if replaced else "One token is drawn."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("concise", "tiny-reasoner", "4+8-9*7")

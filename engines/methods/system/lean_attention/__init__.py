@@ -40,8 +40,8 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.system._lean import Work, said
-from engines.methods.system._tiles import SCHEDULES, Piece, makespan, schedule, tiles, timeline
+from engines.methods.system.lean_attention.attention import Work, said
+from engines.methods.system.lean_attention.partition import SCHEDULES, Piece, makespan, schedule, tiles, timeline
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -210,9 +210,3 @@ def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> lis
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("lean-attention", "tiny-ar-l", "add: 457 + 86")

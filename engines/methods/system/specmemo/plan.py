@@ -10,7 +10,7 @@ from typing import Any
 
 from engines.kit import Params, UserError, torch
 from engines.methods.heads._template import likeliest, parents_of
-from engines.methods.system._ledger import leaf_paths, lean_bytes, reference_bytes
+from engines.methods.system.specmemo.ledger import leaf_paths, lean_bytes, reference_bytes
 
 MB = 1_000_000
 TREES = (1, 2, 4, 8, 16, 32)  # nodes with the root
