@@ -15,7 +15,6 @@ among the tokens of the first step and are counted with them, though nobody deco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engines.kit import (
@@ -30,8 +29,6 @@ from engines.kit import (
     Span,
     Steps,
     Text,
-    Trace,
-    UserError,
     gumbel_argmax,
     mask_positions,
     max_new_tokens,
@@ -43,7 +40,8 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion.llada import check_schedule
-from engines.methods.diffusion.prophet.constraints import parse, placed, region, require_region
+from engines.methods.diffusion.prophet.bars import gaps, verdict
+from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -228,33 +226,6 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             x = run.apply_edit(edit, x)
 
 
-def gaps(z: Tensor) -> Tensor:
-    """Best minus second-best logit per row, z [n, V] -> [n]."""
-    top = z.topk(2).values
-    return top[:, 0] - top[:, 1]
-
-
-def verdict(z: Tensor, g: int, S: int, p: Params) -> Decision | None:
-    """Hold the mean gap of the region's logits [n, V] against the bar of forward g of S; nothing where nothing is
-    watched."""
-    if not len(z):
-        return None
-    phase, bar = (
-        ("early", p.bar_early) if g / S < 0.33 else ("mid", p.bar_mid) if g / S < 0.67 else ("late", p.bar_late)
-    )
-    mean = float(gaps(z).double().mean())
-    staircase = f"{phase} phase, forward {g} of {S}, bars {p.bar_early:g} / {p.bar_mid:g} / {p.bar_late:g}"
-    return Decision(
-        ["schedule", "all-in"],
-        "all-in" if mean >= bar else "schedule",
-        "mean gap",
-        mean,
-        bar,
-        unit="nats",
-        detail=staircase,
-    )
-
-
 def guided(model: MaskedLM, x: Tensor, given: Tensor, w: float) -> Tensor:
     """Logits [L, V]; with guidance u + (w + 1)(c - u), where u sees neither the prompt nor the constraints (given
     [L])."""
@@ -263,34 +234,6 @@ def guided(model: MaskedLM, x: Tensor, given: Tensor, w: float) -> Tensor:
     c, u = model(torch.stack([x, x.masked_fill(given, model.mask_id)]))
     z = u + (w + 1) * (c - u)
     return z.masked_fill(z.isnan(), -torch.inf)  # a logit of -inf in both rows
-
-
-def behind(
-    pinned: dict[int, int], positions: Tensor, tokens: Tensor, how: str, conf: Tensor
-) -> tuple[list[int], list[int], list[str], list[float | None]]:
-    """A step's commits, with the constraints (position -> token) before them where they are new. `how`: all-in,
-    low_confidence or random."""
-    return (
-        [*pinned, *positions.tolist()],
-        [*pinned.values(), *tokens.tolist()],
-        ["constraint"] * len(pinned) + ["quota" if how == "low_confidence" else how] * len(positions),
-        [None] * len(pinned) + conf.tolist(),
-    )
-
-
-def calibrated_bars(traces: Iterable[Trace]) -> dict[str, float]:
-    """Bars for another model: the 60, 40 and 20 % points of the mean gap over runs on other prompts, with all bars at
-    100 so that none stops early."""
-    choices = [step.choice for trace in traces for step in trace.steps if step.choice]
-    if not choices or any(c.chosen == "all-in" for c in choices):
-        raise UserError(
-            "bars are read off runs that watch an answer and never stop early; record them with bar_early, bar_mid "
-            "and bar_late at 100."
-        )
-    points = torch.tensor([c.value for c in choices], dtype=torch.float64).quantile(
-        torch.tensor([0.6, 0.4, 0.2], dtype=torch.float64)
-    )
-    return dict(zip(("bar_early", "bar_mid", "bar_late"), (round(q, 2) for q in points.tolist()), strict=True))
 
 
 def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:

@@ -4,8 +4,12 @@ constraints of Prophet (arXiv 2508.19982, section 4)."""
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from engines.kit import MaskedLM, Params, UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORM = "offset:word|offset:word, as 27:answer, or a token id as 27:#7"
 
@@ -90,3 +94,16 @@ def require_region(p: Params, places: list[int]) -> None:
             f"{given} outside of the answer; it has positions 0 to {p.max_new_tokens - 1}: set answer_start to one of "
             "them."
         )
+
+
+def behind(
+    pinned: dict[int, int], positions: Tensor, tokens: Tensor, how: str, conf: Tensor
+) -> tuple[list[int], list[int], list[str], list[float | None]]:
+    """A step's commits, with the constraints (position -> token) before them where they are new. `how`: all-in,
+    low_confidence or random."""
+    return (
+        [*pinned, *positions.tolist()],
+        [*pinned.values(), *tokens.tolist()],
+        ["constraint"] * len(pinned) + ["quota" if how == "low_confidence" else how] * len(positions),
+        [None] * len(pinned) + conf.tolist(),
+    )

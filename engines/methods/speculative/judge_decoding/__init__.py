@@ -27,17 +27,14 @@ from engines.kit import (
     Roles,
     Steps,
     Text,
-    accept_probability,
-    distribution,
     draw,
     max_new_tokens,
     method,
     part,
-    residual,
-    torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
+from engines.methods.speculative.judge_decoding.rule import last_token, or_mask, standard
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -190,27 +187,6 @@ def chain(drafter: Drafter, ids: list[int], length: int, rng: Generator) -> Draf
     return draft
 
 
-def standard(z: Tensor, draft: Draft, p: Params, rng: Generator) -> tuple[list[bool], list[float | None], list[float]]:
-    """m_i, its uniform and its chance for every drafted token: the target's first choice at temperature 0; above,
-    u < p/q, or u < p where the token was not drawn."""
-    x = draft.tokens[1:]
-    if p.temperature == 0:
-        plain = [int(z[i].argmax()) == token for i, token in enumerate(x)]
-        return plain, [None] * len(x), [float(one) for one in plain]
-    ratio = []
-    for i, token in enumerate(x):
-        law, q = distribution(z[i].double(), p.temperature), draft.distributions.get(i)
-        ratio.append(float(law[token]) if q is None else accept_probability(law, q.to(law.device).double(), token))
-    u: list[float | None] = torch.rand(len(x), dtype=torch.float64, generator=rng).tolist()
-    return [one is not None and one < chance for one, chance in zip(u, ratio, strict=True)], u, ratio
-
-
-def or_mask(plain: list[bool], score: list[float], delta: float) -> tuple[list[bool], int]:
-    """(accept_i = m_i or j_i, A: the tokens before the first refusal)."""
-    accept = [m or s > delta for m, s in zip(plain, score, strict=True)]
-    return accept, accept.index(False) if False in accept else len(accept)
-
-
 def verify_and_judge(
     target: Target, ids: list[int], draft: Draft, w: Tensor, b: Tensor, p: Params, rng: Generator, more: bool
 ) -> Look:
@@ -240,20 +216,6 @@ def verify_and_judge(
     return Look(Turn(ids, draft, verdict, z, z[:0], gained, behind), score, plain, u, ratio)
 
 
-def last_token(z: Tensor, draft: Draft, A: int, p: Params, rng: Generator) -> tuple[int, str]:
-    """The target's token behind A kept ones: its first choice at temperature 0; above, drawn, at a refusal from what
-    the drafter's distribution left over."""
-    if p.temperature == 0:
-        return int(z.argmax()), "argmax"
-    law = distribution(z.double(), p.temperature)
-    if len(draft) - 1 == A:
-        return draw(law, rng), "target"
-    q = draft.distributions.get(A)
-    point = torch.nn.functional.one_hot(torch.tensor(draft.tokens[A + 1]), len(law)).double()
-    left = residual(law, (point if q is None else q).to(law.device).double())
-    return draw(law if left is None else left, rng), "residual"
-
-
 def note(look: Look, alone: int, person: bool) -> str:
     """One sentence on the round."""
     turn = look.turn
@@ -262,9 +224,3 @@ def note(look: Look, alone: int, person: bool) -> str:
     whose = "typed" if person else "drafted"
     text = f"{turn.accepted} of {len(look.score)} {whose} tokens stand; the standard test alone keeps {look.standard}"
     return f"{text}, {alone} stand on the judge's word." if alone else f"{text}."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("judge-decoding", "tiny-ar-l", "shuffle: Zoe, Mia, Leo, Ada")
