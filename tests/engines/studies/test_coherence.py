@@ -8,9 +8,9 @@ import pytest
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.sampling._coherence import prompts, write
+from engines.studies._coherence import prompts, write
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 TEXT = "sort: Mia, Leo, Ada"
 METHODS = {
     "plain": ("temperature", {}),

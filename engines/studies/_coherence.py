@@ -27,7 +27,7 @@ from engines.kit import (
 )
 from engines.methods.sampling.top_h import spend
 
-PROMPTS = File(__file__).resolve().parents[3] / "assets" / "tasks" / "beginnings.json"
+PROMPTS = File(__file__).resolve().parents[2] / "assets" / "tasks" / "beginnings.json"
 Rule = Callable[["torch.Tensor"], int]  # probabilities [n], falling -> how many are kept
 SAMPLERS: dict[str, Rule] = {
     "plain": len,

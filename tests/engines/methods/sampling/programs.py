@@ -1,7 +1,7 @@
 """Forty small functions that a chat model is asked for, and whether what it writes passes their asserts: AdaDec against
 greedy decoding and beam search.
 
-    python -m engines.methods.sampling._programs [--model smollm2] [--tokens 96] [--first N]
+    python -m tests.engines.methods.sampling.programs [--model smollm2] [--tokens 96] [--first N]
 
 What a model writes is run: in a process of its own, with an empty environment, in an empty folder, without a network or
 other processes, with limits of time, memory and output. That holds against accidents, not against an attacker, so a
@@ -23,7 +23,7 @@ from pathlib import Path
 import engines
 from engines.kit import UserError
 
-TASKS = Path(__file__).resolve().parents[3] / "assets" / "tasks" / "code_functions.json"
+TASKS = Path(__file__).resolve().parents[4] / "assets" / "tasks" / "code_functions.json"
 SETTINGS: dict[str, tuple[str, dict[str, float]]] = {
     "greedy": ("greedy", {}),
     "beam 3": ("beam", {"width": 3}),
