@@ -80,8 +80,9 @@ RANKS = 10  # guesses of each head, as released
     "from measured accuracies; exact verification above temperature 0 unless typical acceptance is chosen.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 3-6. h is the hidden state that spoke the newest token, so a turn without one (the first, and after a
-    person's change) reads the text and drafts nothing."""
+    """Heads (section 2.1.1 of 2401.10774), tree attention (2.1.2) and the acceptance of its longest path. h is the
+    hidden state that spoke the newest token, so a turn without one (the first, and after a person's change) reads the
+    text and drafts nothing."""
     model = models.target
     heads = {name: one.float().to(model.record.device) for name, one in models.heads.tensors.items()}
     a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]

@@ -49,9 +49,8 @@ from engines.methods.speculative._verify import Draft
     "on the states. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its
-    last token; a turn without all of them (the first, and after a person's change) reads picture and text and drafts
-    nothing."""
+    """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its last token; a turn
+    without all of them (the first, and after a person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers

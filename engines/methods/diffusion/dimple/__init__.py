@@ -148,13 +148,13 @@ def check(p: Params) -> None:
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-4, and its prefilling."""
+    """Confident decoding, as in the official `generation_utils.py`, and its prefilling."""
     P, G = len(prompt), p.max_new_tokens
     pins, pinned = placed(p, model, P)
     x = run.apply_edit(Edit(force=pins), run.canvas(G, model.record.device))  # [L]
     forward, M0, i = Forward(model), G - len(pins), 0
     image = model.pictured(prompt)
-    while len(masks := mask_positions(x, model.mask_id)):  # 4: stops as soon as no mask is left
+    while len(masks := mask_positions(x, model.mask_id)):  # stops as soon as no mask is left
         t, theta = time_grid(p.steps), p.alg_p_threshold
         distributions = forward(x, masks, (P, P + G), p.cache)
         z = distributions.z[masks - distributions.start]  # [m, V]
@@ -163,11 +163,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         order = score(z if p.use_original_confidence else q, x0, p.alg)  # [m]
         conf, sure = token_probability(z, x0, torch.float32), order > theta  # [m]
         facts = {"ratio_masked": len(masks) / M0, "grid_time": float(t[min(i, p.steps)])}
-        if theta > 0 and (i >= p.steps - 1 or sure.any()):  # 2
+        if theta > 0 and (i >= p.steps - 1 or sure.any()):  # confident decoding
             mode = "final" if i >= p.steps - 1 else "confident"
             best = torch.ones_like(sure).nonzero()[:, 0] if mode == "final" else sure.nonzero()[:, 0]
             causes = ["confident" if s else "final" for s in sure[best].tolist()]
-        else:  # 3
+        else:  # the rule of a fixed rate
             mode = "fallback"
             s, k, share = clock(len(masks), M0, i, t)
             best, cause = fallback(order, k, share, p, run)

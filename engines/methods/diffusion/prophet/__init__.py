@@ -169,7 +169,7 @@ def check(p: Params) -> None:
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-5; g counts the forwards over all blocks, [r, s) is the region."""
+    """The official `generate_earlyexit.py`; g counts the forwards over all blocks, [r, s) is the region."""
     P, G, b, S = len(prompt), p.max_new_tokens, p.block_length, p.steps or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
     pinned = {P + offset: token for offset, token in placed(p, model).items()}

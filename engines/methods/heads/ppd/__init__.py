@@ -71,8 +71,8 @@ RANKS = 10  # guesses taken of each prompt token
     "vocabulary for the guesses on SmolLM2.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 2-8. The state s is the number of prompt outputs at hand: none at first and after a person's change,
-    then those of the last accepted candidate."""
+    """The official loop, `start_inference` in prompt/model/model.py. The state s is the number of prompt outputs at
+    hand: none at first and after a person's change, then those of the last accepted candidate."""
     model, e = models.target, models.prompts.tensors["p"].float().to(models.target.record.device)  # [m, d]
     vocabulary = models.prompts.tensors.get("vocabulary")
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)

@@ -174,8 +174,8 @@ SHOWN = 5  # successors recorded per pair
     "verification above temperature 0.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 2-7. A text of fewer than three tokens teaches nothing, one of fewer than two has no pair to search
-    from: then it is plain decoding."""
+    """Search, verify, learn (the official `aded_model.py`). A text of fewer than three tokens teaches nothing, one of
+    fewer than two has no pair to search from: then it is plain decoding."""
     table, total = Table.of(answers_of(model.record, model.eos_ids) if p.corpus == "store" else [], KEEP), 0.0
     corpus, target = frozenset(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
     if p.learn_from_prompt:

@@ -150,8 +150,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def draft_tree(
     drafter: Drafter, ids: Sequence[int], fan: int, depth: int, rows: int
 ) -> tuple[Draft, dict[Prefix, Tensor]]:
-    """Step 1: the drafter's `fan` first choices and one child of each below, `depth` deep, and q [V] of every path that
-    it read."""
+    """The draft tree: the drafter's `fan` first choices and one child of each below, `depth` deep, and q [V] of every
+    path that it read."""
     draft, distributions = Draft(ids[-1]), {}
     layer = [0]
     for level in range(depth):
@@ -172,8 +172,8 @@ def draft_tree(
 
 
 def retrieve(models: Roles, ids: Sequence[int], p: Params, length: int) -> tuple[list[Match], list[Match]]:
-    """Step 2: earlier places that end as the text does, newest first: those in the text, and those in the target's
-    store."""
+    """What is copied: earlier places that end as the text does, newest first: those in the text, and those in the
+    target's store."""
 
     def look(corpus: np.ndarray, wanted: slice) -> list[Match]:
         found = find(corpus, ids, LONGEST, p.shortest, length, models.target.eos_ids, wanted)

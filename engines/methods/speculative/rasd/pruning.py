@@ -56,7 +56,7 @@ def prune(
     room: int,
     floor: float = 0.0,
 ) -> Pruned:
-    """Steps 3 and 4: the `budget` best nodes of score `floor` at least, at most `room` of them new to the draft tree
+    """The `budget` best nodes of score `floor` at least, at most `room` of them new to the draft tree
     (ties: shallower first, then token order). What both corpora have takes the better of its scores.
 
     distributions: path -> q [V] where the drafter has read it. A node below one that was dropped is dropped for the
