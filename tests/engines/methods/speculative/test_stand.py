@@ -10,10 +10,10 @@ import engines
 from engines.core.sampling import distribution
 from engines.core.trace import check_consistency
 from engines.core.trees import children, from_child_counts, leaf_paths, row_depths
-from engines.methods.speculative._ngram_store import Entry, Store, grow, largest, overlaps
-from engines.methods.speculative._templates import broad, count_accepted, most_accepted, pruned
 from engines.methods.speculative._verify import verify
-from engines.methods.speculative.stand import TEMPLATES
+from engines.methods.speculative.stand.rounds import TEMPLATES
+from engines.methods.speculative.stand.store import Entry, Store, grow, largest, overlaps
+from engines.methods.speculative.stand.templates import broad, count_accepted, most_accepted, pruned
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
 V = 5

@@ -56,7 +56,7 @@ def count_accepted(
 
     A row is fed only when it has been accepted: its distribution is needed no sooner, so the template costs what plain
     decoding costs, whatever its size."""
-    from engines.methods.speculative._ngram_store import Store, grow, largest
+    from engines.methods.speculative.stand.store import Store, grow, largest
 
     parents, _ = from_child_counts(counts)
     store, sizes, K = Store(), (3, 2, 1), 10

@@ -14,13 +14,10 @@ samples are the greedy text.
 
 The abstract and public summaries were read, not the paper. Ours, where they leave it open: keys of 3, 2 and 1 tokens;
 the prompt's positions are stored; what is stored is the distribution at the sampling temperature, at temperature 0 the
-distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `_templates.py`
+distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `templates.py`
 counts what is really accepted."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from engines.kit import (
     Bool,
@@ -30,41 +27,19 @@ from engines.kit import (
     Fed,
     Int,
     LaneInfo,
-    Memory,
     Params,
     Path,
     Paths,
     Recorder,
     Steps,
-    UserError,
     from_child_counts,
     max_new_tokens,
     method,
-    torch,
 )
-from engines.methods.speculative._ngram_store import Grown, Store, grow, largest, overlaps
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import verify
-
-# Children of each node, breadth first: of `broad(6, 10)` (780 nodes) the best under an assumed chance of 0.6 (rank +
-# 1)^-1.5 to be accepted per level. `python -m engines.methods.speculative._templates` counts what SmolLM2 really
-# accepts (the paper's rule) and prints templates to put here.
-_COUNTS = {
-    "8": "32101001",
-    "16": "5311002101010001",
-    "32": "65211103110010100210101020000101",
-    "80": "66321116221102112111042110021101021101001031101010100101000102101010101010000001",
-}
-TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.items()}
-LISTED, SHOWN = 24, 5  # keys recorded per step, tokens recorded per key
-
-
-def check(p: Params) -> None:
-    """The shortest key is not longer than the longest."""
-    if p.shortest > p.longest:
-        raise UserError(
-            f"shortest={p.shortest} is above longest={p.longest}; give a shortest key of at most {p.longest} tokens."
-        )
+from engines.methods.speculative.stand.rounds import TEMPLATES, check, drafted, entries, groups, lengths, remember
+from engines.methods.speculative.stand.store import Grown, Store, overlaps
 
 
 @method(
@@ -249,90 +224,3 @@ def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int)
     rows = verdict.path[1:][: end - len(ids)]
     behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
     return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
-
-
-def drafted(
-    store: Store,
-    ids: list[int],
-    parents: list[int],
-    p: Params,
-    rng: torch.Generator,
-    vocab_size: int,
-    deepest: int,
-) -> Grown:
-    """A draft tree behind a text, with fresh noise for every node unless the most likely tokens are wanted."""
-
-    def noise(_: int, n: int) -> list[float]:
-        found: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-        return found
-
-    drawn: Callable[[int, int], list[float]] | None = noise if p.drafting == "stochastic" else None
-    return grow(store, ids, parents, lengths(p), vocab_size=vocab_size, noise=drawn, deepest=deepest)
-
-
-def lengths(p: Params) -> range:
-    """Key lengths in the order of the look-up."""
-    return range(p.longest, p.shortest - 1, -1)
-
-
-def remember(store: Store, turn: Turn, p: Params) -> None:
-    """Store what the target said at the positions that are text now: those fed with the tree, row 0 and the accepted
-    rows. Refused ones are not text."""
-    distributions = largest(torch.cat([turn.z_chain, turn.deciding()]), p.temperature, p.stored)
-    store.learn(turn.ids, len(turn.before) - 1 - len(turn.chain), distributions, lengths(p), p.stored)
-
-
-def groups(turn: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
-    """The groups of the record; restart: where the sample before is taken off the board."""
-    found = dict(turn.groups())
-    at, gained, causes, chance = found["commits"]
-    used = [tree.orders[tree.draft.parents[row]] for row in turn.verdict.path[1:]]
-    scores: Callable[[], dict[str, Any]] = found["scores"]
-    found["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
-    if restart is not None:
-        found["commits"] = ([restart, *at], [-1, *gained], ["withdrawn", *causes], [None, *chance.tolist()])
-    return found
-
-
-def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list[Memory]:
-    """The keys that were drafted from, and those that were merged: of a long prompt the last ones; with the most likely
-    tokens behind each."""
-    ids, first = turn.ids, len(turn.before) - len(turn.chain)
-    read = {tuple([*turn.before, *tree.draft.path(row)][-n:]) for row, n in tree.orders.items() if n}
-    written = [tuple(ids[end - n : end]) for end in range(first, len(ids)) for n in sorted(sizes) if n <= end]
-    latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
-    found = {key: list(store.entries[key].distribution.items())[:SHOWN] for key in reversed(latest)}
-    return [
-        Memory(
-            [*key],
-            [x for x, _ in distribution],
-            [round(c, 4) for _, c in distribution],
-            key in read,
-            key in written,
-            f"{len(key)}-gram",
-        )
-        for key, distribution in found.items()
-    ]
-
-
-if __name__ == "__main__":
-    import sys
-
-    import engines
-
-    chosen = sys.argv[1] if len(sys.argv) > 1 else "tiny-ar-l"
-    question = (
-        "Tom has 3 boxes with 12 pencils each. How many pencils has he? Think step by step."
-        if chosen == "smollm2"
-        else "add: 457 + 86"
-    )
-    for drafting in ("stochastic", "deterministic"):
-        options = {"trajectories": 4, "temperature": 0.7, "drafting": drafting}
-        run = engines.run("stand", chosen, question, params=options, detail="light")
-        for last in (step for step in run.steps if step.branches[0].fate != "alive"):
-            shown = {
-                name: round(last.facts[name], 2)
-                for name in ("sample_forwards", "tokens_per_forward", "overlap_2", "overlap_4")
-                if name in last.facts
-            }
-            print(drafting, "sample", int(last.facts["trajectory"]), shown)
