@@ -25,7 +25,7 @@ from engines.core.kinds.power_law import CountedPowerLaw
 from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
-from engines.core.method import LaneInfo, method, part
+from engines.core.method import Former, LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
@@ -100,6 +100,7 @@ __all__ = [
     "Fed",
     "Figure",
     "Float",
+    "Former",
     "Int",
     "Interval",
     "KVCache",

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engines.kit import (
+    Choice,
+    Int,
+    LaneInfo,
     Memory,
     Params,
     UserError,
     torch,
 )
-from engines.methods.speculative._turn import Turn
+from engines.methods.speculative._turn import LANES, Turn, temperature
 from engines.methods.speculative.stand.store import Grown, Store, grow, largest
 
 # Children of each node, breadth first: of `broad(6, 10)` (780 nodes) the best under an assumed chance of 0.6 (rank +
@@ -25,6 +28,49 @@ _COUNTS = {
 }
 TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.items()}
 LISTED, SHOWN = 24, 5  # keys recorded per step, tokens recorded per key
+
+SHARED = [
+    Choice(
+        "drafting",
+        "stochastic",
+        ["stochastic", "deterministic"],
+        sees="Drafts drawn from the stored distribution, or its most likely tokens.",
+        source="paper",
+    ),
+    Choice(
+        "template",
+        "16",
+        ["8", "16", "32", "80"],
+        sees="Nodes of the draft tree; more nodes hit more and cost more.",
+        source="80 in the paper",
+    ),
+    Int(
+        "longest",
+        3,
+        1,
+        5,
+        symbol="n",
+        sees="Tokens of the longest key; it is looked up first.",
+        source="ours; up to 4 in the paper",
+    ),
+    Int(
+        "shortest",
+        1,
+        1,
+        5,
+        sees="Tokens of the shortest key: short ones hit more often and guess worse.",
+        source="ours; 2 in the paper",
+    ),
+    Int("stored", 10, 2, 20, symbol="K", sees="Tokens remembered behind every key.", source="paper"),
+    temperature(),
+]
+WITH_SUFFIX = {
+    **LANES,
+    "suffix": LaneInfo(
+        "count",
+        "Tokens of the key whose stored distribution drafted each written token; 0 for what the target added.",
+    ),
+}
 
 
 def check(p: Params) -> None:
