@@ -27,7 +27,7 @@ from engines.core.kinds.power_law import CountedPowerLaw
 from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
-from engines.core.method import LaneInfo, method, part
+from engines.core.method import Former, LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
@@ -86,7 +86,7 @@ OLDER = {
     "Completions": "engines.methods.sampling._monitor",
     "Mode": "engines.methods.reasoning._votes",
     "Operators": "engines.methods.architecture._operators",
-    "Opinions": "engines.methods.speculative._opinions",
+    "Opinions": "engines.methods.speculative.rapid.opinions",
     "Reading": "engines.methods.multimodal._scene",
     "Scene": "engines.methods.multimodal._scene",
     "Sight": "engines.methods.multimodal._word",
@@ -94,7 +94,7 @@ OLDER = {
     "Truncation": "engines.core.truncated",
     "Vision": "engines.methods.multimodal._seen",
     "Vote": "engines.methods.reasoning._votes",
-    "pack_opinions": "engines.methods.speculative._opinions",
+    "pack_opinions": "engines.methods.speculative.rapid.opinions",
 }  # names that stood here until December 2026, and where they are
 
 
@@ -122,6 +122,7 @@ __all__ = [
     "Fed",
     "Figure",
     "Float",
+    "Former",
     "Int",
     "Interval",
     "KVCache",

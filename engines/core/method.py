@@ -26,6 +26,15 @@ class LaneInfo(msgspec.Struct, frozen=True):
     meaning: str
 
 
+class Former(msgspec.Struct, frozen=True):
+    """What a method was called before it became one of its own: the method `slug` with these values (`when`) of
+    parameters that are gone. now: what it has in their place, where it was not given."""
+
+    slug: str
+    when: dict[str, Any]
+    now: dict[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class PartNeed:
     """A trained part of the picked model that a method asks for in `needs`."""
@@ -46,17 +55,16 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at
     the defaults. Where that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by
-    itself, and `keeps` answers for given values.
-    `records`: by name, the types of what it tells of its own; the player shows one with the view that asks for its
-    name, or as a table where there is none.
-    `signature`: the view of the player that shows the idea of the paper, and stands open in every player of a run; ""
-    leaves the choice to what the run holds. `curve`: a parameter and its values, the safest first, where sweeping this
-    plain method is what all others on its kind of model compare with. `beside`: roles of models that the run is only
-    compared with: their calls stand beside its totals, as facts of a step. `paths`: parameters under which it writes
-    several continuations at once; empty where it always does, None where it never does. `own`: a short phrase that
-    follows the title wherever it is shown, where this was written from less than the paper's text or is another
-    algorithm. `file`, `version`: the local file that it was loaded from and the sha256 of its text; empty for those
-    that ship."""
+    itself, and `keeps` answers for given values. `records`: by name, the types of what it tells of its own; the player
+    shows one with the view that asks for its name, or as a table where there is none. `signature`: the view of the
+    player that shows the idea of the paper, and stands open in every player of a run; "" leaves the choice to what the
+    run holds. `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all
+    others on its kind of model compare with. `beside`: roles of models that the run is only compared with: their calls
+    stand beside its totals, as facts of a step. `paths`: parameters under which it writes several continuations at
+    once; empty where it always does, None where it never does. `own`: a short phrase that follows the title wherever
+    it is shown, where this was written from less than the paper's text or is another algorithm. `former`: what
+    recordings, commands and forms of earlier versions call it. `file`, `version`: the local file that it was loaded
+    from and the sha256 of its text; empty for those that ship."""
 
     slug: str
     title: str
@@ -79,6 +87,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     paths: dict[str, Any] | None = None
     beside: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
+    former: tuple[Former, ...] = ()
     file: str = ""
     version: str = ""
 
@@ -147,6 +156,7 @@ def method(
     own: str = "",
     paths: Mapping[str, Any] | None = None,
     beside: Collection[str] = (),
+    former: Sequence[Former] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
@@ -164,6 +174,7 @@ def method(
         for value in curve[1] if curve and p.name == curve[0] else ():
             p.check(value)
     resolve(params, paths)
+    _check_former(former, params, slug)
     roles, parts = _roles(slug, needs)
     if not set(beside) < set(roles):
         raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
@@ -191,6 +202,7 @@ def method(
         paths=None if paths is None else dict(paths),
         beside=frozenset(beside),
         parts=parts,
+        former=tuple(former),
     )
     return lambda decode: Method(info, decode, check)
 
@@ -214,6 +226,14 @@ def _records(slug: str, emits: set[str], given: Mapping[str, type[Record]]) -> d
                 "engines.kit.Record"
             )
     return records
+
+
+def _check_former(former: Sequence[Former], params: Sequence[Param], slug: str) -> None:
+    """Parameters of an earlier version are gone, and what stands in their place is there."""
+    for one in former:
+        resolve(params, one.now)
+        if kept := one.when.keys() & {p.name for p in params}:
+            raise ValueError(f"method '{slug}' has {sorted(kept)}, which its former declaration says are gone")
 
 
 def _conditions(

@@ -1,20 +1,25 @@
-"""Finds the methods: walks the family folders, imports each file, and reports a broken one instead of hiding it."""
+"""Finds the methods: walks the family folders, imports each file or folder of a method, and reports a broken one
+instead of hiding it."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import declared_in
-from engines.core.trace import IMPORTED, WATCHED, Record, described
+from engines.core.params import same
+from engines.core.trace import IMPORTED, WATCHED, Edit, Record, described
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
@@ -37,8 +42,9 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """Walk `engines/methods/<family>/*.py`, and the extra folder if there is one, once per process. Raises UserError
-    for an extra folder that is not there."""
+    """Walk the modules and packages of `engines/methods/<family>`, and the extra folder if there is one, once per
+    process. A method that needs several files is a package whose `__init__.py` has the declaration and the loop. Raises
+    UserError for an extra folder that is not there."""
     methods: dict[str, Method] = {}
     broken: list[Broken] = []
     families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())
@@ -105,6 +111,38 @@ def get_method(slug: str) -> Method:
     if slug not in methods:
         raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")
     return methods[slug]
+
+
+def current(slug: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A method and its parameters as they are called today, of what an earlier version recorded, a command or a form
+    says: one method may have become two since then. What was never a method's, or has a value that it never had, is
+    handed back as it is, for the checks behind this to refuse."""
+    for info in list_methods():
+        for one in info.former:
+            if one.slug == slug and one.when.keys() <= params.keys() and _holds(one.when, params):
+                return info.slug, {**one.now, **{name: params[name] for name in params if name not in one.when}}
+    return slug, dict(params)
+
+
+def current_edits(slug: str, edits: Iterable[tuple[int, Edit]]) -> list[tuple[int, Edit]]:
+    """The edits of a run that begins with the method `slug` (as it is called today), in the same way: a parameter that
+    is gone is what stands in its place today, or nothing."""
+    found = []
+    for step, edit in sorted(edits, key=lambda one: one[0]):
+        if edit.method:
+            slug, params = current(edit.method, edit.params)
+        else:
+            formers = registry().methods[slug].info.former if slug in registry().methods else ()
+            now = [one.now for one in formers if one.when.keys() & edit.params.keys() and _holds(one.when, edit.params)]
+            gone = {name for one in formers for name in one.when}
+            params = {**(now[0] if now else {}), **{k: v for k, v in edit.params.items() if k not in gone}}
+        found.append((step, replace(edit, method=slug if edit.method else "", params=params)))
+    return found
+
+
+def _holds(when: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether these parameters have these values, which may be text as on a command line."""
+    return all(same(params[name], value) for name, value in when.items() if name in params)
 
 
 def list_methods() -> list[MethodInfo]:

@@ -12,7 +12,16 @@ from typing import NamedTuple
 from engines.core.errors import UserError
 from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.system._tiles import grid, lean, makespan, num_splits, split, tile_tokens, tiles, timeline
+from engines.methods.system.lean_attention.partition import (
+    grid,
+    lean,
+    makespan,
+    num_splits,
+    split,
+    tile_tokens,
+    tiles,
+    timeline,
+)
 
 CONTEXTS = "1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576"
 LONGEST = 1_048_576

@@ -7,7 +7,7 @@ from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.methods.sampling._coherence import TEMPERATURES, Coherence, measure
+from engines.studies._coherence import TEMPERATURES, Coherence, measure
 
 
 @study(

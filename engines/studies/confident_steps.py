@@ -17,8 +17,8 @@ from engines.core.kinds.causal import CausalLM
 from engines.core.params import Float, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.reasoning._thought import Marked, reading
 from engines.methods.reasoning._votes import answer_of
+from engines.methods.reasoning.concise.thought import Marked, reading
 
 LINES = [round(0.05 * i, 2) for i in range(21)]
 MOST = 96  # tokens of a trace

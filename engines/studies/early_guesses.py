@@ -17,7 +17,7 @@ from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.kit import Taps
-from engines.methods.system._mirror import LONGEST, WIDEST, Latency, Rollouts, Stages, channel, overlap
+from engines.methods.system.mirror_sd.rounds import LONGEST, WIDEST, Latency, Rollouts, Stages, channel, overlap
 from engines.models.exits import exits_of, maps_of, scaled
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.routing._experts import BELADY, HIT, LOOKAHEAD, LRU, RANDOM, Cache, batch_of, served
+from engines.methods.routing.read_me.experts import BELADY, HIT, LOOKAHEAD, LRU, RANDOM, Cache, batch_of, served
 
 RULES = (RANDOM, LRU, LOOKAHEAD, BELADY)
 

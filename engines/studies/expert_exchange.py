@@ -16,7 +16,7 @@ from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.kit import Taps
 from engines.methods.system import speculative_moe as method
-from engines.methods.system._exchange import Exchange, exchange
+from engines.methods.system.speculative_moe.exchanges import Exchange, exchange
 from engines.studies._two_devices import PARTNERS, Told, run
 
 PLACES = ("ordinary", "shuffled", "grouped", "both")

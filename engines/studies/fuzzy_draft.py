@@ -17,7 +17,7 @@ from engines.core.lazy import torch
 from engines.core.params import Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.system._fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, schedule
+from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, schedule
 
 SIZES = (2, 3, 4, 5, 6, 7)
 PROMPTS = "add: 457 + 86 | sort: Zoe, Mia, Leo, Ada, Kim | story: Mia, boat | copy: blue red green | reverse: a b c d e"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.system._plan import MB, REFERENCE, TREES
 from engines.methods.system.specmemo import decode
+from engines.methods.system.specmemo.plan import MB, REFERENCE, TREES
 
 if TYPE_CHECKING:
     from engines.core.trace import Trace

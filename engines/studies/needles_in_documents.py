@@ -20,9 +20,10 @@ from engines.core.lazy import torch
 from engines.core.params import Choice, Float, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.speculative._passages import retrieve
 from engines.methods.speculative._turn import Drafter, Target
-from engines.methods.speculative.rapid import MOST, Look, chain
+from engines.methods.speculative.rapid import MOST, chain
+from engines.methods.speculative.rapid.passages import retrieve
+from engines.methods.speculative.rapid.transfer import Look
 from engines.tasks.documents import Document, document, passage
 
 SHORT, LAST = "drafter alone", "the last tokens"

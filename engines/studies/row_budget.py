@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
-from engines.methods.heads._dynamic_tree import Trees, search
 from engines.methods.heads.ppd import decode
+from engines.methods.heads.ppd.dynamic_tree import Trees, search
 
 if TYPE_CHECKING:
     from engines.core.trace import Trace

@@ -17,7 +17,7 @@ from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
 from engines.kit import Routing, SlotsRead, Taps
 from engines.methods.architecture._routed import pattern
-from engines.methods.architecture._slots import MATRICES
+from engines.methods.architecture.ultramem_v2 import MATRICES
 
 if TYPE_CHECKING:
     from torch import Tensor

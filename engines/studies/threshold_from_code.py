@@ -13,7 +13,7 @@ from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.methods.sampling._threshold import GRID, Learned, auc, learn, references, split, statistics
+from engines.studies._threshold import GRID, Learned, auc, learn, references, split, statistics
 
 WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
 

@@ -241,9 +241,12 @@ def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict
     """Each method's share: `name=value` goes to every method that declares it, `method:name=value` to that one. Raises
     UserError."""
     shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
+    declared = {info.slug: {p.name for p in info.params} for info in infos}
+    for one in (former for info in engines.list_methods() for former in info.former):
+        declared.get(one.slug, set()).update(one.when)  # of earlier versions; `engines.run` knows what they are today
     for key, value in given.items():
         only, _, name = key.rpartition(":")
-        takers = [i for i in infos if name in {p.name for p in i.params} and only in ("", i.slug)]
+        takers = [i for i in infos if name in declared[i.slug] and only in ("", i.slug)]
         if not takers:
             known = sorted({p.name for i in infos for p in i.params})
             raise UserError(f"none of these methods has the parameter '{key[:60]}'; they have {', '.join(known)}.")

@@ -84,7 +84,8 @@ class Catalogue:
         header = trace.header
         model = named.get(header.models[0].name, header.models[0].name) if header.models else ""
         known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
-        return Plan(header.method, model, header.params) if header.method in self.methods and model in known else None
+        slug, params = engines.current(header.method, header.params)
+        return Plan(slug, model, params) if slug in self.methods and model in known else None
 
     def form(self, plan: Plan) -> Form:
         """The form that shows a plan: a value for each declared parameter, none longer than what may run here."""
@@ -103,7 +104,8 @@ class Catalogue:
 
     def read_form(self, form: Form) -> Plan:
         """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
-        info, model = self.known(form.method), form.model.strip()
+        slug, given = engines.current(form.method, form.params)
+        info, model = self.known(slug), form.model.strip()
         if not model:
             raise UserError(
                 f"no model is chosen; '{info.slug}' needs a {info.kind} model: "
@@ -115,8 +117,8 @@ class Catalogue:
                 f"'{info.slug}' needs a {info.needs[info.role]} model, {model} is {found.kind}; choose one of "
                 f"{', '.join(self.fitting(info))}."
             )
-        plan, declared = self.plan(info.slug, model, form.params), {p.name: p for p in info.params}
-        for name, value in form.params.items():
+        plan, declared = self.plan(info.slug, model, given), {p.name: p for p in info.params}
+        for name, value in given.items():
             if name not in declared:
                 raise UserError(f"unknown parameter '{name[:60]}'; '{info.slug}' has {', '.join(declared)}.")
             declared[name].check(value)

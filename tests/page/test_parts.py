@@ -12,6 +12,7 @@ import pytest
 
 import engines
 from engines import TraceError, UserError
+from engines.core.params import LENGTH
 from explorer.page import settings, tables
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed, message
@@ -69,6 +70,17 @@ def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
         catalogue.read_form(Form(info.slug, catalogue.first_model(info), {"no_such": 1}))
     with pytest.raises(UserError, match="no model is chosen"):
         catalogue.read_form(Form(info.slug, " "))
+
+
+def test_settings_of_earlier_versions_are_read_as_those_of_today(catalogue, traces):
+    """Of a method that has become two since: the form of a slot, and a run that was kept."""
+    info, was = next((info, one) for info in catalogue.methods.values() for one in info.former if one.slug != info.slug)
+    model, today = catalogue.first_model(info), Plan(info.slug, catalogue.first_model(info), {**was.now, LENGTH: 8})
+    assert catalogue.read_form(Form(was.slug, model, {**was.when, LENGTH: 8})) == today
+    kept = copy.deepcopy(traces[0])
+    kept.header.method, kept.header.models[0].name = was.slug, model
+    kept.header.params = {**was.when, LENGTH: 8}
+    assert catalogue.repeat(kept) == today
 
 
 def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):

@@ -11,8 +11,9 @@ import torch
 
 import engines
 from engines.core.trace import Step, Trace
-from engines.methods.speculative._opinions import Opinions
-from engines.methods.speculative.rapid import Transfer, listed
+from engines.methods.speculative.rapid import listed
+from engines.methods.speculative.rapid.opinions import Opinions
+from engines.methods.speculative.rapid.transfer import Transfer
 from engines.tasks.documents import passage
 
 Open = Callable[..., Any]

@@ -111,7 +111,7 @@ def check(p: Params) -> None:
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-6."""
+    """The official `llada/generate_adablock.py`, its loop without a cache."""
     G, P = p.max_new_tokens, len(prompt)
     is_delimiter = delimiter_test(model.tokenizer, p)
     x = run.canvas(G, model.record.device)  # [L]

@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     departures="The mask token is never proposed; credit never outlives the run; confidences are float64.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-7; v is the raw top guess, x0 the fused one."""
+    """dInfer's `CreditThresholdParallelDecoder` in its uniform loop; v is the raw top guess, x0 the fused one."""
     end = len(prompt) + p.max_new_tokens
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
     block, C, streak = (-1, -1), torch.empty(0), torch.empty(0)

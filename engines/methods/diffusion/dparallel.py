@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     "minutes, on right answers only.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card, decoding steps 1-3. H is the entropy of each mask of the block."""
+    """The entropy rule of the official `LLaDA/generate.py`. H is the entropy of each mask of the block."""
     end = len(prompt) + p.max_new_tokens
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
     while len(masks := mask_positions(x, model.mask_id)):

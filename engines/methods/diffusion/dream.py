@@ -1,5 +1,4 @@
-"""Dream 7B: diffusion large language models (Ye et al., arXiv:2508.15487; code DreamLM/Dream, Apache-2.0), and
-Fast-dLLM's threshold for it.
+"""Dream 7B: diffusion large language models (Ye et al., arXiv:2508.15487; code DreamLM/Dream, Apache-2.0).
 
 A time runs from 1 to 0.001 in S equal steps; from t to s a masked position is freed with probability 1 - s / t, so the
 grid says how many go and the order says which: at random (`origin`), or the best by probability, margin or entropy.
@@ -10,18 +9,13 @@ opposite). The quota is cut to whole tokens in float32, so the first steps often
 Dream never stops early: S forwards, whatever is left. A model that came from an autoregressive one predicts token i in
 row i - 1; the loaded model moves its rows, so nothing of that shows here.
 
-Fast-dLLM adds blocks and caches (`generation_utils_block.py`, see `_forward`): each block has its share of the steps
-and a time grid of its own. With one block, the whole answer, this is Dream; `dream-threshold` with as many steps as
-blocks is the rule of its cached loop, where no share is kept.
+Fast-dLLM adds blocks and caches (arXiv:2505.22618, `generation_utils_block.py`, see `_forward`): each block has its
+share of the steps and a time grid of its own. With one block, the whole answer, this is Dream. Its threshold is a
+method of its own, `dream_threshold`.
 
-Without a cache every step commits what the official loops commit, all orders and the threshold. We depart in these
-points: the mask token is never proposed; a drawn position is always a mask; with a cache every rule may be used (the
-official cached loop knows the threshold and entropy) and holds from the first forward of a block on.
-
-The last point shows in the counts. The official cached loop takes one token from the forward that fills the cache, the
-block's first, sure or not. Ours commits what is sure at once and makes about one forward less per block: on tiny-dlm
-(20 prompts, threshold 0.9) 98 against 153 with three blocks of 16, 157 against 271 with six of 8, texts equal in 18 or
-19 of 20. With one token from that forward and without the position before the block all steps of 80 runs were equal."""
+Without a cache every step commits what the official loops commit, in all orders. We depart in these points: the mask
+token is never proposed; a drawn position is always a mask; with a cache every order may be used (the official cached
+loop knows the threshold and entropy) and holds from the first forward of a block on."""
 
 from __future__ import annotations
 
@@ -29,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
-    Float,
     Int,
     LaneInfo,
     MaskedLM,
@@ -99,12 +92,6 @@ def check(p: Params) -> None:
         require_divisor("the number of blocks", p.max_new_tokens // p.block_length, "steps", p.steps)
 
 
-def check_shares(p: Params) -> None:
-    """The same, and S | G: every step has the same share."""
-    require_divisor("steps", p.steps, "max_new_tokens", p.max_new_tokens)
-    check(p)
-
-
 @method(
     "dream",
     title="Dream",
@@ -147,8 +134,8 @@ def check_shares(p: Params) -> None:
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card F: step i of a block goes from t_i to t_(i+1), and its last one fills what is left; D and E are Fast-dLLM's
-    caches."""
+    """`_sample` of DreamLM/Dream, with Fast-dLLM's caches: step i of a block goes from t_i to t_(i+1), and its last one
+    fills what is left."""
     P, G, b = len(prompt), p.max_new_tokens, p.block_length or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
     forward = Forward(model)
@@ -184,93 +171,6 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 spans=[Span("block", a, end), *distributions.spans],
                 facts={"ratio_masked": len(every) / G, "grid_time": float(t[min(i, S)]), "freed": float(freed)},
                 note=note(p.alg, len(best), len(masks), float(freed)) + distributions.note,
-            )
-            x = run.apply_edit(edit, x)
-            i += 1
-
-
-@method(
-    "dream-threshold",
-    title="Dream with Fast-dLLM threshold",
-    family="diffusion",
-    paper="arXiv:2505.22618",
-    code="https://github.com/NVlabs/Fast-dLLM",
-    summary="Dream with an equal share of tokens per step, of which only the confident ones and the best are kept; "
-    "the others wait for the next step.",
-    needs="masked",
-    params=[
-        max_new_tokens(),
-        Int(
-            "steps",
-            12,
-            1,
-            1024,
-            symbol="S",
-            sees="Steps that the answer is shared over; more are appended while unsure tokens are left.",
-        ),
-        Float(
-            "threshold",
-            0.9,
-            0.0,
-            1.01,
-            symbol="θ",
-            sees="Lower keeps more of each step's share; above 1 one token per forward.",
-            source="0.9 in the scripts",
-        ),
-        BLOCK,
-        TEMPERATURE,
-        TOP_P,
-        TOP_K,
-        CACHE,
-    ],
-    signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
-    lanes={"confidence": CONFIDENCE},
-    departures=DEPARTURES,
-    check=check_shares,
-)
-def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card F, `confidence_threshold`: n = G / S tokens and those held back before; rank 1 and every c >= theta of them.
-    D and E are its caches."""
-    P, G, b = len(prompt), p.max_new_tokens, p.block_length or p.max_new_tokens
-    x = run.canvas(G, model.record.device)  # [L]
-    forward = Forward(model)
-    for a in range(P, P + G, b):
-        end, i, held = a + b, 0, 0
-        while i < (S := run.remaining_steps(share_of(p, b), a, end)) or len(
-            mask_positions(x[:end], model.mask_id)
-        ):  # appended steps have only what was held back
-            every = mask_positions(x, model.mask_id)
-            distributions = forward(x, every, (a, end), p.cache)
-            masks = every[every < end]  # [m]
-            q = narrowed(distributions.z[masks - distributions.start], p.temperature, p.top_p, p.top_k)  # [m, V]
-            x0 = propose(q, p.temperature, run.rng)  # [m]
-            conf = token_probability(q, x0, torch.float32)  # [m]
-            n = min(len(masks), b // share_of(p, b) + held) if i < S else len(masks)
-            ranked = torch.searchsorted(masks, on_board(conf, masks, len(x)).topk(n).indices)
-            ready = conf[ranked] >= p.threshold
-            ready[:1] = True
-            best = ranked[ready]
-            held = n - len(best)
-            x[masks[best]] = x0[best]
-            kept = (
-                f"{len(best)} of this step's {n} tokens are kept{f', {held} wait for the next one' if held else ''}."
-                if n
-                else NOTHING
-            )
-            edit = yield run.step(
-                commits=(
-                    masks[best],
-                    x0[best],
-                    ["threshold" if c >= p.threshold else "top1" for c in conf[best].tolist()],
-                    conf[best],
-                ),
-                scores=lambda: {"confidence": (masks, conf)},
-                thresholds={"confidence": p.threshold},
-                candidates=lambda: fed(distributions, every),
-                spans=[Span("block", a, end), *distributions.spans],
-                facts={"ratio_masked": len(every) / G, "share": n, "held_back": held},
-                note=kept + distributions.note,
             )
             x = run.apply_edit(edit, x)
             i += 1

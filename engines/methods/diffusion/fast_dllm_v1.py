@@ -99,7 +99,7 @@ DEPARTURES = (
     departures=DEPARTURES,
 )
 def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card B, with the caches of D and E."""
+    """The paper's threshold; `generate`, `generate_with_prefix_cache` and `generate_with_dual_cache` of the code."""
     return parallel(model, prompt, p, run, lambda conf: above_threshold(conf, p.threshold), lambda: p.threshold)
 
 
@@ -134,7 +134,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     departures=DEPARTURES,
 )
 def decode_factor(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card C, with the caches of D and E."""
+    """The paper's factor, the practical form of its bound for greedy decoding; the same three loops."""
     return parallel(model, prompt, p, run, lambda conf: within_factor(conf, p.factor), lambda: None)
 
 

@@ -125,7 +125,7 @@ def check(p: Params) -> None:
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card A: steps 1-6 of LLaDA's `generate`; D and E are its caches."""
+    """LLaDA's `generate`, with Fast-dLLM's caches."""
     G, b, S = p.max_new_tokens, p.block_length, p.steps or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
     forward = Forward(model)

@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     "one relaxes nothing.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-6; A are this forward's anchors."""
+    """The official `llada/generate.py`; A are this forward's anchors."""
     end = len(prompt) + p.max_new_tokens
     x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
     while len(masks := mask_positions(x, model.mask_id)):

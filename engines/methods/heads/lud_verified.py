@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import Float, Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, row_depths
-from engines.methods.heads._units import check_window, forward
+from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 

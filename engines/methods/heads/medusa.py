@@ -11,17 +11,31 @@ temperature 0 the default is exact verification, and typical acceptance, the pap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from engines.kit import Choice, Float, Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
+from engines.kit import (
+    Choice,
+    Float,
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    part,
+    top_ids,
+    torch,
+)
 from engines.methods.heads._template import filled, likeliest, parents_of
-from engines.methods.heads._typical import typical
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
-from engines.methods.speculative._verify import Draft, verify
+from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 RANKS = 10  # guesses of each head, as released
 
@@ -66,8 +80,9 @@ RANKS = 10  # guesses of each head, as released
     "from measured accuracies; exact verification above temperature 0 unless typical acceptance is chosen.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 3-6. h is the hidden state that spoke the newest token, so a turn without one (the first, and after a
-    person's change) reads the text and drafts nothing."""
+    """Heads (section 2.1.1 of 2401.10774), tree attention (2.1.2) and the acceptance of its longest path. h is the
+    hidden state that spoke the newest token, so a turn without one (the first, and after a person's change) reads the
+    text and drafts nothing."""
     model = models.target
     heads = {name: one.float().to(model.record.device) for name, one in models.heads.tensors.items()}
     a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]
@@ -105,6 +120,52 @@ def hidden(heads: Mapping[str, Tensor], h: Tensor, K: int) -> Tensor:
     x = h.float() if h.ndim > 1 else h.float()[None]
     out = x @ R.mT + torch.nn.functional.silu(x @ W.mT + b[:, None])
     return out if h.ndim > 1 else out[:, 0]
+
+
+def thresholds(p: Tensor, epsilon: float, delta: float) -> Tensor:
+    """min(ε, δ exp(-H)) of each distribution [n, V]; H with the released 1e-5 inside the logarithm."""
+    H = -(p * (p + 1e-5).log()).sum(-1)
+    return (delta * (-H).exp()).clamp(max=epsilon)
+
+
+def accepted_path(
+    p: Tensor, draft: Draft, epsilon: float, delta: float, ends: frozenset[int] = frozenset()
+) -> list[int]:
+    """Rows (0 first) of the longest path of which every token x has p(x) > threshold at its parent; ties by the larger
+    sum of ln p, then by the later leaf in the tree, as in the released order of rows. Nothing follows an end mark."""
+    limit = thresholds(p, epsilon, delta)
+    best: dict[int, tuple[int, float]] = {0: (0, 0.0)}  # accepted row -> its depth and sum of ln p
+    for row in range(1, len(draft)):
+        above, x = draft.parents[row], draft.tokens[row]
+        open_above = above in best and not (above and draft.tokens[above] in ends)
+        if open_above and float(p[above, x]) > float(limit[above]):
+            best[row] = (best[above][0] + 1, best[above][1] + float(p[above, x].log()))
+    path = [max(best, key=lambda row: (*best[row], row))]
+    while path[0] > 0:
+        path.insert(0, draft.parents[path[0]])
+    return path
+
+
+def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
+    """Typical acceptance (section 2.3.1) in the place of `verify`: a guess is kept where the model finds it likely
+    enough for how sure it is there. Behind the path the next token is drawn from what the threshold leaves. It does not
+    keep the model's distribution."""
+
+    def walk(
+        z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int] = frozenset()
+    ) -> Verdict:
+        p = distribution(z.double(), temperature)
+        path = accepted_path(p, draft, epsilon, delta, ends)
+        kept, row = set(path), path[-1]
+        rows = [r for r in range(1, len(draft)) if draft.parents[r] in kept]
+        tests = [Test(r, float(p[draft.parents[r], draft.tokens[r]]), None, r in kept) for r in rows]
+        if row and draft.tokens[row] in ends:
+            return Verdict(path, -1, "draft", tests)
+        likely = torch.where(p[row] > thresholds(p[row : row + 1], epsilon, delta), p[row], 0.0)
+        likely = likely if float(likely.sum()) > 0 else p[row]
+        return Verdict(path, draw(likely / likely.sum(), rng), "target", tests)
+
+    return walk
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the drafts of a model that sees share: the layer with its keys and values, the rounds, and what is recorded.
+"""What the drafts of a model that sees share: the layer with its keys and values, and what is recorded.
 
 Letters: e the embedding of a token, h the target's state before it, F the draft's estimate of a state, V patches, T
 rows of text and picture that the draft has read, k guesses of a node."""
@@ -14,18 +14,13 @@ from engines.core.trace import Count, NumBytes, Packed, Record, pack
 from engines.kit import (
     Int,
     Param,
-    Params,
-    Recorder,
-    Roles,
-    Steps,
     UserError,
     max_new_tokens,
     top_ids,
     torch,
 )
-from engines.methods.heads._confident_tree import Fan, grown
-from engines.methods.speculative._turn import Target, Turn, temperature
-from engines.methods.speculative._verify import Draft
+from engines.methods.heads._confident_tree import Fan
+from engines.methods.speculative._turn import Turn, temperature
 from engines.models.exits import Past
 from engines.tasks.grid_scenes import word_class
 
@@ -170,34 +165,6 @@ class Drafter:
             found = self.draft.looks(self.root, at, self.past.k[:, : self.read_rows])
             return ["draft"], found[None, : self.V]
         return READERS, self.attention
-
-
-def rounds(models: Roles, prompt: list[int], p: Params, run: Recorder, drafter: Drafter) -> Steps:
-    """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its last token; a turn
-    without all of them (the first, and after a person's change) reads picture and text and drafts nothing."""
-    model, n = models.target, models.target.num_layers
-    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
-    while target.unfinished(ids):
-        tree, ranks = Draft(ids[-1], "draft"), [-1]
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
-        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
-            drafter.read(ids, H, p.top_k)
-            tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
-        turn = target.verify(ids, tree, run.rng, hidden=(n,))
-        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
-        H = torch.cat(rows if H is None else [H, *rows])
-        fresh, facts = run.steps == 0, turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
-        if drafter.g is not None:
-            facts |= {"global_norm": float(drafter.g.norm())}
-        edit = yield run.step(
-            **turn.groups(ranks),
-            records={"vision": lambda: vision(drafter, turn, model.tokenizer, fresh)},
-            facts=facts,
-            note=turn.note(),
-        )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        H = H[: target.cache.length]
-        drafter.forget(target.cache.length)
 
 
 def vision(drafter: Drafter, turn: Turn, tokenizer: Any, fresh: bool) -> Vision:

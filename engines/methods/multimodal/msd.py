@@ -13,9 +13,11 @@ guesses of a node."""
 
 from __future__ import annotations
 
-from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part
-from engines.methods.multimodal._seen import Drafter, Vision, picture_of, rounds, tree_params
-from engines.methods.speculative._turn import EMITS, LANES
+from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
+from engines.methods.heads._confident_tree import grown
+from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
+from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._verify import Draft
 
 
 @method(
@@ -48,12 +50,33 @@ from engines.methods.speculative._turn import EMITS, LANES
     "on the states. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """A draft of the part, chosen by its training; patches enter it as they are."""
+    """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its last token; a turn
+    without all of them (the first, and after a person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
-    draft = draft_of(models.drafts, p.draft).to(models.target.record.device)
-    image = picture_of(models.target, prompt[: run.prompt_length])
-    yield from rounds(models, prompt, p, run, Drafter(models.target.playing("draft"), draft, image))
+    model, n = models.target, models.target.num_layers
+    draft = draft_of(models.drafts, p.draft).to(model.record.device)
+    drafter = Drafter(model.playing("draft"), draft, picture_of(model, prompt[: run.prompt_length]))
+    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    while target.unfinished(ids):
+        tree, ranks = Draft(ids[-1], "draft"), [-1]
+        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
+            drafter.read(ids, H, p.top_k)  # patches enter as they are, words as (e, h)
+            tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+        turn = target.verify(ids, tree, run.rng, hidden=(n,))
+        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        H = torch.cat(rows if H is None else [H, *rows])
+        fresh, facts = run.steps == 0, turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
+        edit = yield run.step(
+            **turn.groups(ranks),
+            records={"vision": lambda: vision(drafter, turn, model.tokenizer, fresh)},
+            facts=facts,
+            note=turn.note(),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        H = H[: target.cache.length]
+        drafter.forget(target.cache.length)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,11 @@ token, z what enters the draft's layer, k guesses of a node."""
 
 from __future__ import annotations
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
-from engines.methods.multimodal._seen import Drafter, Vision, picture_of, rounds, tree_params
-from engines.methods.speculative._turn import EMITS, LANES
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, torch
+from engines.methods.heads._confident_tree import grown
+from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
+from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._verify import Draft
 
 
 @method(
@@ -44,14 +46,37 @@ from engines.methods.speculative._turn import EMITS, LANES
     "first stage only; a smaller tree. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """The compressed draft: A and g are made from the picture when it first reads."""
+    """EAGLE-2's rounds with a draft that reads A in the place of the patches and g with every later word; both are made
+    when it first reads. H holds the true hidden states of the text but its last token; a turn without all of them (the
+    first, and after a person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
-    draft = draft_of(models.drafts, "compressed").to(models.target.record.device)
-    image = picture_of(models.target, prompt[: run.prompt_length])
-    model = models.target.playing("draft")
-    drafter = Drafter(model, draft, image, compact=p.compact, recall=p.global_vector)
-    yield from rounds(models, prompt, p, run, drafter)
+    model, n = models.target, models.target.num_layers
+    draft = draft_of(models.drafts, "compressed").to(model.record.device)
+    image = picture_of(model, prompt[: run.prompt_length])
+    drafter = Drafter(model.playing("draft"), draft, image, compact=p.compact, recall=p.global_vector)
+    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    while target.unfinished(ids):
+        tree, ranks = Draft(ids[-1], "draft"), [-1]
+        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
+            drafter.read(ids, H, p.top_k)
+            tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+        turn = target.verify(ids, tree, run.rng, hidden=(n,))
+        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        H = torch.cat(rows if H is None else [H, *rows])
+        fresh, facts = run.steps == 0, turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
+        if drafter.g is not None:
+            facts |= {"global_norm": float(drafter.g.norm())}
+        edit = yield run.step(
+            **turn.groups(ranks),
+            records={"vision": lambda: vision(drafter, turn, model.tokenizer, fresh)},
+            facts=facts,
+            note=turn.note(),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        H = H[: target.cache.length]
+        drafter.forget(target.cache.length)
 
 
 if __name__ == "__main__":

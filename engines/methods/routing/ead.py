@@ -81,7 +81,8 @@ from engines.kit import (
     departures="Points the paper leaves open are ours (see the file); the idle model is never run along for show.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-5. c counts the tokens of the active model since it took over."""
+    """The switching rule of 2502.06833: the rolling mean of H over w tokens against tau. c counts the tokens of the
+    active model since it took over."""
     ids, active, c, read = prompt, p.start, 0, []
     room = len(prompt) + p.max_new_tokens
     caches = {role: models.models[role].new_cache(room) for role in ("small", "large")}

@@ -91,6 +91,26 @@ class Target:
         """How deep a draft may go: tokens that may still be accepted, with one more behind them."""
         return self.end - len(ids) - 1
 
+    def read(self, ids: list[int], draft: Draft, hidden: Sequence[int] = ()) -> TargetRows:
+        """Feed what the cache lacks of the text, and the tree behind it, in one forward. hidden: layers whose states at
+        the tree's rows are wanted."""
+        base = self.cache.length
+        chain = ids[base:-1]
+        c = len(chain)
+        parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
+        out = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents, hidden=hidden)
+        return TargetRows(ids, draft, chain, base, out.logits, out.hidden)
+
+    def keep(self, rows: TargetRows, verdict: Verdict) -> Turn:
+        """The round with this outcome. The cache then holds the text but its last token."""
+        ids, draft, chain, c = rows.ids, rows.draft, rows.chain, len(rows.chain)
+        self.cache.keep(rows.base, [*range(c), *(c + r for r in verdict.path)])
+        gained = written(draft, verdict)[: self.end - len(ids)]
+        self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
+        states = {layer: h[c:] for layer, h in rows.hidden.items()}
+        read = {layer: h[:c] for layer, h in rows.hidden.items()}
+        return Turn(ids, draft, verdict, rows.z, rows.logits[:c], gained, chain, states, read)
+
     def verify(
         self,
         ids: list[int],
@@ -100,22 +120,27 @@ class Target:
         hidden: Sequence[int] = (),
         walk: Callable[..., Verdict] = verify,
     ) -> Turn:
-        """Feed what the cache lacks of the text and the tree in one forward, and walk it. The cache then holds the text
-        but its last token. hidden: layers whose states at the tree's rows are wanted. walk: another rule than the exact
-        one."""
-        base = self.cache.length
-        chain = ids[base:-1]
-        c = len(chain)
-        parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
-        out = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents, hidden=hidden)
-        z = out.logits  # [c + n, V]
-        verdict = walk(z[c:], draft, self.p.temperature, rng, self.model.eos_ids)
-        self.cache.keep(base, [*range(c), *(c + r for r in verdict.path)])
-        gained = written(draft, verdict)[: self.end - len(ids)]
-        self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
-        states = {layer: h[c:] for layer, h in out.hidden.items()}
-        read = {layer: h[:c] for layer, h in out.hidden.items()}
-        return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain, states, read)
+        """Read the tree, walk it and keep what was accepted. walk: another rule than the exact one."""
+        rows = self.read(ids, draft, hidden)
+        return self.keep(rows, walk(rows.z, draft, self.p.temperature, rng, self.model.eos_ids))
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """What one forward of the target gave for a draft: logits [c + n, V] of the c tokens `chain` of the text that the
+    cache lacked from position `base` on, and of the tree's n rows behind them."""
+
+    ids: list[int]
+    draft: Draft
+    chain: list[int]
+    base: int
+    logits: Tensor
+    hidden: Mapping[int, Tensor]
+
+    @property
+    def z(self) -> Tensor:
+        """The logits [n, V] of the tree's rows, the root's first."""
+        return self.logits[len(self.chain) :]
 
 
 @dataclass(frozen=True)

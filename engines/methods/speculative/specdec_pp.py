@@ -144,7 +144,8 @@ class StopRule:
 def draft_round(
     drafter: Drafter, ids: Sequence[int], rule: StopRule, head: AcceptHead | None, rng: Rng
 ) -> tuple[Draft, str]:
-    """Card steps 1 to 3: the chain drafted, and why it ended there. head: None for the drafter's own confidence."""
+    """The chain drafted, and why it ended there (the official `hf_generation`). head: None for the drafter's own
+    confidence."""
     draft = Draft(ids[-1])
     layer = () if head is None else (drafter.model.num_layers,)
     for row in range(rule.most):

@@ -9,9 +9,26 @@ candidates they are."""
 
 from __future__ import annotations
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, draw, max_new_tokens, method
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    distribution,
+    draw,
+    max_new_tokens,
+    method,
+    residual,
+    torch,
+)
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft
+from engines.methods.speculative._verify import Draft, Test, Verdict
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
 @method(
@@ -45,30 +62,65 @@ from engines.methods.speculative._verify import Draft
     lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Algorithm 1 of the paper, one round per step. The last draft is not read by the drafter until it is known to
-    stay."""
+    """Algorithm 1 of 2211.17192, one round per step; M_p is the target, M_q the draft model, and u_i what the paper
+    calls r_i. M_q has not read its last guess yet: it does if that one stays."""
     target = Target(models.target, prompt, p, rows=17)
     drafter = Drafter(models.draft, prompt, p, rows=17, vocab_size=models.target.vocab_size)
-    ids = prompt
+    T, T_d, ids = p.temperature, drafter.temperature, prompt
     while target.unfinished(ids):
-        draft = chain(drafter, ids, min(p.gamma, target.room(ids)), run)
-        turn = target.verify(ids, draft, run.rng)
+        # Sample gamma guesses x_1, .., x_gamma from M_q, one behind the other, x_i from q_i.
+        draft, qs = Draft(ids[-1]), []
+        for i in range(min(p.gamma, target.room(ids))):
+            z = (drafter.read(ids) if i == 0 else drafter.extend(draft, [i])).logits[0]  # [V]
+            qs.append(drafter.distribution(z))
+            x = sample(qs[i], T_d, run.rng)
+            draft.add(i, x, chance=float((qs[i] if T_d else z.softmax(-1))[x]))
+
+        # Run M_p on all of them in one call: p_1, .., p_(gamma + 1).
+        rows = target.read(ids, draft)
+        ps = [distribution(z.double(), T) for z in rows.z]
+
+        # Accept n guesses, x_i with probability min(1, p_i(x_i) / q_i(x_i)). In place of the first one that is refused
+        # stands t from norm(max(0, p - q)), behind gamma accepted ones t from p_(gamma + 1).
+        n, tests = 0, []
+        for p_i, q_i, x in zip(ps, qs, draft.tokens[1:], strict=False):
+            if T and T_d:
+                u, chance = uniform(run.rng), min(1.0, float(p_i[x]) / float(q_i[x]))
+                accepted = u < chance
+                t, source = -1 if accepted else draw(leftover(p_i, q_i), run.rng), "residual"
+            else:  # p or q is one token: a draw from p has the law of the test and of what stands in its place
+                t, source = sample(p_i, T, run.rng), "target" if T else "argmax"
+                u, chance, accepted = None, float(p_i[x]), x == t
+            tests.append(Test(n + 1, chance, u, accepted))
+            if not accepted:
+                break
+            n += 1
+            if x in models.target.eos_ids:  # the text ends here
+                t, source = -1, "draft"
+                break
+        else:
+            t, source = sample(ps[n], T, run.rng), "target" if T else "argmax"
+
+        turn = target.keep(rows, Verdict([*range(n + 1)], t, source, tests))  # prefix + x_1, .., x_n + t
         drafter.settle(turn.verdict.path)
         edit = yield run.step(**turn.groups(), lanes=run.calls(VERBS), facts=turn.facts(), note=turn.note())
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 
-def chain(drafter: Drafter, ids: list[int], gamma: int, run: Recorder) -> Draft:
-    """Draft gamma tokens one behind the other, each from the distribution q after those before it."""
-    draft = Draft(ids[-1])
-    for row in range(gamma):
-        z = drafter.read(ids).logits if row == 0 else drafter.extend(draft, [row]).logits  # [1, V]
-        q = drafter.distribution(z[0])
-        x = draw(q, run.rng) if drafter.temperature else int(q.argmax())
-        if drafter.temperature:
-            draft.distributions[row] = q
-        draft.add(row, x, chance=float(z[0].softmax(-1)[x]) if not drafter.temperature else float(q[x]))
-    return draft
+def sample(p: Tensor, temperature: float, rng: Generator) -> int:
+    """A token from p [V]; at temperature 0 the one that p is, and no random number is used."""
+    return draw(p, rng) if temperature else int(p.argmax())
+
+
+def uniform(rng: Generator) -> float:
+    """A number from U(0, 1)."""
+    return float(torch.rand((), dtype=torch.float64, generator=rng))
+
+
+def leftover(p: Tensor, q: Tensor) -> Tensor:
+    """norm(max(0, p - q)) [V]; p itself where nothing is left, since p = q refuses no token but by rounding."""
+    left = residual(p, q.to(p.device).double())
+    return p if left is None else left
 
 
 if __name__ == "__main__":

@@ -130,8 +130,8 @@ LISTED = 24  # rows of the table recorded per step
     "verification above temperature 0.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Card steps 1-8. Before every turn the cache lacks the last id, the root of the next tree (at the start the whole
-    prompt before it, too)."""
+    """The official `inference_recycling.py`. Before every turn the cache lacks the last id, the root of the next tree
+    (at the start the whole prompt before it, too)."""
     parents, ranks = from_child_counts(TEMPLATES[p.template])
     M = np.full((model.vocab_size, p.k), -1, dtype=np.int64)
     target = Target(model, prompt, p, rows=len(parents))

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from engines.core.kinds import Taps
 from engines.core.machine import trained_on
-from engines.methods.system import _exchange as exchanges
+from engines.methods.system.speculative_moe import exchanges as exchanges
 from engines.models import placement
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from engines.core.errors import UserError
 from engines.core.kinds.layered import Taps
 from engines.core.machine import trained_on
-from engines.methods.routing._experts import channel_ranks, label, masks, permanent
+from engines.methods.routing.read_me.experts import channel_ranks, label, masks, permanent
 from engines.models.networks.pregate import ROUTER, PreGate
 from engines.models.parts import folder_of
 from engines.models.zoo import load_model

@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from engines.methods.baselines import greedy
 from engines.methods.heads import lud, lud_verified
-from engines.methods.heads._units import marked
+from engines.methods.heads.lud import marked
 from engines.models.networks.lora import MAPS, LoRA
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss

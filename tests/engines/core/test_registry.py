@@ -6,11 +6,12 @@ import engines.methods
 from engines.core import registry
 from engines.core.errors import UserError
 from engines.core.extra import VARIABLE
-from engines.core.method import method
+from engines.core.method import Former, method
 from engines.core.params import Float
+from engines.core.trace import Edit
 
 GOOD = """
-from engines.core.method import method
+from engines.core.method import Former, method
 @method("{slug}", title="", family="{family}", paper="", summary="", needs="causal", params=[], emits=set())
 def decode(model, prompt, p, run):
     yield run.step()
@@ -65,6 +66,24 @@ def test_broken_files_are_reported_and_the_others_still_load(family):
         assert words in reasons[name]
 
 
+def test_a_method_may_be_a_folder(family):
+    """Its `__init__.py` declares it; what lies beside is its own and declares nothing."""
+    folder = family / "whole"
+    folder.mkdir()
+    rule = "from engines.methods.strange.whole.rule import TITLE"
+    (folder / "__init__.py").write_text(rule + GOOD.format(slug="whole", family="strange").replace('""', "TITLE", 1))
+    (folder / "rule.py").write_text("TITLE = 'from its own file'\n" + GOOD.format(slug="hidden", family="strange"))
+    (family / "_shared").mkdir()
+    (family / "_shared" / "__init__.py").write_text("1 / 0")
+    (family / "broken").mkdir()
+    (family / "broken" / "__init__.py").write_text("from engines.methods.strange.broken import rule")
+    (family / "broken" / "rule.py").write_text("1 / 0")
+    found = walk()
+    assert {slug: one.info.title for slug, one in found.methods.items()} == {"whole": "from its own file"}
+    (broken,) = found.broken
+    assert broken.module == "engines.methods.strange.broken" and "(rule.py:1)" in broken.reason
+
+
 def test_folders_without_init_are_no_families(family):
     (family / "__init__.py").unlink()
     assert walk().methods == {}
@@ -106,3 +125,47 @@ def test_lossless_names_parameters_of_the_method(lossless):
     with pytest.raises(ValueError, match="lossless"):
         method("x", title="X", family="x", paper="", summary="", needs="causal", params=[], emits={"commits"},
                lossless=lossless)  # fmt: skip
+
+
+# --- what earlier versions called it ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "today"),
+    [
+        (("stand", {"side_by_side": True, "trajectories": 3}), ("stand-side-by-side", {"trajectories": 3})),
+        (("stand", {"side_by_side": "true"}), ("stand-side-by-side", {"trajectories": 1})),
+        (("stand", {"side_by_side": "0", "template": "8"}), ("stand", {"template": "8"})),
+        (("stand", {"template": "8"}), ("stand", {"template": "8"})),
+        (("stand", {"side_by_side": "perhaps"}), ("stand", {"side_by_side": "perhaps"})),
+        (("no-method", {"x": 1}), ("no-method", {"x": 1})),
+    ],
+)
+def test_a_method_that_became_two_is_found_by_what_it_was_called(given, today):
+    assert registry.current(*given) == today == registry.current(*today)
+
+
+def test_edits_of_earlier_versions_are_read_in_the_same_way():
+    edits = [
+        (4, Edit(params={"side_by_side": False, "template": "8"})),
+        (2, Edit(method="stand", params={"side_by_side": True})),
+        (0, Edit(force={5: 1})),
+    ]
+    assert registry.current_edits("greedy", edits) == [
+        (0, Edit(force={5: 1})),
+        (2, Edit(method="stand-side-by-side", params={"trajectories": 1})),
+        (4, Edit(params={"template": "8"})),
+    ]
+
+
+def test_a_former_declaration_contradicts_nothing():
+    def declare(*former):
+        told = dict.fromkeys(("title", "paper", "summary"), "")
+        params = [Float("t", 0.5, 0.0, 1.0, sees="")]
+        method("x", **told, family="x", needs="causal", params=params, emits=set(), former=former)
+
+    declare(Former("y", {"old": True}, {"t": 0.2}))
+    with pytest.raises(ValueError, match="are gone"):
+        declare(Former("y", {"t": 0.1}))
+    with pytest.raises(UserError, match="unknown parameter 'u'"):
+        declare(Former("y", {"old": True}, {"u": 1}))

@@ -4,7 +4,7 @@ stages; and bad input."""
 import pytest
 
 import engines
-from engines.methods.system._mirror import Latency
+from engines.methods.system.mirror_sd.rounds import Latency
 from engines.studies.early_guesses import DEPTHS, WIDTHS, told
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import engines
-from engines.methods.routing._experts import BELADY, LOOKAHEAD, LRU
+from engines.methods.routing.read_me.experts import BELADY, LOOKAHEAD, LRU
 from engines.studies.expert_cache import batches, rate
 
 

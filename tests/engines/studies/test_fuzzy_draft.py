@@ -3,7 +3,7 @@
 import pytest
 
 import engines
-from engines.methods.system._fuzzy import ATTENTION, WHOLE, Times
+from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times
 from engines.studies.fuzzy_draft import SIZES, Row, told
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import engines
-from engines.methods.system._plan import TREES
+from engines.methods.system.specmemo.plan import TREES
 from engines.studies.memory_budget import Setting, told
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import engines
-from engines.methods.heads._dynamic_tree import search
+from engines.methods.heads.ppd.dynamic_tree import search
 from engines.studies.row_budget import BUDGETS, Point, told
 
 A = [[0.4, 0.2, 0.1, *[0.02] * 7], [0.3, 0.1, 0.1, *[0.02] * 7], [0.2, 0.1, 0.05, *[0.02] * 7]]

@@ -3,7 +3,7 @@
 import pytest
 
 import engines
-from engines.methods.sampling._threshold import learn, references, split, statistics
+from engines.studies._threshold import learn, references, split, statistics
 
 
 @pytest.fixture(scope="module")

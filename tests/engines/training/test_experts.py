@@ -7,7 +7,7 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.routing._experts import channel_ranks, masks
+from engines.methods.routing.read_me.experts import channel_ranks, masks
 from engines.tasks.domains import TINY, WIDE, domains_of, library, tokens
 from engines.training.__main__ import main
 from engines.training.core.loop import Until, run

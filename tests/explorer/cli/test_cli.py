@@ -437,6 +437,22 @@ def test_compare_gives_each_method_its_model_and_parameters(capsys):
     assert rows[1]["tokens"] <= 2
 
 
+def test_parameters_of_earlier_versions_are_taken(capsys):
+    """Of a method that has become two since."""
+    was, info = next(
+        (one, info)
+        for info in engines.list_methods()
+        for one in info.former
+        if one.slug != info.slug and set(info.needs.values()) == {"causal"}
+    )
+    given = [f"--param={name}={value}" for name, value in was.when.items()]
+    shared = ("--model", "tiny-ar-s", "--prompt", PROMPT, "--param=max_new_tokens=4", *given)
+    code, out, _ = call(capsys, "compare", "--method", was.slug, "--json", *shared)
+    assert code == 0 and [row["method"] for row in json.loads(out)] == [info.slug]
+    code, out, _ = call(capsys, "run", "--method", was.slug, "--json", "-", *shared)
+    assert code == 0 and Trace.from_json(out).header.method == info.slug
+
+
 def report(file: str, state: str, mismatch: str = "") -> engines.FileReport:
     return engines.FileReport(
         file=file, state=state, cases=3, covered=0 if state == "not covered" else 3, mismatch=mismatch

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks
-from engines.methods.system._fuzzy import groups_of, schedule
+from engines.methods.system.easyspec.fuzzy import groups_of, schedule
 
 from .speculative import by_kind
 

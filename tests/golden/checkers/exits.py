@@ -8,8 +8,8 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
-from engines.methods.heads._exit_choice import Counts, choose
 from engines.methods.heads.del_ import ended
+from engines.methods.heads.del_.exit_choice import Counts, choose
 from engines.methods.heads.kangaroo import stopped
 from engines.methods.speculative._verify import Draft, verify, written
 

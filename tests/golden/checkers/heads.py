@@ -10,10 +10,10 @@ from typing import Any
 from engines.core.lazy import torch
 from engines.core.trees import ancestor_mask, leaf_paths, row_depths
 from engines.core.verify import Case, checks, differ
-from engines.methods.heads._dynamic_tree import Node, search
 from engines.methods.heads._template import filled, parents_of
-from engines.methods.heads._typical import accepted_path, thresholds
+from engines.methods.heads.medusa import accepted_path, thresholds
 from engines.methods.heads.ppd import above, layout
+from engines.methods.heads.ppd.dynamic_tree import Node, search
 from engines.methods.speculative._verify import Draft, verify
 
 TOLERANCE = 1e-6

@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
-from engines.methods.multimodal._jacobi import first_guess, iterate
+from engines.methods.multimodal.sjd.jacobi import first_guess, iterate
 
 
 @checks("sjd", sections=("verify", "runs"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks
-from engines.methods.speculative.judge_decoding import or_mask
+from engines.methods.speculative.judge_decoding.rule import or_mask
 
 from .speculative import by_kind
 

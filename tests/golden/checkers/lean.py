@@ -9,8 +9,17 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, NotCovered, checks, differ
-from engines.methods.system._lean import add, empty, merge
-from engines.methods.system._tiles import Piece, grid, lean, num_splits, ranges, splits_bound, tile_tokens, tiles
+from engines.methods.system.lean_attention.attention import add, empty, merge
+from engines.methods.system.lean_attention.partition import (
+    Piece,
+    grid,
+    lean,
+    num_splits,
+    ranges,
+    splits_bound,
+    tile_tokens,
+    tiles,
+)
 
 
 def by_worker(pieces: Sequence[Piece], heads: int) -> list[list[list[int]]]:

@@ -9,7 +9,7 @@ from typing import Any
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks
 from engines.methods.speculative._verify import Draft, verify
-from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
+from engines.methods.system.mirror_sd.rounds import Latency, channel, internal_steps, overlap, reused
 
 from .speculative import by_kind
 

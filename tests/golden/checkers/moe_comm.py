@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engines.core.verify import Case, checks, differ
-from engines.methods.system import _exchange as ours
+from engines.methods.system.speculative_moe import exchanges as ours
 
 
 def layer(route: Any, C: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from engines.core.trees import from_child_counts
 from engines.core.verify import Case, checks, differ
-from engines.methods.speculative._ngram_store import Entry, Store, grow
-from engines.methods.speculative._templates import most_accepted, pruned
-from engines.methods.speculative._trigrams import Node, Table, drafts, heaviest, puct, search
+from engines.methods.speculative.aded.trigrams import Node, Table, drafts, heaviest, puct, search
+from engines.methods.speculative.stand.store import Entry, Store, grow
+from engines.methods.speculative.stand.templates import most_accepted, pruned
 
 from .speculative import by_kind, row
 

@@ -9,7 +9,7 @@ from typing import Any
 from engines.core.lazy import torch
 from engines.core.sampling import accept_probability
 from engines.core.verify import Case, checks
-from engines.methods.speculative.rapid import Transfer
+from engines.methods.speculative.rapid.transfer import Transfer
 
 from .speculative import by_kind
 

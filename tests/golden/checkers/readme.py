@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
-from engines.methods.routing._experts import (
+from engines.methods.routing.read_me.experts import (
     BELADY,
     HIT,
     LOOKAHEAD,

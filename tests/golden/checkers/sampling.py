@@ -9,9 +9,9 @@ from typing import Any
 from engines.core.lazy import torch
 from engines.core.truncated import ranked
 from engines.core.verify import Case, checks, differ
-from engines.methods.sampling._threshold import learn
 from engines.methods.sampling.adadec import Future, score
 from engines.methods.sampling.top_h import entropy_along, spend
+from engines.studies._threshold import learn
 
 VARIANTS = {"paper": "paper", "official_code": "official", "transformers": "hf"}  # in the file -> here
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
-from engines.methods.search._frontier import COSTS, Frontier, State
+from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, State
 
 
 @checks("a_star")

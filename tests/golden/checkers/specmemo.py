@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks
-from engines.methods.system._ledger import lean_bytes, reference_bytes
+from engines.methods.system.specmemo.ledger import lean_bytes, reference_bytes
 
 from .speculative import by_kind
 

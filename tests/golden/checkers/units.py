@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
-from engines.methods.heads._units import accepted, marked
+from engines.methods.heads.lud import accepted, marked
 
 TOLERANCE = 1e-6
 

@@ -14,7 +14,7 @@ import tests.golden.checkers.ultramem  # noqa: F401 - registers its checker
 from engines.core.kinds.memory import MemoryTable
 from engines.core.verify import verify_file
 from engines.kit import Taps
-from engines.methods.architecture._slots import Text
+from engines.methods.architecture.ultramem_v2 import Text
 from engines.models.networks.ultra_mem import (
     UltraMemConfig,
     UltraMemForCausalLM,

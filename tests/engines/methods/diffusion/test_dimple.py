@@ -10,7 +10,8 @@ import engines
 import tests.golden.checkers.diffusion  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.methods.diffusion._orders import time_grid
-from engines.methods.diffusion.dimple import clock, spell
+from engines.methods.diffusion.dimple import clock
+from engines.methods.diffusion.dimple.structure_prior import spell
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, board, commits, lane
 

@@ -10,8 +10,9 @@ import engines
 from engines.core.masks import transfer_schedule
 from engines.core.params import resolve
 from engines.core.trace import Piece
-from engines.methods.diffusion._constraints import parse, placed, region, tokens_of
-from engines.methods.diffusion.prophet import calibrated_bars, gaps, guided, verdict
+from engines.methods.diffusion.prophet import guided
+from engines.methods.diffusion.prophet.bars import calibrated_bars, gaps, verdict
+from engines.methods.diffusion.prophet.constraints import parse, placed, region, tokens_of
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 SEEDS, P, G = range(4), 2, 24

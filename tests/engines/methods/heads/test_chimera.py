@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import engines
-from engines.methods.heads._fused import Drafter, run_of
 from engines.methods.heads._template import likeliest, parents_of
+from engines.methods.heads.chimera import Drafter, run_of
 from engines.models import parts
 from engines.models.networks.chimera_drafter import ChimeraDrafter, drafter_of
 from engines.models.parts import load_part

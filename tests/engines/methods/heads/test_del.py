@@ -8,8 +8,8 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.sampling import distribution
-from engines.methods.heads._exit_choice import Counts, choose
 from engines.methods.heads.del_ import ended
+from engines.methods.heads.del_.exit_choice import Counts, choose
 from engines.models.exits import maps_of
 from engines.models.parts import load_part
 from tests.engines.fakes import board, chi_square_p

@@ -14,7 +14,7 @@ import tests.golden.checkers.falcon  # noqa: F401 - registers its checker
 from engines.core.trace import Edit
 from engines.core.verify import verify_file
 from engines.methods.heads import falcon
-from engines.methods.heads._blocks import Drafter, grown
+from engines.methods.heads.falcon import Drafter, grown
 from engines.models import parts
 from engines.models.exits import Past
 from engines.models.networks.falcon_layer import FalconLayer, layer_of, mask_of, visible

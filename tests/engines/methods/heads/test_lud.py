@@ -13,8 +13,7 @@ import tests.golden.checkers.units  # noqa: F401 - registers its checker
 from engines.core.kinds import Taps
 from engines.core.trace import Edit
 from engines.core.verify import verify_file
-from engines.methods.heads._units import accepted, marked, repeats
-from engines.methods.heads.lud import said, written
+from engines.methods.heads.lud import accepted, marked, repeats, said, written
 from engines.models import parts
 from engines.models.networks.lora import LoRA, lora_of
 from engines.models.parts import load_part
@@ -219,7 +218,7 @@ def test_training_begins_as_the_model_and_moves_all_that_it_may(model, cache):
 
 def test_training_computes_what_decoding_foresees(model, cache):
     """Two texts in one forward, against one forward of decoding for each cut."""
-    from engines.methods.heads._units import forward
+    from engines.methods.heads.lud import forward
 
     training = UnitTraining("test", model, cache, Teacher(model.model.get_output_embeddings().weight), 0)
     torch.manual_seed(1)

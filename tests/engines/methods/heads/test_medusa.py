@@ -13,7 +13,7 @@ import tests.golden.checkers.heads  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.methods.heads import medusa
 from engines.methods.heads._template import filled, likeliest, parents_of
-from engines.methods.heads._typical import accepted_path
+from engines.methods.heads.medusa import accepted_path
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
 from engines.models.parts import load_part

@@ -13,9 +13,9 @@ from engines.core.kinds.layered import CountedLayered
 from engines.core.meter import Meter
 from engines.core.trees import row_depths
 from engines.core.verify import verify_file
-from engines.methods.heads._dynamic_tree import FIRST, SMALLEST, ranked_paths, search, trees_of
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.ppd import above, forward, layout
+from engines.methods.heads.ppd.dynamic_tree import FIRST, SMALLEST, ranked_paths, search, trees_of
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
 from engines.models import parts

@@ -10,7 +10,7 @@ import torch
 
 import engines
 from engines import UserError
-from engines.methods.multimodal._jacobi import first_guess, iterate
+from engines.methods.multimodal.sjd.jacobi import first_guess, iterate
 
 DIGITS, TEXT = "tiny-digits", "tiny-ar-s"
 

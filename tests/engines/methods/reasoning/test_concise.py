@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.reasoning._thought import Marked, Probe, Prose, reading
+from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, reading
 
 MODEL = "tiny-reasoner"
 CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4", "4+8-9*7", "2*7*8*3")

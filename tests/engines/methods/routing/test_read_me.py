@@ -11,7 +11,7 @@ import engines
 import tests.golden.checkers.readme  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import Taps
 from engines.core.verify import verify_file
-from engines.methods.routing._experts import (
+from engines.methods.routing.read_me.experts import (
     BELADY,
     FREE,
     HIT,

@@ -9,8 +9,8 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.verify import differ
-from engines.methods.sampling import _threshold
 from engines.methods.sampling.adadec import Future, left_function, score
+from engines.studies import _threshold
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 

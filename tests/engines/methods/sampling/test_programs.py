@@ -7,13 +7,13 @@ import time
 import pytest
 
 import engines
-from engines.methods.sampling import _programs
-from engines.methods.sampling._programs import TASKS, program_of, run_program
+from tests.engines.methods.sampling import programs
+from tests.engines.methods.sampling.programs import TASKS, program_of, run_program
 
 
 @pytest.fixture(autouse=True)
 def shorter(monkeypatch):
-    monkeypatch.setattr(_programs, "SECONDS", 1)
+    monkeypatch.setattr(programs, "SECONDS", 1)
     for name in ("SPACE_ID", "EXPLORER_PUBLIC"):
         monkeypatch.delenv(name, raising=False)
 

@@ -11,8 +11,8 @@ import engines
 import tests.golden.checkers.search  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.kit import distribution, draw
-from engines.methods.search import _rewards
-from engines.methods.search._frontier import COSTS, Frontier
+from engines.methods.search import _policy
+from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier
 from tests.engines.conftest import GOLDEN
 
 CHAIN = "8+9*3+0-8"
@@ -81,7 +81,7 @@ def test_a_single_child_is_plain_sampling(model):
 
 def test_a_constant_reward_returns_the_first_chain(model, monkeypatch):
     """The deeper comes first among equals, so that the search never turns."""
-    monkeypatch.setattr(_rewards.StepReward, "score", lambda self, texts: [0.5] * len(texts))
+    monkeypatch.setattr(_policy.StepReward, "score", lambda self, texts: [0.5] * len(texts))
     trace = searched(model, k=3, budget=64)
     found = tree(trace)
     expanded = [step.facts["expansions"] for step in trace.steps]
@@ -135,6 +135,6 @@ def test_bad_input_says_what_is_allowed(model):
         engines.run("a-star-decoding", "tiny-ar-s", "subtract: 9 - 4", params={"max_new_tokens": 8})
     with pytest.raises(engines.UserError, match="chains of digits"):
         engines.run("a-star-decoding", model, "subtract: 9 - 4")
-    small = _rewards.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
+    small = _policy.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
     with pytest.raises(engines.UserError, match="has 129 tokens and the reward model reads 128"):
         small.score([[1] * 129])

@@ -9,7 +9,7 @@ import torch
 
 import engines
 from engines.kit import distribution, draw
-from engines.methods.search import _rewards, particle_filtering
+from engines.methods.search import _policy, particle_filtering
 from engines.models.step_reward import states
 
 CHAIN = "8+9*3+0-8"
@@ -59,7 +59,7 @@ def test_the_reward_model_is_counted_and_reads_only_what_is_new(model, slug):
     """At most a forward for each state that is scored, under its own role; each token of all paths is read once, the
     question with them."""
     trace, exact = ran(slug, model), ran(slug, model, reward="exact")
-    network = _rewards.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
+    network = _policy.StepReward(engines.models.parts.load_part("prm", [model.record]).tensors)
     calls = [step.facts["prm_calls"] for step in trace.steps]
     asked = [b - a for a, b in zip([0, *calls], calls, strict=False)]
     assert all(0 < s.forwards["prm"] <= n for s, n in zip(trace.steps, asked, strict=True) if n)
@@ -78,7 +78,7 @@ def test_a_reward_does_not_depend_on_what_was_read_before(model):
         read.append(rows)
         return run()
 
-    network = _rewards.StepReward(tensors, call)
+    network = _policy.StepReward(tensors, call)
     question = model.tokenizer.encode_prompt(CHAIN)
     texts = [question + model.tokenizer.encode(t) for t in ("c8+9=7;", "u8+9=7;", "c8+9=7;c7*3", "c8+9=7;c7*3", "u8")]
     found = network.score(texts)
@@ -126,11 +126,11 @@ def test_an_exact_judge_takes_a_right_solution_where_one_was_written(model):
 def test_a_judge_of_one_mind_prunes_nobody_for_good_and_a_sharp_one_does(model, monkeypatch):
     """With an equal reward a drawing is even; with a small tau and a judge that likes one path only, all go on from
     that one."""
-    monkeypatch.setattr(_rewards.StepReward, "score", lambda self, texts: [0.5] * len(texts))
+    monkeypatch.setattr(_policy.StepReward, "score", lambda self, texts: [0.5] * len(texts))
     trace = ran("particle-filtering", model, n=4)
     assert all(step.facts["effective_particles"] == pytest.approx(4) for step in trace.steps[:-1])
     monkeypatch.setattr(
-        _rewards.StepReward, "score", lambda self, texts: [0.9 if i == 0 else 0.2 for i in range(len(texts))]
+        _policy.StepReward, "score", lambda self, texts: [0.9 if i == 0 else 0.2 for i in range(len(texts))]
     )
     first = ran("particle-filtering", model, n=4, tau=0.05).steps[0]
     assert first.facts["effective_particles"] == pytest.approx(1)

@@ -10,9 +10,9 @@ import torch
 import engines
 from engines.core.sampling import distribution
 from engines.core.trees import children
-from engines.methods.speculative._trigrams import Node, Table, drafts, exploration, puct, search, trim
 from engines.methods.speculative._verify import verify
 from engines.methods.speculative.aded import merge
+from engines.methods.speculative.aded.trigrams import Node, Table, drafts, exploration, puct, search, trim
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
 

@@ -9,9 +9,9 @@ import torch
 import engines
 import tests.golden.checkers.rapid  # noqa: F401 - registers its checker
 from engines.core.sampling import draw
-from engines.methods.speculative import _passages as passages
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.rapid import Look, Transfer
+from engines.methods.speculative.rapid import passages as passages
+from engines.methods.speculative.rapid.transfer import Look, Transfer
 from engines.tasks.documents import document
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board, chi_square_p

@@ -11,7 +11,7 @@ from engines.core.errors import UserError
 from engines.core.sampling import distribution
 from engines.methods.speculative._retrieval import fuse, trie
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.rasd import Found, prune
+from engines.methods.speculative.rasd.pruning import Found, prune
 from engines.models.stores import store_of
 from tests.engines.fakes import TableCausal, board, chi_square_p
 

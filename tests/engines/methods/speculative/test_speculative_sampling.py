@@ -135,7 +135,8 @@ def test_candidates_chosen_without_chance_keep_the_distribution_too():
     assert chi_square_p(emitted(tree, z, rng), distribution(z[0], 1.0)) > 1e-3
 
 
-def test_a_whole_run_has_the_distribution_of_plain_sampling():
+@pytest.mark.parametrize("hot", [-1.0, 0.0])
+def test_a_whole_run_has_the_distribution_of_plain_sampling(hot):
     """Two tokens behind a fixed prompt, drafted in one round or two, against the product of the target's
     distributions."""
     models, temperature = pair(5, memory=2), 1.2
@@ -149,9 +150,36 @@ def test_a_whole_run_has_the_distribution_of_plain_sampling():
             "speculative-sampling",
             models,
             [1, 2, 3],
-            params={"max_new_tokens": 2, "temperature": temperature, "gamma": 2},
+            params={"max_new_tokens": 2, "temperature": temperature, "draft_temperature": hot, "gamma": 2},
             seed=seed,
             detail="none",
         ).output_ids
         counts[a * V + b] += 1
     assert chi_square_p(counts, wanted) > 1e-3
+
+
+@pytest.mark.parametrize(("temperature", "hot"), [(0.0, 1.3), (0.8, -1.0), (0.8, 0.0), (1.2, 0.6)])
+def test_every_recorded_test_is_algorithm_1(temperature, hot):
+    """The chance is min(1, p(x) / q(x)) of the two models' own tables, a guess stays exactly where its uniform is below
+    it, the first refusal ends the round, and one token of the target's stands behind."""
+    T_d = temperature if hot < 0 else hot
+    for seed in range(4):
+        models = pair(seed, memory=2)
+        trace = decode(models, gamma=4, temperature=temperature, draft_temperature=hot)
+        text, kinds = trace.header.prompt_ids, set()
+        for step in trace.steps:
+            tree, n = step.tree, sum(step.tree.accepted) - 1
+            for row in range(1, min(n + 2, len(tree.tokens))):
+                before, x = [*text, *tree.tokens[1:row]], tree.tokens[row]
+                p = float(distribution(models["target"].logits(before)[0].double(), temperature)[x])
+                q = float(distribution(models["draft"].logits(before)[0].double(), T_d)[x])
+                assert tree.chances[row] == pytest.approx(min(1.0, p / q) if temperature and T_d else p, abs=1e-6)
+                assert (tree.uniforms[row] is not None) == bool(temperature and T_d)
+                if tree.uniforms[row] is not None:
+                    assert tree.accepted[row] == (tree.uniforms[row] < tree.chances[row])
+            assert tree.accepted == [row <= n for row in range(len(tree.tokens))], "a chain, kept from its front"
+            assert tree.chances[n + 2 :] == [None] * len(tree.chances[n + 2 :]), "nothing is tested behind a refusal"
+            assert tree.emitted[:n] == tree.tokens[1 : n + 1] and len(tree.emitted) == n + 1
+            kinds.add(tree.emitted_source)
+            text = [*text, *step.commits.tokens]
+        assert kinds <= ({"argmax"} if not temperature else {"residual", "target"} if T_d else {"target"})

@@ -10,13 +10,16 @@ import engines
 from engines.core.sampling import distribution
 from engines.core.trace import check_consistency
 from engines.core.trees import children, from_child_counts, leaf_paths, row_depths
-from engines.methods.speculative._ngram_store import Entry, Store, grow, largest, overlaps
-from engines.methods.speculative._templates import broad, count_accepted, most_accepted, pruned
 from engines.methods.speculative._verify import verify
-from engines.methods.speculative.stand import TEMPLATES
+from engines.methods.speculative.stand.rounds import TEMPLATES
+from engines.methods.speculative.stand.store import Entry, Store, grow, largest, overlaps
+from engines.methods.speculative.stand.templates import broad, count_accepted, most_accepted, pruned
 from tests.engines.fakes import TableCausal, board, chi_square_p
 
 V = 5
+
+
+SIDE = "stand-side-by-side"
 
 
 def decode(model, slug="stand", prompt=(1, 2, 3), seed=0, **params):
@@ -51,8 +54,8 @@ def adversarial():
         {"template": "80"},
         {"longest": 5, "shortest": 2},
         {"stored": 2, "trajectories": 3},
-        {"trajectories": 3, "side_by_side": True},
-        {"trajectories": 5, "side_by_side": True, "drafting": "deterministic", "template": "80"},
+        {"slug": SIDE, "trajectories": 3},
+        {"slug": SIDE, "trajectories": 5, "drafting": "deterministic", "template": "80"},
     ],
     ids=str,
 )
@@ -61,7 +64,7 @@ def test_at_temperature_0_the_text_is_the_greedy_one(params):
         model = TableCausal(seed=seed, memory=memory, grid=grid, eos_ids=(5,) if seed else ())
         plain, ours = decode(model, "greedy"), decode(model, **params)
         assert ours.output_ids == plain.output_ids == board(ours)
-        samples = 1 if params.get("side_by_side") else params.get("trajectories", 1)
+        samples = 1 if params.get("slug") else params.get("trajectories", 1)
         assert ours.totals.forwards <= plain.totals.forwards * samples
 
 
@@ -72,7 +75,7 @@ def test_short_prompts_and_short_answers(prompt, room):
     for params in (
         {"temperature": 0.0},
         {"longest": 5, "shortest": 5},
-        {"trajectories": 3, "side_by_side": True, "template": "8"},
+        {"slug": SIDE, "trajectories": 3, "template": "8"},
     ):
         ours = decode(model, prompt=prompt, max_new_tokens=room, **params)
         assert ours.output_ids == decode(model, "greedy", prompt=prompt, max_new_tokens=room).output_ids
@@ -144,16 +147,15 @@ def test_verifying_with_another_distribution_than_the_one_drawn_from_is_found_ou
     assert chi_square_p(counts, distribution(model.logits(text)[0].double(), 1.0)) < 1e-4
 
 
-@pytest.mark.parametrize(("trajectories", "side_by_side"), [(1, False), (3, False), (3, True)])
-def test_a_whole_run_draws_from_the_targets_distribution(trajectories, side_by_side):
+@pytest.mark.parametrize(("trajectories", "slug"), [(1, "stand"), (3, "stand"), (3, SIDE)])
+def test_a_whole_run_draws_from_the_targets_distribution(trajectories, slug):
     """Of the last sample, which is drafted from all before it; side by side of the first one, drafted from all
     others."""
     model = TableCausal(vocab_size=4, memory=1, scale=0.7)
     counts = torch.zeros(4, 4)
     options = {"max_new_tokens": 300, "temperature": 1.0, "template": "8", "trajectories": trajectories}
-    options["side_by_side"] = side_by_side
     for seed in range(2):
-        trace = engines.run("stand", model, [0], params=options, seed=seed, detail="none")
+        trace = engines.run(slug, model, [0], params=options, seed=seed, detail="none")
         for a, b in itertools.pairwise([0, *trace.output_ids]):
             counts[a, b] += 1
     rows = model.logits(*([token] for token in range(4)))
@@ -307,7 +309,7 @@ def texts(trace):
 def test_one_sample_side_by_side_is_the_serial_run():
     for params in ({"temperature": 1.0}, {"temperature": 1.0, "drafting": "deterministic"}):
         model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
-        serial, ours = decode(model, **params), decode(model, **params, side_by_side=True)
+        serial, ours = decode(model, **params), decode(model, SIDE, **params, trajectories=1)
         assert serial.output_ids == ours.output_ids
         assert [s.commits for s in serial.steps] == [s.commits for s in ours.steps]
         assert [s.memory for s in serial.steps] == [s.memory for s in ours.steps]
@@ -315,7 +317,7 @@ def test_one_sample_side_by_side_is_the_serial_run():
 
 def test_samples_side_by_side_are_all_recorded_and_the_first_one_stays():
     model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
-    trace = decode(model, temperature=1.0, trajectories=4, side_by_side=True)
+    trace = decode(model, SIDE, temperature=1.0, trajectories=4)
     check_consistency(trace)
     assert engines.Trace.from_json(trace.to_json()) == trace and board(trace) == trace.output_ids
     written = texts(trace)
@@ -332,16 +334,16 @@ def test_samples_side_by_side_are_all_recorded_and_the_first_one_stays():
 
 def test_side_by_side_needs_fewer_forwards_than_one_after_the_other():
     params = {"temperature": 0.7, "trajectories": 4, "max_new_tokens": 40}
-    serial, ours = (decode(TableCausal(vocab_size=40, memory=2, scale=4.0), **params, side_by_side=s) for s in (0, 1))
+    serial, ours = (decode(TableCausal(vocab_size=40, memory=2, scale=4.0), slug, **params) for slug in ("stand", SIDE))
     assert ours.totals.forwards < serial.totals.forwards / 2
 
 
 def test_a_forced_token_cuts_all_samples():
     model = TableCausal(vocab_size=40, memory=2)
-    options = {"max_new_tokens": 12, "temperature": 1.0, "trajectories": 4, "side_by_side": True}
-    plain = engines.run("stand", model, [1, 2, 3], params=options)
+    options = {"max_new_tokens": 12, "temperature": 1.0, "trajectories": 4}
+    plain = engines.run(SIDE, model, [1, 2, 3], params=options)
     forks = [
-        engines.run("stand", model, [1, 2, 3], params=options, edits=[(step, engines.Edit(force={5: 9, 6: 7}))])
+        engines.run(SIDE, model, [1, 2, 3], params=options, edits=[(step, engines.Edit(force={5: 9, 6: 7}))])
         for step in range(3, len(plain.steps))
     ]
     for fork in forks:
@@ -387,3 +389,23 @@ def test_a_finished_sample_counts_its_tokens_without_the_end_mark(ends):
     n, marked = trace.totals.tokens, bool(ends) and trace.output_ids[-1] in ends
     said = f"done, {n} token{'' if n == 1 else 's'}{' and its end mark' if marked else ''} in "
     assert said in trace.steps[-1].note
+
+
+def test_a_recording_from_when_both_were_one_method_goes_on():
+    """A run of `stand` with side_by_side: it is run again, forked and written as a script under today's name."""
+    model = TableCausal(vocab_size=40, memory=2, eos_ids=(5,))
+    trace = decode(model, SIDE, temperature=1.0, trajectories=3)
+    old = engines.Trace.from_json(trace.to_json())
+    old.header.method, old.header.params = "stand", {**trace.header.params, "side_by_side": True}
+    h = old.header
+    again = engines.run(h.method, model, h.prompt_ids, params=h.params, seed=h.seed)
+    assert again.header.method == SIDE and again.header.params == trace.header.params
+    assert [step.commits for step in again.steps] == [step.commits for step in old.steps]
+    plain = engines.fork(old, 2, model=model)
+    assert plain.output_ids == old.output_ids and plain.header.origin.diverged is None
+    changed = engines.fork(old, 2, model=model, edit=engines.Edit(force={len(h.prompt_ids) + 1: 9}))
+    assert changed.header.method == SIDE and changed.output_ids[1] == 9
+    serial = {**trace.header.params, "side_by_side": False}
+    assert engines.run("stand", model, [1, 2, 3], params=serial).header.method == "stand"
+    with pytest.raises(engines.UserError, match="unknown parameter 'side_by_side'"):
+        engines.run("stand", model, [1, 2, 3], params={"side_by_side": "perhaps"})

@@ -13,7 +13,7 @@ from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
 from engines.core.verify import verify_file
 from engines.methods.system import easyspec
-from engines.methods.system._fuzzy import WHOLE, Times, forward, groups_of, schedule
+from engines.methods.system.easyspec.fuzzy import WHOLE, Times, forward, groups_of, schedule
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN

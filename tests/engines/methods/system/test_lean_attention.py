@@ -12,8 +12,8 @@ import engines
 import tests.golden.checkers.lean  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import AttentionInputs, Taps
 from engines.core.verify import verify_file
-from engines.methods.system._lean import Triple, Work, add, empty, merge
-from engines.methods.system._tiles import (
+from engines.methods.system.lean_attention.attention import Triple, Work, add, empty, merge
+from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
     grid,
     lean,

@@ -10,7 +10,7 @@ import tests.golden.checkers.mirror  # noqa: F401 - registers its checker
 from engines.core.sampling import distribution, draw
 from engines.core.verify import verify_file
 from engines.driver.roles import assign_roles
-from engines.methods.system._mirror import Latency, channel, internal_steps, overlap, reused
+from engines.methods.system.mirror_sd.rounds import Latency, channel, internal_steps, overlap, reused
 from engines.models.hub import read_json
 from engines.models.parts import folder_of
 from tests.engines.conftest import GOLDEN

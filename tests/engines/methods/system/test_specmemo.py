@@ -13,8 +13,8 @@ import tests.golden.checkers.specmemo  # noqa: F401 - registers its checker
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
 from engines.core.verify import verify_file
-from engines.methods.system._ledger import leaf_paths, lean_bytes, live_bytes, reference_bytes, stacked
-from engines.methods.system._plan import TREES, Plan, shape
+from engines.methods.system.specmemo.ledger import leaf_paths, lean_bytes, live_bytes, reference_bytes, stacked
+from engines.methods.system.specmemo.plan import TREES, Plan, shape
 from tests.engines.conftest import GOLDEN
 
 MODEL = "tiny-ar-m"

@@ -11,8 +11,8 @@ import pytest
 import engines
 import tests.golden.checkers.moe_comm  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
-from engines.methods.system import _exchange as ours
 from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
+from engines.methods.system.speculative_moe import exchanges as ours
 from engines.models import placement
 from engines.studies._two_devices import experts, run
 from tests.engines.conftest import GOLDEN

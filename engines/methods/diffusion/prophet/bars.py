@@ -1,0 +1,60 @@
+"""When Prophet stops early (arXiv:2508.19982, `generate_earlyexit.py`): the mean gap of the watched region against the
+bar of its phase; and the bars of another model than those it was published for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Decision,
+    Params,
+    Trace,
+    UserError,
+    torch,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def gaps(z: Tensor) -> Tensor:
+    """Best minus second-best logit per row, z [n, V] -> [n]."""
+    top = z.topk(2).values
+    return top[:, 0] - top[:, 1]
+
+
+def verdict(z: Tensor, g: int, S: int, p: Params) -> Decision | None:
+    """Hold the mean gap of the region's logits [n, V] against the bar of forward g of S; nothing where nothing is
+    watched."""
+    if not len(z):
+        return None
+    phase, bar = (
+        ("early", p.bar_early) if g / S < 0.33 else ("mid", p.bar_mid) if g / S < 0.67 else ("late", p.bar_late)
+    )
+    mean = float(gaps(z).double().mean())
+    staircase = f"{phase} phase, forward {g} of {S}, bars {p.bar_early:g} / {p.bar_mid:g} / {p.bar_late:g}"
+    return Decision(
+        ["schedule", "all-in"],
+        "all-in" if mean >= bar else "schedule",
+        "mean gap",
+        mean,
+        bar,
+        unit="nats",
+        detail=staircase,
+    )
+
+
+def calibrated_bars(traces: Iterable[Trace]) -> dict[str, float]:
+    """Bars for another model: the 60, 40 and 20 % points of the mean gap over runs on other prompts, with all bars at
+    100 so that none stops early."""
+    choices = [step.choice for trace in traces for step in trace.steps if step.choice]
+    if not choices or any(c.chosen == "all-in" for c in choices):
+        raise UserError(
+            "bars are read off runs that watch an answer and never stop early; record them with bar_early, bar_mid "
+            "and bar_late at 100."
+        )
+    points = torch.tensor([c.value for c in choices], dtype=torch.float64).quantile(
+        torch.tensor([0.6, 0.4, 0.2], dtype=torch.float64)
+    )
+    return dict(zip(("bar_early", "bar_mid", "bar_late"), (round(q, 2) for q in points.tolist()), strict=True))

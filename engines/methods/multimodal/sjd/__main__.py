@@ -1,0 +1,3 @@
+from engines.kit import show
+
+show("sjd", "tiny-digits", "7")

@@ -1,0 +1,137 @@
+"""The window of a run of Jacobi decoding: its drafts from one forward to the next, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engines.core.trace import pack
+from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, torch
+from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
+from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from engines.core.picture import Picture
+
+
+class Window:
+    """The drafts behind the text with their distributions. Raises UserError where the model has no picture to copy from
+    or nothing to be guided by."""
+
+    def __init__(self, model: CausalLM, prompt: Sequence[int], p: Params) -> None:
+        self.model, self.p, self.start, self.picture = model, p, len(prompt), model.picture
+        name = model.record.name
+        if p.init == "above" and self.picture is None:
+            raise UserError(
+                f"init=above copies from the row above and {name} writes text without rows; choose random or left."
+            )
+        if p.guidance != 1 and (self.picture is None or self.picture.blank < 0):
+            raise UserError(
+                f"guidance={p.guidance:g} needs a model that knows a blank prompt, and {name} does not; leave it at 1."
+            )
+        self.tokens = range(self.picture.first, self.picture.end) if self.picture else range(model.vocab_size)
+        self._drafts: list[int] = []
+        self._q: list[Tensor] = []
+
+    def carry(self, tokens: Sequence[int], q: Tensor) -> None:
+        """The drafts of the next iteration: fresh tokens of this one and the distributions [n, V] they came from."""
+        self._drafts, self._q = list(tokens), list(q)
+
+    def allowed(self, z: Tensor) -> Tensor:
+        """Logits [W, V] with -inf for what is not a token of the picture."""
+        if self.picture is None:
+            return z
+        z = z.clone()
+        z[:, : self.tokens.start] = -torch.inf
+        z[:, self.tokens.stop :] = -torch.inf
+        return z
+
+    def filled(self, ids: Sequence[int], width: int, rng: Generator) -> tuple[list[int], list[Tensor], list[str]]:
+        """width - 1 drafts behind the text, the distribution [V] of each, and how each was made; those that are missing
+        are first guesses, whose distribution is a point."""
+        drafts, q = self._drafts[: width - 1], self._q[: width - 1]
+        made = ["carried"] * len(drafts)
+        while len(drafts) < width - 1:
+            before = [*ids[self.start :], *drafts]
+            u = float(torch.rand((), dtype=torch.float64, generator=rng))
+            columns = self.picture.columns if self.picture else 0
+            token, how = first_guess(self.p.init, before, columns, len(before), u, self.tokens)
+            drafts.append(token)
+            q.append(torch.nn.functional.one_hot(torch.tensor(token), self.model.vocab_size).float())
+            made.append(how)
+        return drafts, q, made
+
+
+def guided(
+    model: CausalLM,
+    prompt: Sequence[int],
+    ids: Sequence[int],
+    drafts: Sequence[int],
+    caches: Sequence[KVCache],
+    s: float,
+) -> Tensor:
+    """Logits [W, V] behind the last token and each draft; above s = 1 those of the blank prompt pushed away from,
+    blank + s (asked - blank), which costs a second forward (official code; Ho and Salimans 2022)."""
+    asked = model.extend([*ids[caches[0].length :], *drafts], caches[0]).logits[-len(drafts) - 1 :]
+    if s == 1 or model.picture is None:
+        return asked
+    blank = [*[model.picture.blank] * len(prompt), *ids[len(prompt) :]]
+    free = model.extend([*blank[caches[1].length :], *drafts], caches[1]).logits[-len(drafts) - 1 :]
+    return free + s * (asked - free)
+
+
+def ended(tokens: Sequence[int], ends: frozenset[int]) -> list[int]:
+    """Tokens up to the first end mark."""
+    last = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+    return list(tokens[: last + 1])
+
+
+def causes(found: Iteration, drafts: Sequence[int]) -> list[str]:
+    """Why each committed token stands there."""
+    own = "bonus" if found.accepted == len(drafts) else "correction"
+    return [*["accepted"] * found.accepted, own if drafts else "sampled"]
+
+
+def chain(
+    ids: Sequence[int],
+    drafts: Sequence[int],
+    q: Sequence[Tensor],
+    P: Tensor,
+    found: Iteration,
+    made: Sequence[str],
+    u: Sequence[float],
+) -> Tree:
+    """The drafts as a chain behind the last token, with their chances, the uniforms [2 W] and what was kept."""
+    draft = Draft(ids[-1])
+    for row, (token, own, how) in enumerate(zip(drafts, q, made, strict=True)):
+        draft.add(row, token, chance=float(own[token]), source=how)
+    tests = [Test(i + 1, chance, u[len(P) + i], i < found.accepted) for i, chance in enumerate(found.chances)]
+    refused = found.accepted < len(drafts)
+    verdict = Verdict(list(range(found.accepted + 1)), found.committed[-1], "residual" if refused else "target", tests)
+    return record_tree(P.log(), draft, verdict, len(ids) - 1)
+
+
+def media(picture: Picture, known: Sequence[int], guesses: Sequence[int]) -> Media:
+    """The picture so far: tokens known, and the guesses behind them that are tested next."""
+    codes = np.full(picture.cells, -1, dtype=np.int32)
+    drawn = np.array([*known, *guesses][: picture.cells], dtype=np.int32) - picture.first
+    codes[: len(drawn)] = np.where((drawn >= 0) & (drawn < len(picture.colours)), drawn, -1)
+    return Media(
+        pack(codes.reshape(picture.rows, picture.columns)),
+        colours=list(picture.colours),
+        guesses=list(range(len(known), len(drawn))),
+    )
+
+
+def note(found: Iteration, drafts: Sequence[int]) -> str:
+    """One sentence on the iteration."""
+    if not drafts:
+        return "No guess was tested; one token drawn."
+    kept = f"{found.accepted} of {len(drafts)} guesses kept"
+    return (
+        f"{kept}, one more drawn." if found.accepted == len(drafts) else f"{kept}; the next was refused and drawn anew."
+    )

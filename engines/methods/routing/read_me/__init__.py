@@ -1,0 +1,225 @@
+"""Read-ME: a dense model cut into experts, and a router that runs ahead of it (Cai et al., arXiv:2410.19123).
+
+Some channels of the feed-forward parts are busy on every kind of text, others on one. So each domain gets an expert,
+the channels that are busiest on it; those that all experts share are permanent. Instead of a router in every layer one
+tiny causal transformer reads token ids alone and names one expert for the whole depth of the model. It needs nothing of
+the large model, so the experts of all queued tokens are known before its first layer runs: they can be fetched ahead,
+and a cache of few slots can throw out what is needed latest instead of what was used longest ago.
+
+We depart in: experts are not tuned (the paper spends a billion tokens on that), so a small share of channels costs
+quality, and the run says how much is kept; the router reads the model's own frozen embedding; channels are multiplied
+by the mask, as in the paper's training, so nothing gets faster here. Bytes that an expert needs are counted from its
+channels, the time to load them is modelled from a bandwidth. The caches serve tokens in the order of the text, the
+prompt first; look-ahead knows the rest of the prompt and nothing of what is not written yet.
+
+Letters: E experts, L layers, F channels, c slots, W tokens looked ahead, V vocabulary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Decision,
+    Float,
+    Int,
+    Interval,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Span,
+    Steps,
+    Taps,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+    part,
+    torch,
+)
+from engines.methods.routing.read_me.experts import (
+    HIT,
+    LOOKAHEAD,
+    LRU,
+    RANDOM,
+    Cache,
+    check_expert,
+    everywhere,
+    masks,
+    permanent,
+    runs,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RULES = (LRU, LOOKAHEAD, RANDOM)
+MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for each channel
+
+
+@method(
+    "read-me",
+    title="Read-ME",
+    family="routing",
+    paper="arXiv:2410.19123",
+    summary="A dense model cut into experts by domain; a router that reads only token ids names one for all layers, "
+    "ahead of the model.",
+    needs={"target": "layered", "experts": part("domain-experts")},
+    params=[
+        max_new_tokens(48),
+        Float(
+            "keep",
+            0.85,
+            0.5,
+            1.0,
+            step=0.05,
+            sees="Share of channels that an expert keeps; at 1 the model is the dense one.",
+            source="0.5 in the paper, with tuning",
+            neutral=1.0,
+        ),
+        Int("fixed", 0, 0, 16, sees="0: the router chooses; else this expert serves every token, right or wrong."),
+        Int("slots", 2, 1, 8, symbol="c", sees="Experts that the cache holds at once.", source="2 to 5 in the paper"),
+        Int("window", 64, 0, 512, symbol="W", sees="Tokens whose experts the look-ahead cache knows of those queued."),
+        Float("bandwidth", 16.0, 0.5, 2000.0, step=0.5, sees="GB per second for loading an expert, modelled."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn."),
+    ],
+    signature="slots",
+    emits={"commits", "scores", "candidates", "choice", "routing", "lanes", "spans", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
+    },
+    baseline="greedy",
+    departures="Experts are not tuned: a small share of channels costs quality. Channels are masked, so nothing gets "
+    "faster; bytes of an expert are counted, the time to load them is modelled. The router reads the model's own "
+    "embedding, frozen.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token per step: route what is queued before any layer runs, serve the caches, run the layers with the
+    experts' channels. The router has keys and values of its own, `read`, as long as the model's."""
+    model, L = models.target, models.target.num_layers
+    from engines.models.exits import Past
+    from engines.models.networks.pregate import router_of  # needs torch, and the list of methods does not wait for it
+
+    router, ranks = router_of(models.experts).to(model.record.device), models.experts.tensors["ranks"]
+    names = [str(name) for name in models.experts.card["domains"]]
+    ids, end, experts, shelf = prompt, len(prompt) + p.max_new_tokens, list[int](), Shelves(p, run, router.I.shape[1])
+    cache, read = model.new_cache(end), Past()
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+        check_expert(p.fixed, names)
+        mask = masks(ranks, p.keep).to(model.record.device)  # [E, L, F]
+        began = time.perf_counter()
+        base = cache.length
+        e = model.embed(ids[base:])
+        G = run.call("router", model.record.device, len(e), partial(router, e, read), layer_rows=len(e))  # [n, E]
+        routed = run.interval("router", began, time.perf_counter(), "route")
+        queued = [p.fixed - 1] * len(e) if p.fixed else G.argmax(-1).tolist()
+        experts = [*experts[:base], *queued]
+        z = model.unembed(through(model, ids[base:], cache, mask[queued])[-1:], predicts=len(ids))  # [1, V]
+        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
+        chance, at = float(z[0].softmax(-1)[token]), len(ids)
+        slots = shelf.serve(base, queued, names)
+        edit = yield run.step(
+            commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
+            scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
+            candidates=lambda: ([at], z),
+            choice=decision(G[-1], queued[-1], experts, names),
+            routing=[everywhere(base, queued, L, len(names))] if run.detail != "none" else [],
+            spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],
+            lanes=[*routed, *slots] if run.detail != "none" else [],
+            facts={**shelf.facts(mask, model), "active_share": active(mask, queued), "experts": len(set(experts))},
+            note=note(base, queued, names),
+        )
+        ids = run.apply_edit(edit, [*ids, token], cache)
+        experts = experts[: cache.length]
+        read.crop(cache.length)
+        shelf.crop(cache.length)
+
+
+def through(model: Any, tokens: Sequence[int], cache: Any, mask: Tensor) -> Tensor:
+    """Rows [n, d] behind all layers, every row with the channels of its own expert: mask [n, L, F]."""
+    taps = None if bool(mask.all()) else Taps(channels=lambda layer, u: u * mask[:, layer])
+    h: Tensor = model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
+    return h
+
+
+def active(mask: Tensor, queued: Sequence[int]) -> float:
+    """The share of channels that the rows of a step used, on average."""
+    return float(mask[list(queued)].float().mean())
+
+
+def decision(logits: Tensor, expert: int, experts: Sequence[int], names: Sequence[str]) -> Decision:
+    """The expert of the last token, and the router's probability of it."""
+    sure = float(logits.softmax(-1)[expert])
+    stays = len(experts) > 1 and experts[-2] == expert
+    return Decision(
+        list(names), names[expert], "router's probability", sure, 1 / len(names), unit="probability", switched=not stays
+    )
+
+
+@dataclass
+class Shelves:
+    """The caches that serve the same requests side by side, and when each expert came to its slot."""
+
+    p: Params
+    run: Recorder
+    d: int  # of the model's hidden state
+    caches: dict[str, Cache] = field(default_factory=dict)
+    asked: list[int] = field(default_factory=list)
+
+    def serve(self, base: int, queued: Sequence[int], names: Sequence[str]) -> list[Interval]:
+        """Serve the tokens from position `base` on. What each slot holds as intervals in tokens; a label says where an
+        expert came in, and what it threw out."""
+        found = list[Interval]()
+        for rule in RULES:
+            cache = self.caches.setdefault(rule, Cache(self.p.slots, rule, self.p.window, self.run.rng))
+            cache.c, cache.window = max(self.p.slots, len(cache.slots)), self.p.window
+            last = dict[int, Interval]()
+            for i, expert in enumerate(queued, base):
+                out = cache.ask(expert, queued[i - base + 1 :])
+                for slot, held in enumerate(cache.slots):
+                    came = held == expert and out != HIT
+                    if slot in last and not came:
+                        last[slot].end = i + 1
+                        continue
+                    how = f": miss, throws out {names[out]}" if out >= 0 else ": miss"
+                    label = names[held] + (how if came else "")
+                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens")
+                    found.append(last[slot])
+        self.asked += queued
+        return found
+
+    def crop(self, length: int) -> None:
+        """Forget what was asked for by tokens that an edit took back; what the caches hold stays."""
+        del self.asked[length:]
+
+    def facts(self, mask: Tensor, model: Any) -> dict[str, float]:
+        """Hits so far, and what a miss costs: bytes of the largest expert beside the permanent part, and the time to
+        load them, all layers in turn or all but the first behind the layer before."""
+        own = (mask & ~permanent(mask)).sum((1, 2)).float()  # channels of each expert
+        channel = MATRICES * self.d * getattr(torch, model.record.dtype).itemsize  # bytes
+        size = float(own.max()) * channel
+        first = float((mask & ~permanent(mask))[:, 0].sum(-1).max()) * channel
+        return {
+            **{f"hits_{rule.replace('-', '_')}": cache.hits for rule, cache in self.caches.items()},
+            "requests": len(self.asked),
+            "slots": self.p.slots,
+            "window": self.p.window,
+            "load_mb": size / MB,
+            "load_ms": 1000 * size / (self.p.bandwidth * GB),
+            "exposed_ms": 1000 * first / (self.p.bandwidth * GB),
+            "permanent_share": float(permanent(mask).float().mean()),
+        }
+
+
+def note(base: int, queued: Sequence[int], names: Sequence[str]) -> str:
+    """One sentence on what was routed."""
+    if len(queued) > 1:
+        parts = len(runs(queued))
+        return f"{len(queued)} tokens routed before the first layer ran: {parts} stretches of one expert."
+    return f"Token {base} goes to the expert for {names[queued[0]]}."

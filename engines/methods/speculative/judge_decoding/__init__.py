@@ -1,0 +1,226 @@
+"""Judge Decoding: ask whether a drafted token is good, not whether the target would have said just that (Bachmann et
+al., arXiv:2501.19309).
+
+The target's state e_i behind its last layer, at the row that reads drafted token x_i, shows whether it thinks that
+something went wrong. A linear judge on that state, j_i = sigmoid(w e_i + b) > delta, lets a token stand that the
+standard test refuses: accept_i = m_i or j_i. Both come from the same verify forward. Not lossless: what the judge lets
+through is the draft's text, and the target's safety is no promise for it.
+
+Written from reviews of the paper, as the authors published no code. Instead of the drafter, a text that a person typed
+can be the draft: its tokens come window by window, a refused one is replaced by the target's, and behind its end the
+drafter goes on.
+
+Letters: gamma drafted tokens x, m the standard test, e [gamma, d] states, w [d] and b the judge, V vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Decision,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    Text,
+    draw,
+    max_new_tokens,
+    method,
+    part,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._verify import Draft, Test, Verdict, written
+from engines.methods.speculative.judge_decoding.rule import last_token, or_mask, standard
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST = 32
+JUDGED = LaneInfo("probability", "What the judge says of each drafted token; above the line δ it may stand.")
+
+
+@method(
+    "judge-decoding",
+    title="Judge decoding",
+    own="after reviews of the paper, own judge",
+    family="speculative",
+    paper="arXiv:2501.19309",
+    summary="A small judge on the target's own state lets good drafted tokens stand that the target would not have "
+    "written. Lossless at δ = 1 alone.",
+    needs={"target": "layered", "draft": "causal", "judge": part("judge")},
+    params=[
+        max_new_tokens(64),
+        Int("gamma", 8, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="ours"),
+        Float(
+            "delta",
+            0.5,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="δ",
+            neutral=1.0,
+            sees="The judge's line: lower lets more stand, wrong tokens too; at 1 it never speaks, which is standard "
+            "verification.",
+            source="paper",
+        ),
+        Text(
+            "text",
+            "",
+            sees="A text of your own as the draft, in place of the drafter's; empty: the drafter drafts.",
+            source="ours",
+        ),
+        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at δ = 1 alone."),
+        draft_temperature(),
+    ],
+    signature="judged",
+    emits=EMITS | {"choice"},
+    lanes={**LANES, "judge": JUDGED},
+    baseline="greedy",
+    lossless={"delta": 1.0},
+    departures="Written from reviews of the paper. The judge learned from a few hundred made-up answers, or from tasks "
+    "with an exact check, and knows little beyond them. A typed draft is a mode of ours; while it lasts, no token of "
+    "the target's is put behind a window that is kept whole.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: draft, one forward of the target, both tests of every token."""
+    target = Target(models.target, prompt, p, rows=MOST + 1)
+    drafter = Drafter(models.draft, prompt, p, rows=MOST, vocab_size=models.target.vocab_size)
+    w, b = models.judge.tensors["w"], models.judge.tensors["b"]
+    ids, typed, text = prompt, list[int](), ""
+    while target.unfinished(ids):
+        if text != p.text:  # at the first step, and where an edit gave another draft
+            typed, text = answer_ids(models.target.tokenizer, p.text), p.text
+        length = min(p.gamma, target.room(ids))
+        person = bool(typed) and length > 0
+        draft = of_person(ids, typed[:length]) if person else chain(drafter, ids, length, run.rng)
+        look = verify_and_judge(target, ids, draft, w, b, p, run.rng, more=person and len(typed) > length)
+        turn = look.turn
+        drafter.settle(turn.verdict.path if not person else [0])
+        typed = typed[max(1, len(turn.gained)) :]
+        groups, alone = dict(turn.groups()), look.alone()
+        at, tokens, causes, chance = groups["commits"]
+        causes = ["judged" if i in alone else cause for i, cause in enumerate(causes)]
+        author = "person" if person else "draft"
+        authors = [author if i < turn.accepted else "target" for i in range(len(at))]
+        groups |= {"commits": (at, tokens, causes, chance, authors), "tree": look.tree, "scores": look.scores}
+        edit = yield run.step(
+            **groups,
+            thresholds={"judge": p.delta},
+            choice=look.decision(p.delta),
+            lanes=run.calls(VERBS),
+            facts=turn.facts(judged=len(alone), standard=look.standard, typed=int(person)),
+            note=note(look, len(alone), person),
+        )
+        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A judged round. score [gamma]: what the judge says; plain [gamma]: whether the standard test accepts, u and
+    ratio [gamma] with which number and chance; standard: how many tokens it alone would have kept."""
+
+    turn: Turn
+    score: list[float]
+    plain: list[bool]
+    u: list[float | None]
+    ratio: list[float]
+
+    @property
+    def standard(self) -> int:
+        """The tokens before the first that the standard test refuses."""
+        return self.plain.index(False) if False in self.plain else len(self.plain)
+
+    def alone(self) -> list[int]:
+        """The kept tokens that only the judge accepts."""
+        return [i for i in range(self.turn.accepted) if not self.plain[i]]
+
+    def scores(self) -> dict[str, Any]:
+        """The usual lanes, and the judge's for all that was drafted."""
+        at = list(range(len(self.turn.before), len(self.turn.before) + len(self.score)))
+        return {**self.turn.groups()["scores"](), "judge": (at, self.score)}
+
+    def tree(self) -> Any:
+        """The draft with both tests of every row, looked at or not."""
+        tree = self.turn.groups()["tree"]()
+        tree.values, tree.value_name = [None, *self.score], "judge"
+        tree.chances, tree.uniforms = [None, *self.ratio], [None, *self.u]
+        return tree
+
+    def decision(self, delta: float) -> Decision | None:
+        """Which test let the round's last decided token stand, or refused it."""
+        if not self.score:
+            return None
+        row = min(self.turn.accepted, len(self.score) - 1)
+        judged = self.score[row] > delta
+        by = {(True, True): "both", (True, False): "standard", (False, True): "judge", (False, False): "none"}
+        chosen = by[self.plain[row], judged]
+        return Decision(["both", "standard", "judge", "none"], chosen, "judge", self.score[row], delta, "probability")
+
+
+def answer_ids(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a typed answer, with a space before it where the chat format sets one before a text."""
+    if not text.strip():
+        return []
+    spaced = tokenizer.decode(tokenizer.encode_prompt("0")).startswith(" ")
+    return list(tokenizer.encode(f" {text.strip()}" if spaced else text.strip()))
+
+
+def of_person(ids: list[int], tokens: list[int]) -> Draft:
+    """A chain of typed tokens."""
+    return Draft.of([ids[-1], *tokens], range(-1, len(tokens)), "person")
+
+
+def chain(drafter: Drafter, ids: list[int], length: int, rng: Generator) -> Draft:
+    """A chain of `length` tokens from the drafter."""
+    draft = Draft(ids[-1])
+    for row in range(length):
+        z = (drafter.extend(draft, [row]) if row else drafter.read(ids)).logits[-1]
+        q = drafter.distribution(z)
+        x = draw(q, rng) if drafter.temperature else int(z.argmax())
+        if drafter.temperature:
+            draft.distributions[row] = q
+        draft.add(row, x, chance=float(q[x] if drafter.temperature else z.softmax(-1)[x]))
+    return draft
+
+
+def verify_and_judge(
+    target: Target, ids: list[int], draft: Draft, w: Tensor, b: Tensor, p: Params, rng: Generator, more: bool
+) -> Look:
+    """One forward of the target, layer by layer, over the text that the cache lacks and the draft; the cache then holds
+    the text but its last token. more: a typed draft goes on behind this one."""
+    base = target.cache.length
+    model: Any = target.model  # layered, as this method asks for
+    behind = ids[base:-1]
+    c, gamma = len(behind), len(draft) - 1
+    h = model.layers(model.embed([*behind, *draft.tokens]), target.cache, 0, model.num_layers)  # [c + 1 + gamma, d]
+    z = model.unembed(h, predicts=base + 1)  # [c + 1 + gamma, V]
+    e = h[c + 1 :].float()  # [gamma, d]: the rows that read x_1 ... x_gamma
+    score = (e @ w.to(e.device) + b.to(e.device)).sigmoid().tolist()
+    z = z[c:].float()
+    plain, u, ratio = standard(z, draft, p, rng)
+    accept, A = or_mask(plain, score, p.delta)
+    ends = [i + 1 for i in range(A) if draft.tokens[i + 1] in model.eos_ids]
+    A = ends[0] if ends else A
+    tests = [Test(i, ratio[i - 1], u[i - 1], accept[i - 1]) for i in range(1, min(A + (not ends), gamma) + 1)]
+    if ends or (more and gamma == A):
+        emitted, source = -1, "draft"
+    else:
+        emitted, source = last_token(z[A], draft, A, p, rng)
+    verdict = Verdict(list(range(A + 1)), emitted, source, tests)
+    gained = written(draft, verdict)[: target.end - len(ids)]
+    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
+    return Look(Turn(ids, draft, verdict, z, z[:0], gained, behind), score, plain, u, ratio)
+
+
+def note(look: Look, alone: int, person: bool) -> str:
+    """One sentence on the round."""
+    turn = look.turn
+    if not look.score:
+        return "Nothing was drafted; one token from the target."
+    whose = "typed" if person else "drafted"
+    text = f"{turn.accepted} of {len(look.score)} {whose} tokens stand; the standard test alone keeps {look.standard}"
+    return f"{text}, {alone} stand on the judge's word." if alone else f"{text}."

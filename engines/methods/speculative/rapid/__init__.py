@@ -1,0 +1,209 @@
+"""RAPID: on a long document the drafter reads retrieved passages, the target everything (Chen et al.,
+arXiv:2502.20330).
+
+A draft model that has to read the whole document is slow, too, so it reads the passages that speak of the question and
+the same model verifies with all of them in view. As the short view is sometimes the better one, the target's logits
+first take a step towards the drafter's distribution: z' = z - eta (p - q), where q is not small. Not lossless for
+eta > 0: what is emitted then follows neither p nor p', and the recorded shift says how far it is from p.
+
+Ours: passages are found by BM25, not by an embedding model, and their floor is a share of the best score; k follows
+from the tokens to keep alone. The mask is that of the official code, which looks at the drafter's probabilities. At
+temperature 0, which the code has not, a draft is kept if it is the first choice of z or of z', and p and q of the step
+are those of temperature 1.
+
+Letters: gamma drafted tokens, p and q of target and drafter, p' = softmax(z'), eta strength, alpha mask, c tokens of a
+passage, rho floor, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    draw,
+    max_new_tokens,
+    method,
+)
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.rapid.opinions import Opinions, pack_opinions
+from engines.methods.speculative.rapid.passages import retrieve
+from engines.methods.speculative.rapid.transfer import Look, Transfer
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST = 16
+LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, and of them the likeliest of p
+SHORT = LaneInfo("probability", "Probability of each drafted token that was written, under the retrieved view (q).")
+MOVED = LaneInfo("probability", "Probability of each such token after the transfer (p').")
+SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribution from the target's own.")
+
+
+@method(
+    "rapid",
+    title="RAPID",
+    family="speculative",
+    paper="arXiv:2502.20330",
+    code="https://github.com/John-AI-Lab/RAPID",
+    summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
+    "the draft. Lossless at η = 0 alone.",
+    needs="layered",
+    params=[
+        max_new_tokens(24),
+        Int("gamma", 5, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="10 in the code"),
+        Float(
+            "eta",
+            10.0,
+            0.0,
+            50.0,
+            step=0.5,
+            symbol="η",
+            neutral=0.0,
+            sees="How far the target's logits move towards the retrieved view; at 0 the text is the target's own.",
+            source="paper: 5 to 20",
+        ),
+        Float(
+            "alpha",
+            0.1,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="α",
+            sees="Tokens below this share of the drafter's best keep their logit; at 1 only its first choice moves.",
+            source="code",
+        ),
+        Float(
+            "confidence",
+            0.1,
+            0.0,
+            0.9,
+            step=0.05,
+            sees="A draft ends behind a token that its drafter was less sure of.",
+            source="code",
+        ),
+        Int("chunk", 32, 8, 512, symbol="c", sees="Most tokens of a passage.", source="512 in the paper"),
+        Int("keep", 256, 8, 4096, sees="Tokens of the document that the drafter reads.", source="4,096 in the paper"),
+        Float(
+            "rho",
+            0.1,
+            0.0,
+            1.0,
+            step=0.05,
+            symbol="ρ",
+            sees="Passages below this share of the best score are left out.",
+            source="ours; 0.3 of a cosine in the paper",
+        ),
+        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at η = 0 alone."),
+    ],
+    signature="passages",
+    emits=EMITS | {"spans"},
+    records={"opinions": Opinions},
+    lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
+    baseline="greedy",
+    lossless={"eta": 0.0},
+    departures="BM25 in place of an embedding model; the question is the prompt's last line. The floor is a share of "
+    "the best score. At temperature 0 a draft is kept if it is the first choice before or after the transfer.",
+)
+def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: draft on the short context, verify on the long one."""
+    target = Target(model, prompt, p, rows=1 + MOST)
+    short = retrieve(prompt, model.tokenizer, p.chunk, p.keep, p.rho)
+    drafter = Drafter(model.playing("draft"), short.ids, p, rows=1 + MOST, vocab_size=model.vocab_size)
+    ids, passages = prompt, short.spans()
+    while target.unfinished(ids):
+        T = p.temperature or 1.0  # of the distributions that the transfer compares
+        draft, q = chain(drafter, short.text(ids), min(p.gamma, target.room(ids)), p, run.rng)
+        look = Look(p.eta, p.alpha, T, q)
+        turn = target.verify(ids, draft, run.rng, walk=look.walk)
+        drafter.settle(turn.verdict.path)
+        edit = yield run.step(
+            **groups(turn, look, p),
+            spans=passages,
+            lanes=run.calls(VERBS),
+            facts=turn.facts(
+                transferred=len(look.transferred),
+                lost=len(look.lost),
+                long_context=len(ids),
+                short_context=len(ids) - short.offset,
+            ),
+            note=note(turn, look),
+        )
+        passages = []  # they stay as they are, and the first step has told them
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        if edit is not None and edit.force:  # what the drafter has read from there on is void
+            drafter.cache.crop(min(drafter.cache.length, min(edit.force) - short.offset))
+
+
+def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Generator) -> tuple[Draft, list[Tensor]]:
+    """At most gamma tokens, one behind the other, with the distribution q behind each row; at temperature 0 first
+    choices, and q at temperature 1. What the drafter doubts is the last one and stays; so is an end mark."""
+    draft = Draft(text[-1], source="retrieval")
+    q: list[Tensor] = []
+    for row in range(gamma):
+        z = (drafter.read(text) if row == 0 else drafter.extend(draft, [row])).logits[0].double()
+        q.append((z / (p.temperature or 1.0)).softmax(-1))
+        x = draw(q[-1], rng) if p.temperature else int(z.argmax())
+        draft.add(row, x, chance=float(q[-1][x]))
+        if q[-1][x] < p.confidence or x in drafter.model.eos_ids:
+            break
+    return draft, q
+
+
+def groups(turn: Turn, look: Look, p: Params) -> dict[str, Any]:
+    """The groups of a round; tokens that only the transfer let pass are the retrieved view's."""
+    usual = turn.groups()
+    at, tokens, causes, chance = usual["commits"]
+    causes = ["transferred" if row in look.transferred else cause for row, cause in enumerate(causes, 1)]
+    by = [{"accepted": "draft", "transferred": "retrieval"}.get(cause, "target") for cause in causes]
+
+    def scores() -> dict[str, Any]:
+        rows = range(min(len(look.q), len(turn.gained)))
+        told = [look.at(turn.z, row) for row in rows]
+        lanes = {**usual["scores"]()}
+        if drafted := list(zip(range(turn.accepted), told, turn.gained, strict=False)):
+            places = at[: len(drafted)]
+            lanes["short"] = (places, [float(one.q[token]) for _, one, token in drafted])
+            lanes["moved"] = (places, [float(one.p_hat[token]) for _, one, token in drafted])
+        if told and turn.verdict.tests[0].u is not None:
+            lanes["shift"] = (at[: len(told)], [one.shift for one in told])
+        return lanes
+
+    said = {"scores": scores, "records": {"opinions": lambda: opinions(turn, look, p)}}
+    return {**usual, "commits": (at, tokens, causes, chance, by), **said}
+
+
+def opinions(turn: Turn, look: Look, p: Params) -> Opinions | None:
+    """What both readers give the tokens of each drafted place, so that another eta can be tried on them."""
+    moves = [look.at(turn.z, row) for row in range(len(look.q))]
+    found = [listed(one, token) for one, token in zip(moves, turn.draft.tokens[1:], strict=True)]
+    left = [int(one.mask.sum() - one.mask[tokens].sum()) for one, tokens in zip(moves, found, strict=True)]
+    rule = {"eta": look.eta, "alpha": look.alpha, "temperature": p.temperature}
+    views = ("everything", "passages")
+    return pack_opinions(found, [one.p for one in moves], [one.q for one in moves], views, left, rule)
+
+
+def listed(one: Transfer, token: int) -> list[int]:
+    """The drafted token, then by q what some eta could make the first choice: the likeliest of p and the first of p',
+    the likeliest one that the mask keeps where it is, and what it moves."""
+    moved = one.q.masked_fill(~one.mask, 0).topk(min(LISTED, len(one.q))).indices.tolist()
+    likely = one.p.topk(min(LIKELY, len(one.p))).indices.tolist()
+    first = [int(shares.argmax()) for shares in (one.p_hat, one.p.masked_fill(one.mask, 0))]
+    others = [t for t in dict.fromkeys([*first, *likely, *(t for t in moved if one.mask[t])]) if t != token]
+    return [token, *sorted(others[: LISTED - 1], key=lambda t: -float(one.q[t]))]
+
+
+def note(turn: Turn, look: Look) -> str:
+    """One sentence on the round."""
+    parts = [turn.note()[:-1]]
+    if look.transferred:
+        parts.append(f"{len(look.transferred)} kept only because the logits moved towards the retrieved view")
+    if look.lost:
+        parts.append("refused what the target alone keeps")
+    return "; ".join(parts) + "."

@@ -1,0 +1,3 @@
+from engines.kit import show
+
+show("rasd", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -1,0 +1,120 @@
+"""STAND: model-free speculative sampling for test-time scaling (Song et al., arXiv:2506.04708, EMNLP 2025; no code was
+found).
+
+Samples of one prompt repeat themselves and each other. Of every n-gram that was written the *distribution* of the
+target behind it is remembered, as a running mean of its largest entries. A draft tree is drawn from those distributions
+by Gumbel-top-k, on a fixed template, and verified against exactly the distribution that it was
+drawn from: the text has the target's distribution whatever the store holds.
+
+`trajectories` samples are decoded on one store, one after the other: each is written on the board, the next one starts
+from the prompt again, and the last one stays. The forwards of all samples count. At temperature 0 all samples are the
+greedy text. Side by side, as in the paper, they are `stand_side_by_side`.
+
+The abstract and public summaries were read, not the paper. Ours, where they leave it open: keys of 3, 2 and 1 tokens;
+the prompt's positions are stored; what is stored is the distribution at the sampling temperature, at temperature 0 the
+distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `templates.py`
+counts what is really accepted."""
+
+from __future__ import annotations
+
+from engines.kit import (
+    Branch,
+    CausalLM,
+    Former,
+    Int,
+    Params,
+    Recorder,
+    Steps,
+    from_child_counts,
+    max_new_tokens,
+    method,
+)
+from engines.methods.speculative._turn import EMITS, Target
+from engines.methods.speculative.stand.rounds import (
+    SHARED,
+    TEMPLATES,
+    WITH_SUFFIX,
+    check,
+    drafted,
+    entries,
+    groups,
+    lengths,
+    remember,
+)
+from engines.methods.speculative.stand.store import Store, overlaps
+
+
+@method(
+    "stand",
+    title="STAND",
+    own="after the abstract and reviews",
+    family="speculative",
+    paper="arXiv:2506.04708",
+    summary="The target's distributions behind every n-gram are remembered, and later samples of the same prompt are "
+    "drafted from them.",
+    needs="causal",
+    params=[
+        max_new_tokens(64),
+        Int(
+            "trajectories",
+            1,
+            1,
+            8,
+            symbol="N",
+            sees="Samples of the prompt on one store, one after the other; the forwards of all count.",
+            source="4, 8, 16 in the paper",
+        ),
+        *SHARED,
+    ],
+    signature="tree",
+    emits=(EMITS - {"lanes"}) | {"branches", "memory"},
+    lanes=WITH_SUFFIX,
+    baseline="greedy",
+    lossless=True,
+    departures="Samples one after the other on one store, where the paper has them side by side; keys of 3 to 1 "
+    "tokens; the prompt is stored; small templates.",
+    former=[Former("stand", {"side_by_side": False})],
+    check=check,
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Draft from the store, verify against the target, remember what it said, for one sample after the other. With
+    nothing stored behind the text, or a text shorter than every key, nothing is drafted: plain decoding."""
+    parents, _ = from_child_counts(TEMPLATES[p.template])
+    store, target, samples = Store(), Target(model, prompt, p, rows=len(parents)), list[list[int]]()
+    while len(samples) < p.trajectories:
+        ids, forwards = prompt, 0
+        target.cache.crop(min(target.cache.length, len(prompt) - 1))
+        while target.unfinished(ids):
+            tree = drafted(store, ids, parents, p, run.rng, model.vocab_size, target.room(ids))
+            turn = target.verify(ids, tree.draft, run.rng)
+            remember(store, turn, p)
+            forwards += 1
+            done, number, length = not target.unfinished(turn.ids), len(samples) + 1, len(turn.ids) - len(prompt)
+            fate = "alive" if not done else "chosen" if number >= p.trajectories else "finished"
+            edit = yield run.step(
+                **groups(turn, tree, restart=len(prompt) if samples and forwards == 1 else None),
+                memory=lambda: entries(store, turn, tree, lengths(p)),
+                branches=[
+                    Branch(number - 1, -1, turn.gained, length, {"tokens per call": round(length / forwards, 3)}, fate)
+                ],
+                facts=turn.facts(
+                    trajectory=number,
+                    hit_order=tree.orders.get(0, 0),
+                    hits=sum(n > 0 for n in tree.orders.values()),
+                    store_keys=len(store.entries),
+                    sample_forwards=forwards,
+                    tokens_per_forward=length / forwards,
+                    **(overlaps(turn.ids[len(prompt) :], samples) if done else {}),
+                ),
+                note=f"Sample {number}: {told(turn.ids[len(prompt) :], model, forwards) if done else turn.note()}",
+            )
+            ids = run.apply_edit(edit, turn.ids, target.cache)
+        samples.append(ids[len(prompt) :])
+
+
+def told(sample: list[int], model: CausalLM, forwards: int) -> str:
+    """What a sample came to: its tokens, and whether an end mark stands behind them."""
+    ended = bool(sample) and sample[-1] in model.eos_ids
+    n = len(sample) - ended
+    said = f"{n} token{'' if n == 1 else 's'}{' and its end mark' if ended else ''}"
+    return f"done, {said} in {forwards} forward{'' if forwards == 1 else 's'}."

@@ -1,0 +1,136 @@
+"""STAND side by side, as in the paper (Song et al., arXiv:2506.04708): all samples in every forward.
+
+Every forward feeds a draft tree for each sample that is not done, in one cache, each drafted from the store as it stood
+before; what the target says at all of them is remembered. The board shows the first sample, which stays (choosing by
+length would not be a draw of the target's distribution), and `branches` hold all. The forwards of all samples count.
+
+Store, draft, check and what is ours in them are those of `stand`, which writes one sample after the other."""
+
+from __future__ import annotations
+
+from engines.kit import (
+    CausalLM,
+    Fed,
+    Former,
+    Int,
+    Params,
+    Path,
+    Paths,
+    Recorder,
+    Steps,
+    from_child_counts,
+    max_new_tokens,
+    method,
+)
+from engines.methods.speculative._turn import EMITS, Turn
+from engines.methods.speculative._verify import verify
+from engines.methods.speculative.stand.rounds import (
+    SHARED,
+    TEMPLATES,
+    WITH_SUFFIX,
+    check,
+    drafted,
+    entries,
+    groups,
+    lengths,
+    remember,
+)
+from engines.methods.speculative.stand.store import Grown, Store
+
+
+@method(
+    "stand-side-by-side",
+    title="STAND side by side",
+    own="after the abstract and reviews",
+    family="speculative",
+    paper="arXiv:2506.04708",
+    summary="Several samples of one prompt in every forward, each with a draft tree from what all of them have shown "
+    "of the target.",
+    needs="causal",
+    params=[
+        max_new_tokens(64),
+        Int(
+            "trajectories",
+            4,
+            1,
+            8,
+            symbol="N",
+            sees="Samples in every forward, each with a draft tree of its own; the first one stays.",
+            source="4, 8, 16 in the paper",
+        ),
+        *SHARED,
+    ],
+    signature="tree",
+    emits=(EMITS - {"lanes"}) | {"branches", "memory"},
+    lanes=WITH_SUFFIX,
+    baseline="greedy",
+    lossless=True,
+    departures="Keys of 3 to 1 tokens; the prompt is stored; small templates.",
+    paths={},
+    former=[Former("stand", {"side_by_side": True}, {"trajectories": 1})],
+    check=check,
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Draft a tree for each sample, one forward for all, verify each, remember: a round per step."""
+    parents, _ = from_child_counts(TEMPLATES[p.template])
+    end, store, forwards = len(prompt) + p.max_new_tokens, Store(), 0
+    paths = Paths(model, prompt, rows=p.trajectories * (p.max_new_tokens + len(parents)), rng=run.rng)
+    first, *_ = [paths.add() for _ in range(p.trajectories)]
+
+    def rest(living: list[Path]) -> list[Path]:
+        """Those with something left to write; the others end here."""
+        for path in living:
+            if path.length >= end or (path.length > len(prompt) and path.tip.token in model.eos_ids):
+                paths.drop(path, "finished")
+        return paths.living
+
+    while living := rest(paths.living):
+        trees = {
+            path.id: drafted(
+                store, paths.read(path), parents, p, path.rng, model.vocab_size, deepest=end - path.length - 1
+            )
+            for path in living
+        }
+        found = paths.feed({i: tree.draft for i, tree in trees.items()})
+        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        for turn in turns.values():
+            remember(store, turn, p)
+        forwards += 1
+        left, shown = rest(living), next(iter(turns))
+        first.fate = first.fate if left or first.fate == "alive" else "chosen"
+        for path in living:
+            path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
+        written = sum(path.length - len(prompt) for path in paths.paths)
+        edit = yield run.step(
+            **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
+            memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
+            branches=paths.branches(),
+            facts={
+                "samples": len(living),
+                "drafted": sum(len(tree.draft) - 1 for tree in trees.values()),
+                "accepted": sum(turn.accepted for turn in turns.values()),
+                "rows": sum(len(tree.draft) for tree in trees.values()),
+                "hit_order": trees[shown].orders.get(0, 0),
+                "hits": sum(n > 0 for tree in trees.values() for n in tree.orders.values()),
+                "store_keys": len(store.entries),
+                "tokens_per_forward": written / forwards,
+            },
+            note=f"{len(living)} sample{'s' if len(living) > 1 else ''}, {len(left)} left; "
+            f"sample {shown + 1}: {turns[shown].note()}",
+        )
+        paths.apply_edit(run, edit, first)
+
+
+def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int) -> Turn:
+    """Walk a sample's tree with what the target said, and write what was accepted and the token behind it."""
+    ids, draft = paths.read(path), tree.draft
+    verdict = verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
+    rows = verdict.path[1:][: end - len(ids)]
+    behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
+    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("stand-side-by-side", "tiny-ar-l", "add: 457 + 86", temperature=0.7)

@@ -1,0 +1,212 @@
+"""Lean Attention: the attention of one decode step, cut evenly across the borders between heads (Sanovar et al.,
+arXiv:2405.10480).
+
+One token attends to a long context with a few heads: too few to fill a GPU, if each head is one worker's. So the
+context of every head is cut into equal tiles, the tiles of all heads are put end to end on one line, and the line is
+cut into as many equal pieces as there are workers. A piece may end in the middle of a head and go on in the next: the
+softmax of a part is a triple (maximum, sum, output) that merges with others to the exact result.
+
+Every layer of every token is really computed this way, by this schedule or one of the two that it is compared with, and
+the text is the library's own. Two clocks, never mixed: tile units (a tile is 1, nothing else costs), modelled for any
+number of workers; and the seconds of the shown layer's pieces in one or several threads of this machine. We depart in:
+the prompt is read by the library's attention (the paper is about decoding); threads of a CPU stand for workers of a
+GPU, and a second launch stands for FlashDecoding's second kernel; ranges follow the published host code.
+
+Letters: L layers, H heads that have keys of their own, N context, b tokens of a tile, t tiles of a head, T of all, W
+slots for workers, G workers, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    AttentionInputs,
+    Choice,
+    Float,
+    Int,
+    Interval,
+    LaneInfo,
+    Params,
+    Recorder,
+    Steps,
+    Taps,
+    UserError,
+    distribution,
+    draw,
+    entropy,
+    max_new_tokens,
+    method,
+)
+from engines.methods.system.lean_attention.attention import Work, said
+from engines.methods.system.lean_attention.partition import SCHEDULES, Piece, makespan, schedule, tiles, timeline
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PURE, OFFICIAL = "stream-k", "as published"
+MOST = 256  # workers
+
+
+@method(
+    "lean-attention",
+    title="Lean Attention",
+    family="system",
+    paper="arXiv:2405.10480",
+    summary="The attention of a step as one line of tiles, cut evenly among the workers, across the heads.",
+    needs="layered",
+    params=[
+        max_new_tokens(32),
+        Choice(
+            "schedule",
+            SCHEDULES[0],
+            list(SCHEDULES),
+            sees="How the tiles are shared out; the text stays.",
+            source="lean",
+        ),
+        Int(
+            "workers",
+            8,
+            1,
+            MOST,
+            symbol="W",
+            sees="Slots for workers: the rows of each chart.",
+            source="216 on an A100",
+        ),
+        Int(
+            "tile",
+            16,
+            16,
+            512,
+            symbol="b",
+            sees="Tokens of a tile; few large ones balance worse.",
+            source="256 in the published code",
+        ),
+        Choice(
+            "grid",
+            PURE,
+            [PURE, OFFICIAL],
+            sees="As many workers as slots, or as the published code starts: at least two tiles for each.",
+            source="as published",
+        ),
+        Int("threads", 1, 1, 4, sees="Real threads that compute the workers' pieces, measured."),
+        Int("layer", 1, 1, 128, sees="The layer whose pieces are shown with their seconds; all are computed so."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn."),
+    ],
+    signature="workers",
+    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    lanes={
+        "confidence": LaneInfo("probability", "Probability of the token that was written."),
+        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
+    },
+    baseline="greedy",
+    lossless=True,
+    departures="Threads of a CPU stand for workers of a GPU, and their pieces are Python around small products: their "
+    "seconds say nothing about the kernel's. Lengths in tile units are modelled: a tile costs 1, a launch, a merge and "
+    "a second worker on the same processor nothing. The prompt is read by the library's own attention.",
+)
+def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One token per step: what the cache lacks but the last token by the library's attention, that one by ours."""
+    L, ids, end = model.num_layers, prompt, len(prompt) + p.max_new_tokens
+    cache = model.new_cache(end)
+    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
+        check(p, L)
+        if missed := ids[cache.length : -1]:
+            model.layers(model.embed(missed), cache, 0, L)
+        with ThreadPoolExecutor(p.threads) if p.threads > 1 else nullcontext() as pool:
+            layers = Layers(p, pool)
+            h = model.layers(model.embed(ids[-1:]), cache, 0, L, taps=Taps(attention=layers.attend))
+        z = model.unembed(h, predicts=len(ids))  # [1, V]
+        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
+        chance, at = float(z[0].softmax(-1)[token]), len(ids)
+        facts, lanes = told(layers, p, run)
+        edit = yield run.step(
+            commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
+            scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
+            candidates=lambda: ([at], z),
+            lanes=lanes,
+            facts=facts,
+            note=f"{facts['tiles']:.0f} tiles of {p.tile} tokens, {facts['workers']:.0f} workers; merged from "
+            f"{facts['pieces']:.0f} pieces in each of {L} layers.",
+        )
+        ids = run.apply_edit(edit, [*ids, token], cache)
+
+
+def check(p: Params, L: int) -> None:
+    """Raises UserError for a layer that the model does not have, and for slots that are not two on each processor."""
+    if p.layer > L:
+        raise UserError(f"layer={p.layer} was asked for and the model has {L}; give one from 1 to {L}.")
+    if p.grid == OFFICIAL and p.workers % 2:
+        raise UserError(
+            f"workers={p.workers} and the published grid do not go together: it runs two workers on each processor; "
+            "give an even number."
+        )
+
+
+class Layers:
+    """The attention of every layer of one token, by one plan: all layers have the same heads and context."""
+
+    def __init__(self, p: Params, pool: ThreadPoolExecutor | None) -> None:
+        self.p, self.pool = p, pool
+        self.pieces: list[Piece] = []
+        self.shown: Work | None = None  # the layer whose pieces are recorded
+
+    def attend(self, given: AttentionInputs) -> Tensor:
+        """The output of a layer's attention [h, 1, e]."""
+        if not self.pieces:
+            self.t = [tiles(given.keys.shape[1], self.p.tile)] * len(given.keys)
+            self.pieces = self.plan(self.p.schedule)
+        work = Work(given, self.pieces, self.p.tile)
+        out = work.run(self.p.schedule, self.p.threads, self.pool)
+        if given.layer == self.p.layer - 1:
+            self.shown = work
+        return out
+
+    def plan(self, kind: str) -> list[Piece]:
+        """All pieces of a layer by that schedule."""
+        return schedule(kind, self.t, self.p.workers, self.p.grid == OFFICIAL)
+
+
+def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], list[Interval]]:
+    """(facts, lanes): the plan of all three schedules in tile units, modelled; what the shown layer's threads did,
+    measured; and how far its output is from softmax in float64."""
+    work = layers.shown
+    assert work is not None
+    plans = {kind: layers.plan(kind) for kind in SCHEDULES}
+    longest = {f"makespan_{kind.replace('-', '_')}": makespan(pieces) for kind, pieces in plans.items()}
+    pieces, T = layers.pieces, sum(layers.t)
+    facts: dict[str, float] = {
+        "context": work.K.shape[1],
+        "slots": p.workers,
+        "tiles": T,
+        "tiles_per_head": layers.t[0],
+        "workers": len({piece.worker for piece in pieces}),
+        "pieces": len(pieces),
+        "merges": len(pieces) - len(layers.t),
+        **longest,
+        "busy": T / (p.workers * makespan(pieces)),
+        "max_error": work.error(),
+    }
+    if run.detail == "none":
+        return facts, []
+    lanes = [one for kind, plan in plans.items() for one in drawn(kind, plan, work.found if kind == p.schedule else {})]
+    threads = [one for t in work.times for one in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)]
+    return facts, lanes + threads
+
+
+def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> list[Interval]:
+    """A plan as intervals in tile units; of the one that was carried out with what each piece found."""
+    return [
+        Interval(
+            f"{kind}: {piece.worker + 1}",
+            start,
+            end,
+            f"head {piece.problem + 1}, tiles {piece.first + 1}–{piece.end}"
+            + (f", {said(found, piece)}" if piece in found else ""),
+            measured=False,
+            unit="tiles",
+        )
+        for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
+    ]

@@ -1,0 +1,204 @@
+"""Mirror-SD: the draft writes the next window while the target still verifies this one (Bhendawade et al.,
+arXiv:2510.13161).
+
+Half-way up its layers the target has a rough idea of what it will say. Behind layer l_e it sends the kappa likeliest
+tokens of every row of the window to the draft, which writes the next window behind each of them while the target runs
+its upper layers. If the token that the target adds is among the guesses, the next window is there already; else it is
+drafted anew. Tokens are accepted where they equal the target's own, drawn or first choice, so the text is the
+target's.
+
+The paper's equations name guesses for the first position only; its figure and appendix D.1 have them behind every row
+of the window, and so does rooting=every row. We depart in: a linear map (ridge regression) in front of the early head,
+which is ours (exits=raw leaves it out); the draft has no lookahead streams, as training them takes a draft of its own,
+so every internal step emits one token.
+
+With execution=turns the stages run one after another; beside their measured times they are laid out on two devices
+("scheduled"). With execution=threads both models really run at once and share this machine's cores.
+
+Letters: N layers, l_e the exit, gamma tokens d of a window, kappa guesses of a row, A accepted, c rows of text that the
+cache lacked, d hidden size, V vocabulary."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import (
+    Choice,
+    Decision,
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    distribution,
+    max_new_tokens,
+    method,
+    part,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.system.mirror_sd.rounds import (
+    END,
+    EXIT,
+    LONGEST,
+    LOWER,
+    UPPER,
+    WIDEST,
+    Rollouts,
+    Stages,
+    channel,
+    overlap,
+)
+from engines.models.exits import exits_of, maps_of, scaled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OVERLAP = LaneInfo("probability", "The target's probability of all guesses of the early exit together.")
+EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
+
+
+@method(
+    "mirror-sd",
+    title="Mirror-SD",
+    own="second device modelled",
+    family="system",
+    paper="arXiv:2510.13161",
+    summary="From half-way up the target tells the draft its guesses; windows for all of them are written while its "
+    "upper layers run.",
+    needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
+    params=[
+        max_new_tokens(48),
+        Int("gamma", 3, 1, LONGEST, symbol="γ", sees="Tokens of a window.", source="7 in the paper"),
+        Int(
+            "kappa", 2, 1, WIDEST, symbol="κ", sees="Guesses sent for each row of the window.", source="8 in the paper"
+        ),
+        Float(
+            "depth",
+            0.8,
+            0.05,
+            0.95,
+            step=0.05,
+            symbol="ℓ/N",
+            sees="Where the exit is, of all layers; deeper guesses better and leaves the draft less time.",
+            source="0.5 in the paper",
+        ),
+        Choice("exits", "maps", ["maps", "raw"], sees="An exit with a linear map (ours), or the model's as it is."),
+        Choice("rooting", EVERY, [EVERY, FIRST], sees="Guesses behind every row of the window, or behind the first."),
+        Choice(
+            "execution",
+            "turns",
+            ["turns", "threads"],
+            sees="One stage after the other with two modelled devices "
+            "beside it, or both models at once on this machine.",
+        ),
+        temperature(),
+    ],
+    signature="schedule",
+    emits=EMITS | {"choice", "branches"},
+    lanes={**LANES, "overlap": OVERLAP},
+    baseline="greedy",
+    lossless=True,
+    departures="A linear map in front of the early exit's head is ours. No speculative streaming: the draft emits one "
+    "token per internal step. The second device is modelled from measured times, with no cost of communication.",
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""
+    target, N = models.target, models.target.num_layers
+    side = Target(target, prompt, p, rows=LONGEST + 1)
+    draft = Rollouts(models.draft, side.end, target.vocab_size)
+    ids, window = prompt, list[int]()
+    with ThreadPoolExecutor(1, "draft") as pool:
+        while side.unfinished(ids):
+            stages, base, gamma = Stages(), side.cache.length, min(p.gamma, side.room(ids))
+            was_fresh, d = not window, window[:gamma] or draft.fresh(ids, gamma, stages)
+            fed, c = [*ids[base:], *d], len(ids) - base - 1
+            l_e, R = exit_of(models.maps, N, p.depth, p.exits == "raw", target.record.device)
+            with stages.during(LOWER, f"layers 1–{l_e}"):
+                h = target.layers(target.embed(fed), side.cache, 0, l_e)  # [c + 1 + gamma, d]
+            sent = nothing(h)
+            if draft.worth(ids):
+                with stages.during(EXIT, "exit head"):
+                    x = h[c:] if R is None else scaled(h[c:]) @ R.T
+                    z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
+                    sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
+            threads = p.execution == "threads"
+            work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
+            with stages.during(UPPER, f"layers {l_e + 1}–{N}"):
+                z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
+            if work:
+                work.result()
+            else:
+                draft.grow(ids, d, sent, p.gamma, stages)
+            with stages.during(END, "rendezvous"):
+                proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
+                verdict = verify(z[c:], proposed, p.temperature, run.rng, target.eos_ids)
+                gained = written(proposed, verdict)[: side.end - len(ids)]
+                side.cache.crop(min(side.cache.length, len(ids) + len(gained) - 1))
+                best = draft.settle(ids, d, verdict)
+            turn = Turn(ids, proposed, verdict, z[c:], z[:c], gained, fed[:c])
+            window = draft.window(best, turn.accepted)
+            omega = overlap(distribution(turn.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
+            edit = yield run.step(
+                **{**turn.groups(), "scores": lambda turn=turn, omega=omega: scores(turn, omega)},
+                lanes=stages.lanes(run, modelled=not threads),
+                choice=decision(turn, z_e, best, p.kappa) if draft.grown else None,
+                facts=turn.facts(exit_layer=l_e, fresh=int(was_fresh and bool(d)), **draft.facts(best, turn.accepted)),
+                note=note(turn, len(d) * was_fresh, len(draft.grown), window),
+                branches=draft.branches(len(ids), best),
+            )
+            ids = run.apply_edit(edit, turn.ids, side.cache, draft.cache)
+            if edit is not None:  # the text or the rules have changed, and what was prepared for the old ones with it
+                window = []
+
+
+def exit_of(maps: Any, N: int, depth: float, raw: bool, device: str) -> tuple[int, Tensor | None]:
+    """(l_e, R): the exit nearest to this share of the N layers, of those that have a map R [d, d] unless `raw`."""
+    wanted = min(max(round(depth * N), 1), N - 1)
+    if raw:
+        return wanted, None
+    l_e = min(exits_of(maps.tensors), key=lambda i: (abs(i - wanted), -i))
+    return l_e, maps_of(maps, [l_e], N)[l_e].to(device)
+
+
+def nothing(h: Tensor) -> tuple[Tensor, Tensor]:
+    """A channel without guesses."""
+    return h.new_zeros((0, 1), dtype=torch.long), h.new_zeros((0, 1))
+
+
+def apart(draft: Rollouts, *given: Any) -> None:
+    """Grow the branches in another thread, which has to say for itself that nothing is trained."""
+    with torch.inference_mode():
+        draft.grow(*given)
+
+
+def scores(turn: Turn, omega: Tensor) -> dict[str, Any]:
+    """The usual lanes, and omega of the row that decided each token, where guesses were sent for it."""
+    lanes, rows = turn.groups()["scores"](), turn.verdict.path[: len(turn.gained)]
+    told = [row for row in rows if row < len(omega)]  # a chain: row i decided the token i behind the text
+    return {**lanes, "overlap": ([len(turn.before) + row for row in told], omega[told])} if told else lanes
+
+
+def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision | None:
+    """Whether the next window is there already, and where the target's token stood among the exit's; None where the
+    target added none."""
+    token, row = turn.verdict.emitted, z_e[turn.accepted]
+    if token < 0:
+        return None
+    rank = 1 + int((row > row[token]).sum()) + int((row[:token] == row[token]).sum())
+    chosen = ANEW if best is None else REUSED
+    return Decision([REUSED, ANEW], chosen, "rank among the early exit's guesses", rank, kappa, unit="count")
+
+
+def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:
+    """One sentence on the round."""
+    first = f"{fresh} tokens drafted anew while the target waited; " if fresh else ""
+    if not branches:
+        return f"{first}{turn.note()}"
+    found = f"one of them goes on with {len(window)} tokens" if window else "none of them holds what was written"
+    found = found if turn.verdict.emitted >= 0 else "for nothing, as the text ends"
+    return f"{first}{turn.note()[:-1]}; {branches} branches grew meanwhile, {found}."

@@ -1,0 +1,207 @@
+"""SpecMemo: tree speculation inside a budget of bytes (Yildirim and Chen, arXiv:2506.01986).
+
+Speculation buys speed with memory: rows of a cache for tokens that are thrown away, logits for every node of the tree,
+a cache reserved for the longest conversation. So every byte is written down by purpose, the cache is allocated once for
+just the positions that the answer needs, and the largest tree is taken that fits the budget. A budget
+changes the speed and never a token; one that keeps the tree ends the text earlier.
+
+Only the abstract was available: the account is ours, its reference side follows the tensor shapes of the code of
+Medusa. The tree is filled from a table of what the model said last behind a token (2408.08696), so no heads are needed;
+the sequences of a batch answer one prompt, whose keys and values they share. Bytes are those of the tensors that the
+loop holds; what a forward allocates and frees within itself is not among them, but for the tree's mask, which is
+modelled, as the weights are. The memory of the whole process stands beside them as a witness.
+
+Letters: B sequences, T nodes of the tree with its root, n positions of the cache, V vocabulary, M the table, k guesses
+of each of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from engines.kit import (
+    CausalLM,
+    Choice,
+    Fed,
+    Float,
+    Int,
+    Interval,
+    Params,
+    Path,
+    Paths,
+    Recorder,
+    Steps,
+    max_new_tokens,
+    method,
+    top_ids,
+    torch,
+)
+from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
+from engines.methods.speculative._verify import Draft, verify
+from engines.methods.speculative.token_recycling import expand, update
+from engines.methods.system.specmemo.ledger import by_path, live_bytes, resident_bytes, stacked
+from engines.methods.system.specmemo.plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
+
+LENGTH, TREE = "length", "tree"
+
+
+@method(
+    "specmemo",
+    title="SpecMemo",
+    own="after the abstract, own plan of memory",
+    family="system",
+    paper="arXiv:2506.01986",
+    summary="Every byte of tree speculation is written down, and the largest tree is used that fits a budget.",
+    needs="causal",
+    params=[
+        max_new_tokens(48),
+        Float(
+            "budget",
+            0.0,
+            0.0,
+            2048.0,
+            step=0.25,
+            symbol="β",
+            sees="MB for weights, cache, logits and tree together; what `keeps` does not name shrinks until it fits. "
+            "0: no limit.",
+        ),
+        Choice(
+            "keeps",
+            LENGTH,
+            [LENGTH, TREE],
+            sees="What a small budget keeps: all new tokens, with a smaller tree, or the tree, with fewer new tokens.",
+            source="ours",
+        ),
+        Int("nodes", 16, 1, TREES[-1], symbol="T", sees="Nodes of the largest tree, its root among them.", source="64"),
+        Int("batch", 1, 1, 8, symbol="B", sees="Sequences written at once in every forward; the first one is shown."),
+        Choice(
+            "allocation",
+            "lean",
+            ["lean", REFERENCE],
+            sees="What the answer needs, or all positions that the model has and logits gathered by path.",
+            source="lean",
+        ),
+        temperature(),
+    ],
+    signature="arena",
+    emits=EMITS | {"branches"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=[{"keeps": LENGTH}, {"budget": 0.0}],
+    departures="Only the abstract was available: account and plan are ours, the reference follows Medusa's code "
+    "without its heads. A table of the model's own guesses drafts. Bytes are the loop's tensors, logits in float32.",
+    paths={"batch": 3},
+)
+def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One round per step: plan, one forward over the trees of all sequences, verify, account."""
+    plan = Plan.of(model, len(prompt), p)
+    if p.keeps == TREE:
+        plan = plan.shortened(p.budget, p.nodes)
+    most = plan.fit(p.budget, p.nodes, strict=True)  # no later tree is larger, as the cache is allocated once
+    paths = Paths(model, prompt, rows=plan.rows(most) - len(prompt), rng=run.rng)
+    end, M = len(prompt) + plan.new, np.full((model.vocab_size, GUESSES), -1, dtype=np.int32)
+    first, *_ = [paths.add() for _ in range(p.batch)]
+    while living := unfinished(paths, end, len(prompt)):
+        T = min(most, plan.fit(p.budget, p.nodes))
+        parents, ranks = shape(T)
+        trees = {path.id: grown(M, paths.read(path), parents, ranks, end - path.length - 1) for path in living}
+        found = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
+        gathered = [by_path(fed.z, trees[i].parents) for i, fed in found.items()] if plan.whole else []
+        logits = live_bytes([*(fed.z for fed in found.values()), *(path.logits for path in living)])
+        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        for turn in turns.values():
+            said = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
+            update(M, [*turn.chain, *turn.draft.tokens], said)
+        left = unfinished(paths, end, len(prompt))
+        first.fate = first.fate if left or first.fate == "alive" else "chosen"
+        bytes_of = account(
+            plan, T, paths.cache_bytes, turns, {"logits": logits, "paths": live_bytes(gathered), "table": M.nbytes}
+        )
+        facts, lanes = told(plan, T, p.budget, bytes_of)
+        edit = yield run.step(
+            **turns[first.id].groups() if first.id in turns else {},
+            branches=paths.branches(),
+            lanes=lanes if run.detail != "none" else [],
+            facts={**tally(turns), **facts},
+            note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}, room for {plan.new} new tokens; "
+            f"{turns[min(turns)].note()}",
+        )
+        paths.apply_edit(run, edit, first)
+
+
+def unfinished(paths: Paths, end: int, start: int) -> list[Path]:
+    """The sequences with something left to write; the others end here."""
+    for path in paths.living:
+        if path.length >= end or (path.length > start and path.tip.token in paths.model.eos_ids):
+            paths.drop(path, "finished")
+    return paths.living
+
+
+def grown(M: np.ndarray, ids: list[int], parents: Sequence[int], ranks: Sequence[int], deepest: int) -> Draft:
+    """The tree below the last of the ids, as far as the table knows it."""
+    tokens, _, tree = expand(M, ids[-1], parents, ranks, deepest=deepest)
+    return Draft.of(tokens, tree, "matrix")
+
+
+def judged(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int) -> Turn:
+    """Walk a sequence's tree with what the model said, and write what was accepted and the token behind it."""
+    ids, verdict = paths.read(path), verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
+    rows = verdict.path[1:][: end - len(ids)]
+    behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
+    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
+
+
+def account(
+    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], held: Mapping[str, int]
+) -> dict[str, tuple[int, bool]]:
+    """Purpose -> (bytes, whether measured) of a round, before the rows of refused drafts are given back. cache, held:
+    bytes of the cache's buffers, of logits, gathered paths and table."""
+    before = plan.start + sum(len(turn.before) - plan.start for turn in turns.values())
+    accepted = sum(turn.accepted for turn in turns.values())
+    refused = sum(len(turn.draft) - 1 for turn in turns.values()) - accepted
+    text, thrown = plan.kv_row * (before + accepted), plan.kv_row * refused
+    return {
+        "weights": (plan.weights, False),  # numbers times bytes; the kernels may lay them out in another way
+        "cache of the text": (text, True),
+        "cache of refused drafts": (thrown, True),
+        "cache in reserve": (cache - text - thrown, True),
+        "logits": (held["logits"], True),
+        **({"logits by path": (held["paths"], True)} if plan.whole else {}),
+        "table of guesses": (held["table"], True),
+        "mask of the tree": (plan.mask(T) if T > 1 else 0, False),
+    }
+
+
+def told(
+    plan: Plan, T: int, budget: float, bytes_of: Mapping[str, tuple[int, bool]]
+) -> tuple[dict[str, float], list[Interval]]:
+    """(facts, lanes) of an account: the arena by purpose, what the reference would hold with the same tree, the budget,
+    and the memory of the process."""
+    total, reference = sum(size for size, _ in bytes_of.values()), plan.parts(T, whole=True)
+    beside, usual = total - plan.weights, sum(reference.values())
+    facts = {
+        "T": T,
+        "accounted": total,
+        "planned": plan.total(T),
+        "reference": plan.weights + usual,
+        "saved": 1 - beside / usual,
+        "limit": plan.limit(T, budget),
+    }
+    whole = {"weights": plan.weights, **reference}
+    lanes = [
+        *stacked("arena", bytes_of),
+        *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
+        Interval("process", 0, resident_bytes(), "resident memory", True, "bytes"),
+    ]
+    return facts, [*lanes, Interval("budget", 0, budget * MB, "limit", False, "bytes")] if budget else lanes
+
+
+def tally(turns: Mapping[int, Turn]) -> dict[str, float]:
+    """What all sequences did in a round."""
+    return {
+        "sequences": len(turns),
+        "drafted": sum(len(turn.draft) - 1 for turn in turns.values()),
+        "accepted": sum(turn.accepted for turn in turns.values()),
+        "rows": sum(len(turn.draft) for turn in turns.values()),
+    }

@@ -1,0 +1,125 @@
+"""What a run of tree speculation will need in bytes, and the largest tree that fits a budget (SpecMemo,
+arXiv:2506.01986).
+
+Letters: B sequences, T nodes of the tree with its root, n positions of the cache, V vocabulary, k guesses of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engines.kit import Params, UserError, torch
+from engines.methods.heads._template import likeliest, parents_of
+from engines.methods.system.specmemo.ledger import leaf_paths, lean_bytes, reference_bytes
+
+MB = 1_000_000
+TREES = (1, 2, 4, 8, 16, 32)  # nodes with the root
+GUESSES = 4  # k
+# How often guess r of the table was right at depth d: SmolLM2, four other prompts, 88 trees of 81 nodes.
+RIGHT = ((0.27, 0.16, 0.06, 0.05), (0.38, 0.05, 0.03, 0.03), (0.5, 0.05, 0.02, 0.01), (0.5, 0.05, 0.02, 0.01))
+LOGIT, ENTRY = 4, 4  # bytes of a logit, and of a number of the table
+REFERENCE = "reference"
+
+
+def shape(T: int) -> tuple[list[int], list[int]]:
+    """(parents, ranks) of the T likeliest nodes, the root first: a smaller tree is part of a larger one."""
+    paths, parents = parents_of(path for path, _ in likeliest(RIGHT, T - 1))
+    return parents, [path[-1] if path else -1 for path in paths]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes of a run. kv_row: bytes of a position's keys and values; start: positions of the prompt, which all
+    sequences share; new: positions that each may add; n_max: those that the model has; whole: the reference's
+    allocation is asked for."""
+
+    name: str
+    weights: int
+    kv_row: int
+    number: int  # bytes of a number of the model's dtype
+    V: int
+    n_max: int
+    start: int
+    new: int
+    B: int
+    whole: bool
+
+    @classmethod
+    def of(cls, model: Any, start: int, p: Params) -> Plan:
+        """From the model's record. Raises UserError for a model that does not say how large its cache is."""
+        record, kv_row = model.record, model.position_bytes
+        if not kv_row:
+            raise UserError(f"{record.name} does not say how large its keys and values are; choose a Llama-like model.")
+        number = getattr(torch, record.dtype).itemsize
+        whole, n_max = p.allocation == REFERENCE, model.max_positions or start + p.max_new_tokens + TREES[-1]
+        sizes = kv_row, number, model.vocab_size, n_max, start, p.max_new_tokens, p.batch, whole
+        return cls(record.name, record.parameters * number, *sizes)
+
+    def rows(self, T: int) -> int:
+        """Positions of the cache: what the answer and one tree of each sequence need, or all that there are."""
+        return self.B * self.n_max if self.whole else self.start + self.B * (self.new + T)
+
+    def mask(self, T: int) -> int:
+        """Bytes of the mask that the model makes for the trees of all sequences, at its largest."""
+        return self.number * self.B * T * self.rows(T)
+
+    def parts(self, T: int, whole: bool | None = None) -> dict[str, int]:
+        """Bytes by purpose beside the weights; whole: as the reference allocates them, by default as this run does.
+        Each sequence keeps one row of logits from round to round."""
+        same = {"V": self.V, "b": LOGIT, "B": self.B, "T": T, "K": 0}
+        if self.whole if whole is None else whole:
+            found = leaf_paths(shape(T)[0])
+            given = reference_bytes(
+                **same, kv_row=self.kv_row * self.B, n_max=self.n_max, P=len(found), D=len(found[0])
+            )
+            given["path_logits"] *= self.B
+        else:
+            given = lean_bytes(**same, kv_row=self.kv_row, n=self.rows(T) - T)
+        if whole is None:
+            given["mask_f32"] = self.mask(T)
+        return {**given, "kept_logits": LOGIT * self.B * self.V, "table": ENTRY * self.V * GUESSES}
+
+    def total(self, T: int) -> int:
+        """Bytes of everything, the weights too."""
+        return self.weights + sum(self.parts(T).values())
+
+    def limit(self, T: int, budget: float) -> int:
+        """How many tokens each sequence could write inside the budget with that tree; 0 MB: no limit but the
+        model's positions."""
+        most = self.n_max - self.start
+        if not budget or self.whole:
+            return most
+        left = int(budget * MB) - self.total(T)
+        return max(0, min(most, self.new + left // (self.B * (self.kv_row + self.number * self.B * T))))
+
+    def shortened(self, budget: float, T: int) -> Plan:
+        """The same with as many new tokens as the budget holds beside a tree of T. Raises UserError where there is no
+        room for one, with what is missing."""
+        new = min(self.new, self.limit(T, budget))
+        if new < 1:
+            least = replace(self, new=1).total(T) / MB
+            raise UserError(
+                f"a budget of {budget:g} MB is too small: a tree of {T} nodes and one new token need {least:.2f} MB "
+                f"with the weights. Give at least {least + 0.01:.2f} MB, {least - budget:.2f} more, or a smaller tree."
+            )
+        return replace(self, new=new)
+
+    def fit(self, budget: float, most: int, *, strict: bool = False) -> int:
+        """Nodes of the largest tree, at most `most`, with which everything fits; 1 where none does. Raises UserError
+        then if strict, with what is missing."""
+        sizes = sorted({most, *(T for T in TREES if most > T)})
+        fitting = [T for T in sizes if not budget or self.total(T) <= budget * MB]
+        if strict and not fitting:
+            raise UserError(self._missing(budget))
+        return max(fitting, default=1)
+
+    def _missing(self, budget: float) -> str:
+        least = self.total(1) / MB
+        if budget * MB < self.weights:
+            why = f"the weights of {self.name} alone are {self.weights / MB:.1f} MB"
+        else:
+            why = f"{self.rows(1)} positions and plain decoding need {least:.2f} MB with the weights"
+        return (
+            f"a budget of {budget:g} MB is too small: {why}. Give at least {least + 0.01:.2f} MB, "
+            f"{least - budget:.2f} more, or fewer new tokens, a smaller batch or the lean allocation."
+        )
