@@ -40,6 +40,20 @@ class Player {
       message: "",
       spoken: 0,
     });
+    this.#build(forks);
+    this.context = this.#context(theme);
+    this.views = new Shown(
+      this.body,
+      this.context,
+      (draw) => this.#late(draw),
+      (open) => this.#everywhere((member) => member.unfold(open)),
+    );
+    this.#watch();
+    this.group.add(this);
+    this.#state("empty");
+  }
+
+  #build(forks) {
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
     this.note = el("p", "dx-note");
     this.body = el("div", {
@@ -57,7 +71,7 @@ class Player {
       {
         class: "dx dx-panel",
         tabindex: 0,
-        "aria-label": title || tr`Player ${slot + 1}`,
+        "aria-label": this.title || tr`Player ${this.slot + 1}`,
         onkeydown: (event) => this.#key(event),
       },
       this.head.root,
@@ -65,10 +79,14 @@ class Player {
       this.body,
       this.say,
     );
-    element.replaceChildren(this.root);
-    this.context = {
+    this.element.replaceChildren(this.root);
+  }
+
+  /** What a view may know of its player, and ask of it. */
+  #context(theme) {
+    return {
       theme,
-      slot,
+      slot: this.slot,
       id: ids++,
       lane: null,
       peek: true,
@@ -89,13 +107,13 @@ class Player {
       setPeek: (peek) => this.#relook({ peek }),
       setPrompt: (unfolded) => {
         remember("prompt", unfolded);
-        for (const member of this.group.members) member.look({ unfolded }); // the boards share one grid
+        this.#everywhere((member) => member.look({ unfolded })); // the boards share one grid
       },
     };
-    const turned = (open) => {
-      for (const member of this.group.members) member.unfold(open);
-    };
-    this.views = new Shown(this.body, this.context, (draw) => this.#late(draw), turned);
+  }
+
+  /** Sizes, colours and printing, until `destroy`. */
+  #watch() {
     this.sizes = new ResizeObserver(() => {
       this.views.resize();
       level(this.group);
@@ -104,13 +122,14 @@ class Player {
     this.modes = new MutationObserver(() => this.#recolour());
     for (const node of [document.documentElement, document.body])
       this.modes.observe(node, { attributeFilter: ["class"] });
-    this.media = matchMedia("(prefers-color-scheme: dark)");
-    this.recolour = () => this.#recolour();
-    this.media.addEventListener("change", this.recolour);
-    this.finish = () => this.views.tell("print");
-    window.addEventListener("beforeprint", this.finish);
-    this.group.add(this);
-    this.#state("empty");
+    this.ends = new AbortController();
+    const { signal } = this.ends;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#recolour(), { signal });
+    window.addEventListener("beforeprint", () => this.views.tell("print"), { signal });
+  }
+
+  #everywhere(act) {
+    for (const member of this.group.members) act(member);
   }
 
   /** Shows a whole trace, an object or JSON text, at its beginning, its end or after `at` steps. verdict: the mark of
@@ -196,15 +215,14 @@ Load the finished trace to see all of it.`,
     this.seen = seen;
     this.root.toggleAttribute("data-seen", seen);
     document.dispatchEvent(new CustomEvent("dx-seen"));
-    for (const member of this.group.members) member.met?.();
+    this.#everywhere((member) => member.met?.());
   }
 
   destroy() {
     this.clear();
     this.sizes.disconnect();
     this.modes.disconnect();
-    this.media.removeEventListener("change", this.recolour);
-    window.removeEventListener("beforeprint", this.finish);
+    this.ends.abort();
     this.group.remove(this);
     this.fork.destroy();
     this.root.remove();
@@ -321,7 +339,7 @@ Load the finished trace to see all of it.`,
 
   /** Boards take one kind of click: who asked for them stops, in every player of the group. */
   #alone() {
-    for (const member of this.group.members) member.views?.tell("stop");
+    this.#everywhere((member) => member.views?.tell("stop"));
   }
 
   #place(t) {

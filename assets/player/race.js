@@ -1,5 +1,5 @@
-// What a run has at a place of the clock, and where two outputs part, by the rules of explorer/figures/race.py and
-// explorer/figures/compare.py; tests compare them. No DOM.
+// What a run has at a place of the clock and what became of it, counted here alone and held against a definition in the
+// tests; and where two outputs part, by the rules of explorer/figures/compare.py. No DOM.
 
 export const SLACK = 1e-6; // a step that exactly fits a budget is inside it
 const known = new WeakMap();

@@ -78,7 +78,7 @@ class Recorder:
         self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
         self._taken: list[int] | None = None  # the board that a method took over, where it did not begin the run
-        self.know(prompt if mask_id is None else [*prompt, mask_id])
+        self.register_tokens(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
         """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes
@@ -92,7 +92,7 @@ class Recorder:
         self.board = self.board[: self.prompt_length] + [self._mask_id] * length
         return torch.tensor(self.board, device=device)
 
-    def take_over(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
+    def restart(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
         """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises
         UserError for a bad edit."""
         self._info, self.params = info, params
@@ -183,12 +183,12 @@ class Recorder:
             step.lanes = list(lanes() if callable(lanes) else lanes)
             step.memory = list(memory()) if memory and self.full else []
             step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
-            self.know(step_tokens(step, self._info.described))
+            self.register_tokens(step_tokens(step, self._info.described))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
                 step.candidates = pack_candidates(*candidates()) if candidates else None
                 if step.candidates:
-                    self.know(step.candidates.tokens.array().ravel().tolist())
+                    self.register_tokens(step.candidates.tokens.array().ravel().tolist())
         meter.reset()
         self.record_seconds += time.perf_counter() - now
         return step
@@ -213,13 +213,13 @@ class Recorder:
         """Run a forward of a trained part that is a model of its own, on the clock: see `Meter.call`."""
         return self._meter.call(role, device, fed, compute, layer_rows=layer_rows)
 
-    def book(self, role: str) -> None:
+    def count_as(self, role: str) -> None:
         """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to
         compare with."""
         meter = self._meter
         meter.forwards, meter.work = {role: sum(meter.forwards.values())}, {role: sum(meter.work.values())}
 
-    def know(self, tokens: Iterable[int]) -> None:
+    def register_tokens(self, tokens: Iterable[int]) -> None:
         """Put tokens into the token table."""
         for token in tokens:
             if token not in self.pieces:
@@ -307,7 +307,7 @@ class Recorder:
         )
 
     # Their names in method files written before November 2026.
-    steer, due = apply_edit, remaining_steps
+    steer, due, book, know = apply_edit, remaining_steps, count_as, register_tokens
 
     def _apply_edit_board(self, edit: Edit, x: Tensor) -> Tensor:
         changes = [(p, t, "forced") for p, t in edit.force.items()] + [

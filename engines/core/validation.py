@@ -99,7 +99,7 @@ def check_edit(edit: Edit, vocab_size: int) -> None:
         )
 
 
-def successor(slug: str, kind: str, params: Mapping[str, Any], length: int) -> tuple[Method, Params]:
+def method_after(slug: str, kind: str, params: Mapping[str, Any], length: int) -> tuple[Method, Params]:
     """The method that an edit switches to, and its parameters for an answer of `length` positions from the prompt on.
     kind: of the board's model."""
     method = get_method(slug)
@@ -111,9 +111,13 @@ def successor(slug: str, kind: str, params: Mapping[str, Any], length: int) -> t
     return method, parameters(method, {**params, LENGTH: length})
 
 
-def parameters(method: Method, given: Mapping[str, Any] | None) -> Params:
-    """A method's parameters, checked one by one and against each other."""
+def parameters(method: Method, given: Mapping[str, Any] | None, model: Model | None = None) -> Params:
+    """A method's parameters, checked one by one and against each other; the length no longer than what `model` can
+    write, where that has an end of its own, such as the last cell of a picture."""
     p = resolve(method.info.params, given)
     if method.check:
         method.check(p)
+    most = getattr(model, "longest_answer", None)
+    if most is not None and getattr(p, LENGTH, 0) > most:
+        vars(p)[LENGTH] = most
     return p

@@ -15,11 +15,11 @@ class Replay:
         self.origin, self._recorded = origin, recorded[: origin.step]
         self._where = ""
 
-    def look(self, step: Step, piece: Callable[[int], str]) -> None:
+    def compare(self, step: Step, piece: Callable[[int], str]) -> None:
         """Compare a new step. piece: how a token looks."""
         if self.origin.diverged is not None or step.index >= len(self._recorded):
             return
-        then, now = written(self._recorded[step.index]), written(step)
+        then, now = committed(self._recorded[step.index]), committed(step)
         if then == now:
             return
         self.origin.diverged = step.index
@@ -30,7 +30,7 @@ class Replay:
             (p, a), (q, b) = then[place], now[place]
             self._where = f"“{piece(a)}” at position {p} there, “{piece(b)}” at position {q} now"
 
-    def over(self, steps: int) -> None:
+    def finish(self, steps: int) -> None:
         """The run ended after that many steps."""
         if self.origin.diverged is None and steps < len(self._recorded):
             self.origin.diverged = steps
@@ -47,6 +47,6 @@ class Replay:
         )
 
 
-def written(step: Step) -> list[tuple[int, int]]:
+def committed(step: Step) -> list[tuple[int, int]]:
     """Positions and tokens of a step, in the order in which they were decided."""
     return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []

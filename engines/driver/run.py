@@ -4,19 +4,20 @@ measured only here and in the meter around model calls."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from engines.core.errors import UserError, described
-from engines.core.kinds import KINDS, Model
+from engines.core.kinds import KINDS, Model, counted
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import Method
-from engines.core.params import LENGTH
+from engines.core.params import LENGTH, Params
 from engines.core.recorder import Recorder
 from engines.core.registry import current, current_edits, get_method
 from engines.core.trace import Detail, Edit, End, Step, TimedEdit, Trace
+from engines.core.user_methods import explained
 from engines.core.validation import (
     Edits,
     check_detail,
@@ -29,8 +30,8 @@ from engines.core.validation import (
 from engines.core.validation import prompt_ids as ids_of
 from engines.driver.heading import header_of
 from engines.driver.replay import Replay
-from engines.driver.roles import assign_roles
-from engines.driver.takeover import Successor, announce, begin, nothing, successor_of, take_over
+from engines.driver.roles import Roles, assign_roles, parts_of
+from engines.driver.takeover import BoundMethod, announce, bind, room_left
 
 MAX_STEPS = 4096
 OVERRUN = 0.1  # of its seconds, at least one, that the step under way may take beyond them; the call under way ends
@@ -58,9 +59,7 @@ class Run(Iterator[Step]):
         replay: Replay | None = None,
     ) -> None:
         info, main = method.info, models[method.info.role]
-        p = parameters(method, params)
-        if picture := getattr(main, "picture", None):  # nothing follows its last cell
-            vars(p)[LENGTH] = min(getattr(p, LENGTH), picture.cells)
+        p = parameters(method, params, main)
         prompt_ids = ids_of(main, prompt)
         self._length = getattr(p, LENGTH, 0)
         check_seed(seed)
@@ -68,10 +67,10 @@ class Run(Iterator[Step]):
         self._models, self._main, self._seed, self._info = models, main, seed, info
         check_edits(edits)
         self._edits = dict(edits)
-        self._successors = {
-            step: successor_of(edit, main, models, self._length) for step, edit in self._edits.items() if edit.method
+        self._bound = {
+            step: bind(edit, main, models, self._length) for step, edit in self._edits.items() if edit.method
         }
-        later = [after.models for after in self._successors.values()]
+        later = [after.models for after in self._bound.values()]
         everyone = {id(model): model for roles in (models, *later) for model in roles.values()}
         check_room({str(key): model for key, model in everyone.items()}, prompt_ids, self._length)
         self._vocab_size = min(model.vocab_size for model in everyone.values())
@@ -103,15 +102,26 @@ class Run(Iterator[Step]):
         if (first := self._edits.get(-1)) and not first.method:  # nothing is written with the values before it
             self.header.lossless = info.keeps({**vars(p), **first.params})
         if replay and replay.origin.edit:
-            self._recorder.know(_tokens(replay.origin.edit))
-        for _, after in sorted(self._successors.items()):
+            self._recorder.register_tokens(_tokens(replay.origin.edit))
+        for _, after in sorted(self._bound.items()):
             announce(self.header, after)
-        self._generator = begin(Successor(method, models, p), list(prompt_ids), self._meter, self._recorder)
+        self._generator = self._begin(method, models, p, list(prompt_ids))
         if first:
             self._recorder.open((self.header.canvas or len(prompt_ids)) - len(prompt_ids))
             self._note(-1, first)
             changed = parameters(method, {**vars(p), **first.params}) if not first.method else p
-            self._take_over(first, self._successors.get(-1) or Successor(method, models, changed))
+            self._take_over(first, self._bound.get(-1) or BoundMethod(method, models, changed))
+
+    def _begin(self, method: Method, models: Mapping[str, Model], p: Params, text: list[int]) -> Generator[Step, Any]:
+        """The loop of a method that reads `text` as its prompt, its models seen through the meter."""
+        info = method.info
+        metered = {
+            role: counted(model, role, self._meter.aside() if role in info.beside else self._meter, info.needs[role])
+            for role, model in models.items()
+        }
+        given: dict[str, Any] = metered | parts_of(info, models[info.role])
+        loop = method.decode(Roles(given) if len(given) > 1 else given[info.role], text, p, self._recorder)
+        return explained(info, loop) if info.file else loop
 
     def __iter__(self) -> Run:
         return self
@@ -167,8 +177,11 @@ class Run(Iterator[Step]):
             raise
         self.steps.append(step)
         if self._replay:
-            self._replay.look(step, lambda token: self._main.tokenizer.piece(token).text if token >= 0 else "nothing")
+            self._replay.compare(step, self._text_of)
         return step
+
+    def _text_of(self, token: int) -> str:
+        return self._main.tokenizer.piece(token).text if token >= 0 else "nothing"
 
     def _edit(self, edit: Edit) -> Edit | None:
         """Check the edit and write it down; where another method takes over, that one begins and nothing is sent to
@@ -179,9 +192,9 @@ class Run(Iterator[Step]):
             now = {**vars(self._recorder.params), **edit.params}
             self.header.lossless = self.header.lossless and self._info.keeps(now)
             return edit
-        after = self._successors.get(len(self.steps) - 1)
+        after = self._bound.get(len(self.steps) - 1)
         if after is None:
-            after = successor_of(edit, self._main, self._models, self._length)
+            after = bind(edit, self._main, self._models, self._length)
             announce(self.header, after)
         self._take_over(edit, after)
         return None
@@ -192,20 +205,24 @@ class Run(Iterator[Step]):
 
     def _note(self, after: int, edit: Edit) -> None:
         self.header.edits.append(TimedEdit(after, edit))
-        self._recorder.know(_tokens(edit))
+        self._recorder.register_tokens(_tokens(edit))
 
-    def _take_over(self, edit: Edit, after: Successor) -> None:
-        """A method begins from the board as it is, with the edit made to it."""
+    def _take_over(self, edit: Edit, after: BoundMethod) -> None:
+        """A method begins from the board as it is, with the edit made to it: a masked one fills the board's masks, a
+        causal one reads the text so far as its prompt. Raises UserError where nothing is left to decode."""
         self._generator.close()
-        self._info = after.method.info
-        board = self._recorder.take_over(after.method.info, after.params, edit, self._seed)
-        left = take_over(after, board, self.header, self._recorder, self._length)
-        if left is None:
-            self._generator = nothing()
+        recorder, self._info = self._recorder, after.method.info
+        board = recorder.restart(self._info, after.params, edit, self._seed)
+        room = room_left(board, self.header, self._length)
+        if not room:
+            if not recorder.unrecorded:
+                raise UserError(f"nothing is left to decode after step {recorder.steps}; fork at an earlier step.")
+            self._generator = _nothing()  # the edit that called the method completed the answer
             return
-        self._recorder.params, self._models = left.params, left.models
-        text = board[: self._recorder.prompt_length] if self.header.mask_id is not None else board
-        self._generator = begin(left, text, self._meter, self._recorder)
+        recorder.params = parameters(after.method, {**vars(after.params), LENGTH: room})
+        self._models = after.models
+        text = board[: recorder.prompt_length] if self.header.mask_id is not None else board
+        self._generator = self._begin(after.method, after.models, recorder.params, text)
 
     def send(self, edit: Edit) -> Step:
         """The next step, continued from the edited state. Raises UserError if nothing has been decoded yet or the edit
@@ -228,7 +245,7 @@ class Run(Iterator[Step]):
         self._reason = reason
         self._generator.close()
         if self._replay and reason in ("complete", "failed"):
-            self._replay.over(len(self.steps))
+            self._replay.finish(len(self.steps))
 
     def pieces(self, since: int = 0) -> list[Any]:
         """The token table in the order of first use, from entry `since` on (for batches)."""
@@ -237,7 +254,7 @@ class Run(Iterator[Step]):
     def end(self) -> End:
         """How it ended, or stands now (`stopped` while it is still going on)."""
         output = self._recorder.board[self._recorder.prompt_length :]
-        self._recorder.know(output)
+        self._recorder.register_tokens(output)
         cut = next((i for i, token in enumerate(output) if token in self._main.eos_ids), len(output))
         shown = [t for t in output[:cut] if t != self.header.mask_id]
         began = self._began or 0.0
@@ -318,6 +335,11 @@ def run(
 def _tokens(edit: Edit) -> list[int]:
     """The ids that an edit names."""
     return [*edit.force.values(), *(t for tokens in edit.forbid.values() for t in tokens)]
+
+
+def _nothing() -> Generator[Step, Any]:
+    """The loop of a method that has nothing left to do."""
+    yield from ()
 
 
 def _inference() -> Any:

@@ -14,11 +14,11 @@ from engines.core.errors import UserError
 from engines.core.kinds import Model
 from engines.core.method import Method, MethodInfo
 from engines.core.params import LENGTH
-from engines.core.registry import get_method, list_methods
+from engines.core.registry import list_methods
 from engines.core.trace import WATCHED, Edit, Origin, Step, TimedEdit, Trace
 from engines.core.validation import parameters
 from engines.driver.run import Run
-from engines.driver.takeover import Successor
+from engines.driver.takeover import BoundMethod, announce
 
 ROOM = 48  # tokens that a left-to-right method may write behind the text, where nothing else is said
 
@@ -96,18 +96,18 @@ class FromBoard(Run):
         told = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit
         edit = msgspec.structs.replace(change, method=info.slug, params=told)
         self._check(edit)
+        after = BoundMethod(method, models, parameters(method, given))
         self._head(trace, step, edit)
-        self._take_over(edit, Successor(method, models, parameters(method, given)))
+        announce(self.header, after)
+        self._take_over(edit, after)
 
     def _head(self, trace: Trace, step: int, edit: Edit) -> None:
-        """The header: that of the watched loop, then what the method adds."""
-        h, own, info = trace.header, self.header, get_method(edit.method).info
-        own.method, own.family, own.prompt, own.title = h.method, h.family, h.prompt, f"{h.title}, then {info.title}"
-        own.baseline, own.lossless, own.missing = None, False, list(h.missing)
-        own.emits = sorted({*h.emits, *info.emits})
-        own.records = {**h.records, **info.described}
-        own.own = info.own
-        own.departures = " ".join(one for one in (h.departures, info.departures) if one != "none")
+        """The header of the watched loop, before the method that takes over is announced."""
+        h, own = trace.header, self.header
+        own.method, own.family, own.prompt, own.title = h.method, h.family, h.prompt, h.title
+        own.lossless, own.missing, own.emits = False, list(h.missing), list(h.emits)
+        own.records = dict(h.records)
+        own.departures, own.own, own.parts = h.departures, h.own, []
         own.edits.append(TimedEdit(step - 1, edit))
         own.origin = Origin(digest(trace), step, h.method, h.title, edit)
 

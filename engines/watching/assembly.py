@@ -65,10 +65,10 @@ def assemble(reading: Reading, session: Session, faults: Sequence[str] = ()) -> 
     _timed(steps, reading.turns, session)
     table = Table(session.tokenizer)
     output = reading.board[reading.prompt :]
-    table.know(reading.board)
-    table.know([] if session.mask_id is None else [session.mask_id])
+    table.register_tokens(reading.board)
+    table.register_tokens([] if session.mask_id is None else [session.mask_id])
     for step in steps:
-        table.know(step_tokens(step))
+        table.register_tokens(step_tokens(step))
     return Trace(
         _header(reading, session, steps), steps, list(table.pieces.values()), _end(reading, session, output, table,
         [*faults, reading.fault])
@@ -83,7 +83,7 @@ class Table:
         self._tokenizer, self._size = tokenizer, int(getattr(tokenizer, "size", 2**62))
         self.unknown = -1  # an id beyond the tokenizer
 
-    def know(self, tokens: Sequence[int]) -> None:
+    def register_tokens(self, tokens: Sequence[int]) -> None:
         """Put tokens into the table; those that the tokenizer does not have are shown as their numbers."""
         for token in tokens:
             if token not in self.pieces:

@@ -22,7 +22,7 @@ from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, grid, heading, legend, names, token_board, totals
 from explorer.figures.board import growth
-from explorer.figures.race import Clock
+from explorer.figures.clock import Clock
 
 VIEWS = ("board", "step", "tree", "curve", "work")
 PAGE = 7.0  # inches: the whole width of a page; one column is about 3.3

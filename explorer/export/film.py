@@ -23,7 +23,7 @@ from explorer.export.playback import Playback, check_clock
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words
 from explorer.export.views import SMALL, grid, heading, names, span_kinds, token_board
 from explorer.figures.calls import in_words, many, target_role
-from explorer.figures.race import Clock
+from explorer.figures.clock import Clock
 
 FILM_VIEWS = ("step", "board", "tree")
 WHOLE = 12.0  # seconds for all of the work, whose size differs a thousandfold from model to model, as in the player

@@ -10,7 +10,7 @@ from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
 from explorer.export.playback import Playback
 from explorer.export.views import MARKED, SMALL, TINY, small_fill, span_kinds, totals
-from explorer.figures.race import Clock
+from explorer.figures.clock import Clock
 
 MAX_ROWS = 400  # steps of a board over steps
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps

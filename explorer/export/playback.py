@@ -13,8 +13,9 @@ from typing import get_args
 import numpy as np
 
 from engines import Step, Trace, UserError
+from explorer.figures.board import history
 from explorer.figures.calls import target_role
-from explorer.figures.race import Clock, cost
+from explorer.figures.clock import Clock, cost
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 CAUSES = {"accepted": "accepted", "correction": "correction", "bonus": "bonus", "forced": "forced"}
@@ -64,25 +65,11 @@ class Playback:
         }
         if self.axes["seconds"][-1] < TIE:  # less than a nanosecond in all is no time that can be drawn
             self.axes["seconds"] = [0.0] * len(self.axes["seconds"])
-        self.widths = [trace.header.canvas if trace.header.canvas is not None else self.start]
-        self._history: dict[int, list[tuple[int, int, str]]] = {}
-        for number, step in enumerate(trace.steps):
-            self._commit(number, step)
+        self._history, self.widths = history(trace)
         self.widest = max(self.widths)  # positions of the longest board, prompt included
         self._lanes: dict[str, tuple[float, float]] = {}
         for step in trace.steps:
             self._range(step)
-
-    def _commit(self, number: int, step: Step) -> None:
-        width = self.widths[-1]
-        for position, token, cause in (
-            zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True) if step.commits else ()
-        ):
-            behind = range(position, width) if token < 0 else (position,)
-            for place in behind:
-                self._history.setdefault(place, []).append((number, token, cause))
-            width = min(width, position) if token < 0 else max(width, position + 1)
-        self.widths.append(width)
 
     def _range(self, step: Step) -> None:
         for lane in step.scores:

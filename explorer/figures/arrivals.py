@@ -7,8 +7,9 @@ from itertools import accumulate
 import msgspec
 
 from engines import Trace
+from explorer.figures.board import growth
+from explorer.figures.clock import steps_within
 from explorer.figures.metrics import measure
-from explorer.figures.race import standing, steps_within
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of the time that the quickest run took
 
@@ -55,5 +56,9 @@ def standings(traces: list[Trace]) -> tuple[list[float], list[list[int]]]:
     of an answer without tokens the pieces that had arrived."""
     ends = [laps(trace).whole for trace in traces]
     times = sorted({round(min(ends) * share, 6) for share in SHARES} | {round(end, 6) for end in ends})
-    rows = [[standing(trace, steps_within(trace, "seconds", time)).tokens for trace in traces] for time in times]
+    grown = [list(growth(trace)) for trace in traces]
+    rows = [
+        [tokens[steps_within(trace, "seconds", time)] for trace, tokens in zip(traces, grown, strict=True)]
+        for time in times
+    ]
     return times, rows

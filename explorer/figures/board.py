@@ -9,6 +9,23 @@ from heapq import heappop, heappush
 from engines import Trace
 
 Board = list[int | None]
+Writes = dict[int, list[tuple[int, int, str]]]  # position -> its writes (step, token, cause) in order
+
+
+def history(trace: Trace) -> tuple[Writes, list[int]]:
+    """All writes, and the board's width before the first step and after each one. A negative token is a write at each
+    position that it takes away."""
+    header, writes = trace.header, Writes()
+    widths = [header.canvas if header.canvas is not None else len(header.prompt_ids)]
+    for number, step in enumerate(trace.steps):
+        width, commits = widths[-1], step.commits
+        written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
+        for position, token, cause in written:
+            for place in range(position, width) if token < 0 else (position,):
+                writes.setdefault(place, []).append((number, token, cause))
+            width = min(width, position) if token < 0 else max(width, position + 1)
+        widths.append(width)
+    return writes, widths
 
 
 def boards(trace: Trace) -> Iterator[Board]:

@@ -33,7 +33,7 @@ from typing import Literal
 import msgspec
 
 from engines import Step, Trace
-from explorer.figures.board import boards
+from explorer.figures.board import history
 from explorer.figures.calls import target_calls, target_role
 
 CAVEAT = "in hindsight of this run, not a promise: writing earlier would have changed the later guesses"
@@ -90,8 +90,9 @@ def hindsight(trace: Trace) -> Hindsight:
         for position in top:
             guessed.setdefault(position, []).append(number)
     found, looked_ahead = [], False
-    for position, writes in sorted(written(trace).items()):
-        committed, token = writes[-1]
+    all_writes, widths = history(trace)
+    for position, writes in sorted(all_writes.items()):
+        committed, token, _ = writes[-1]
         if hidden(trace, token):
             continue
         start = first_step(trace, writes)
@@ -118,10 +119,9 @@ def hindsight(trace: Trace) -> Hindsight:
                 )
             )
     header, at = trace.header, {one.position for one in found}
-    *_, board = boards(trace)
     return Hindsight(
         positions=found,
-        never_committed=sum(p not in at for p in range(len(header.prompt_ids), len(board)))
+        never_committed=sum(p not in at for p in range(len(header.prompt_ids), widths[-1]))
         if header.canvas is not None
         else 0,
         forwards=used[-1] if used else 0,
@@ -141,29 +141,16 @@ def top_guesses(step: Step) -> dict[int, int]:
     return dict(zip(reversed(group.positions), reversed(tokens), strict=True))
 
 
-def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
-    """Position -> its writes (step, token) in order. A negative token takes away all positions from there on."""
-    writes: dict[int, list[tuple[int, int]]] = {}
-    end = trace.header.canvas or len(trace.header.prompt_ids)
-    for number, step in enumerate(trace.steps):
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            gone = token < 0
-            for at in range(position, end) if gone else (position,):
-                writes.setdefault(at, []).append((number, token))
-            end = min(end, position) if gone else max(end, position + 1)
-    return writes
-
-
 def hidden(trace: Trace, token: int) -> bool:
     """Whether a position that holds this token is open: masked again or withdrawn."""
     return token < 0 or token == trace.header.mask_id
 
 
-def first_step(trace: Trace, writes: list[tuple[int, int]]) -> int:
+def first_step(trace: Trace, writes: list[tuple[int, int, str]]) -> int:
     """The first step at which a guess for the last commit of these writes may count."""
     if len(writes) < 2:
         return 0
-    (before, token), (committed, _) = writes[-2:]
+    (before, token, _), (committed, *_) = writes[-2:]
     return before if hidden(trace, token) else min(before + 1, committed)
 
 

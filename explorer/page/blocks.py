@@ -104,7 +104,7 @@ def build(handlers: Handlers) -> gr.Blocks:
                 gr.Markdown(_limits(handlers, "### Limits of this page"), elem_id="limits")
         my_runs.links(handlers, outputs)
         demo.unload(handlers.closed)
-        gr.api(handlers.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
+        gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo
 
 
@@ -208,7 +208,7 @@ def _connect_run(
     """asking: the event of a server that answers, None where none is asked."""
     running = gr.on(
         [start.click, prompt.submit],
-        handlers.run,
+        handlers.running.run,
         controls,
         outputs,
         preprocess=False,  # what is wrong is said on the status line, in a sentence of ours
@@ -221,7 +221,7 @@ def _connect_run(
     )
     settings.connect(handlers, outputs[2], controls)
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
-    stopped = stop.click(handlers.stop, None, outputs, cancels=cancelled, **LIGHT)
+    stopped = stop.click(handlers.running.stop, None, outputs, cancels=cancelled, **LIGHT)
     running_state([running, stopped])
 
 
@@ -239,10 +239,10 @@ def _results(
         with gr.Tab("Save and open", id="files"):
             _files(handlers, [inbox, line, shown], save_file)
             asking = servers.section(handlers, prompt, [inbox, line, shown])
-    numbers_tab.select(handlers.numbers, None, numbers, **LIGHT)
-    curves_tab.select(handlers.curves, None, figures, **LIGHT)
-    shown.change(handlers.numbers, None, numbers, **LIGHT)
-    shown.change(handlers.redraw, figures[0], figures, **LIGHT)
+    numbers_tab.select(handlers.summing.numbers, None, numbers, **LIGHT)
+    curves_tab.select(handlers.summing.curves, None, figures, **LIGHT)
+    shown.change(handlers.summing.numbers, None, numbers, **LIGHT)
+    shown.change(handlers.summing.redraw, figures[0], figures, **LIGHT)
     return shown, asking
 
 
@@ -272,12 +272,12 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             )
             open_text = gr.Button("Open pasted trace")
     pictures.section(handlers, what, [save_file, outputs[1]])
-    as_json.click(handlers.save_json, what, [save_file, outputs[1]], **LIGHT)
-    as_html.click(handlers.save_html, what, [save_file, outputs[1]], **LIGHT)
-    as_csv.click(handlers.save_events, what, [save_file, outputs[1]], **LIGHT)
-    keep.click(handlers.keep_shown, None, outputs[:2], **LIGHT)
-    open_text.click(handlers.take_in, text, outputs, **LIGHT)
-    chosen.submit(handlers.take_in, chosen, outputs, **LIGHT)
+    as_json.click(handlers.keeping.save_json, what, [save_file, outputs[1]], **LIGHT)
+    as_html.click(handlers.keeping.save_html, what, [save_file, outputs[1]], **LIGHT)
+    as_csv.click(handlers.keeping.save_events, what, [save_file, outputs[1]], **LIGHT)
+    keep.click(handlers.keeping.keep_shown, None, outputs[:2], **LIGHT)
+    open_text.click(handlers.showing.take_in, text, outputs, **LIGHT)
+    chosen.submit(handlers.showing.take_in, chosen, outputs, **LIGHT)
 
 
 def _examples() -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import engines
 from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.fitting import fits, has, wants
 from explorer.page.form import Form
-from explorer.page.limits import NEW_TOKENS, SLOTS
+from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
 TOLD = (
@@ -29,6 +29,19 @@ class Plan:
     method: str
     model: str
     params: dict[str, Any]
+
+    def begin(self, prompt: str, seed: int, limits: Limits) -> engines.Run:
+        """The run in this process, checked. Raises UserError."""
+        model = self.model if limits.device == "cpu" else engines.load_model(self.model, device=limits.device)
+        return engines.stream(
+            self.method,
+            model,
+            prompt,
+            params=self.params,
+            seed=seed,
+            max_steps=limits.steps,
+            max_seconds=limits.seconds,
+        )
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
     )
 
     def play(asked: Any, request: gr.Request) -> tuple[Any, ...]:
-        return (*handlers.play(asked_for(asked), request), gr.Tabs(selected="explore"))
+        return (*handlers.showing.play(asked_for(asked), request), gr.Tabs(selected="explore"))
 
     shown.submit(play, shown, [*outputs, tabs], **LIGHT)
 

@@ -205,7 +205,7 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
         action = _action(text)
         if action.get("act") not in ("open", "add"):
             return (handlers.my_runs.act(action), *[gr.skip()] * others)
-        shown, moved = handlers.open_kept(str(action.get("id", ""))[:64], action["act"] == "add", request)
+        shown, moved = handlers.showing.open_kept(str(action.get("id", ""))[:64], action["act"] == "add", request)
         return (
             handlers.my_runs.listing(action.get("page", 0) if isinstance(action.get("page"), int) else 0),
             *shown,
@@ -228,13 +228,13 @@ def _action(text: Any) -> dict[str, Any]:
 def links(handlers: Any, outputs: list[Any]) -> None:
     """Follows the link that the page was opened with. A page that was opened without one asks nothing."""
     opener = asker()
-    opener.submit(handlers.follow, opener, outputs, **LIGHT)
+    opener.submit(handlers.showing.follow, opener, outputs, **LIGHT)
 
 
 def sharing(handlers: Any) -> None:
     """The buttons that copy a link and a script."""
     buttons = share()
-    buttons.submit(handlers.as_python, None, buttons, **LIGHT)
+    buttons.submit(handlers.keeping.as_python, None, buttons, **LIGHT)
 
 
 def script(traces: dict[int, Trace]) -> str:

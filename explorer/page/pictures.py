@@ -82,7 +82,7 @@ def _saver(handlers: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
     ) -> Iterator[Saved]:
         yield gr.skip(), say("Drawing …")
         try:
-            chosen = handlers.chosen(what, request)
+            chosen = handlers.keeping.chosen(what, request)
             data = draw(
                 kind, list(chosen.values()), view, clock, step, _number("width", width), _number("speed", speed)
             )

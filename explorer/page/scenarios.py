@@ -31,7 +31,7 @@ def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs
 
 def _player(handlers: Handlers, names: list[str]) -> Any:
     def play(request: gr.Request) -> tuple[Any, ...]:
-        return handlers.play(names, request)
+        return handlers.showing.play(names, request)
 
     return play
 

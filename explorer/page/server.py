@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
-from explorer.page import allocator, clients, files, quiet, zerogpu
+from explorer.page import allocator, clients, files, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
@@ -41,7 +41,7 @@ def launch(
     limits of a public page hold."""
     limits = Limits.from_env(public)
     limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
-    zerogpu.prepare(limits.seconds)
+    starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     demo = build(handlers)

@@ -1,22 +1,19 @@
-"""Where a run happens: here, or on ZeroGPU, where a decorated function gets a GPU in a process of its own while it
-runs.
+"""A run on ZeroGPU, where a decorated function gets a GPU in a process of its own while it runs.
 
-There only what the function yields comes back, pickled, so it yields plain steps and never writes anything down.
+Only what the function yields comes back, pickled, so it yields plain steps and never writes anything down.
 Closing its generator stops it after the step under way. The package `spaces` is used where it is installed (a Gradio
 Space on ZeroGPU has it) and around the run alone."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
 
-import engines
 from engines import Step, Trace, UserError
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
@@ -27,29 +24,15 @@ log = logging.getLogger("decoding-explorer")
 Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries of the token table, the run's state
 
 
-@cache
-def installed() -> bool:
-    """Whether the package is there; a folder that happens to be called `spaces` is none."""
-    found = importlib.util.find_spec("spaces")
-    return found is not None and found.origin is not None
-
-
-def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:
-    """A run under way, checked; on ZeroGPU one in another process. Raises UserError."""
-    if not installed():
-        return _begin(plan, prompt, seed, limits)
+def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> Remote:
+    """A run under way in another process, checked. Raises UserError."""
     return Remote(decorated(limits.seconds)(plan, prompt, seed, limits))
-
-
-def prepare(seconds: float) -> None:
-    """ZeroGPU wants to see a decorated function before the page is up."""
-    if installed():
-        decorated(seconds)
 
 
 @lru_cache(maxsize=4)
 def decorated(seconds: float) -> Callable[..., Iterator[Item]]:
-    """`items`, with a GPU around it for that long where there is one to be had."""
+    """`items`, with a GPU around it for that long where there is one to be had. ZeroGPU wants to see it before the page
+    is up."""
     return importlib.import_module("spaces").GPU(duration=round(seconds) + MARGIN)(items)
 
 
@@ -57,7 +40,7 @@ def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
     """A whole run as plain data: its header, its steps, and its state after each; refusals and failures are items
     too."""
     try:
-        run = _begin(plan, prompt, seed, limits)
+        run = plan.begin(prompt, seed, limits)
     except UserError as error:
         yield "refused", str(error), [], None
         return
@@ -84,13 +67,6 @@ def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
             yield item("end", None)
     finally:
         run.close()
-
-
-def _begin(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run:
-    model = plan.model if limits.device == "cpu" else engines.load_model(plan.model, device=limits.device)
-    return engines.stream(
-        plan.method, model, prompt, params=plan.params, seed=seed, max_steps=limits.steps, max_seconds=limits.seconds
-    )
 
 
 class Remote(Iterator[Step]):

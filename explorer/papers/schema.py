@@ -139,6 +139,20 @@ class Published(Part):
     where: str
 
 
+class Trial(Part):
+    """What the contract's tests try a method with, where what all are tried with does not show it. model, prompts: in
+    place of the example of its kind. params: with which a small model wavers, or branches less. values, beside: of a
+    parameter, values that have an effect, and values of others with which it has one. lighter: module -> constants of
+    it that make a run shorter."""
+
+    model: str = ""
+    prompts: list[str] = []
+    params: dict[str, Any] = {}
+    values: dict[str, list[Any]] = {}
+    beside: dict[str, list[dict[str, Any]]] = {}
+    lighter: dict[str, dict[str, Any]] = {}
+
+
 class Paper(Part):
     """One paper, or a base. `methods`: registered slugs; `tools`: commands for what is no decoding method. `runs`: on
     which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
@@ -164,6 +178,7 @@ class Paper(Part):
     published: list[Published] = []
     lessons: list[Lesson] = []
     gallery: list[Recording] = []
+    trials: dict[str, Trial] = {}  # by method
 
     @property
     def address(self) -> str:
@@ -181,7 +196,8 @@ def parse(name: str, data: bytes) -> Paper:
             raise ValueError(f"Object missing required field `{field}`")
     if paper.base and (strange := set(paper.methods) ^ set(paper.purposes)):
         raise ValueError(f"`methods` and `purposes` do not name the same: {', '.join(sorted(strange))}")
-    for method in (lesson.method for lesson in paper.lessons):
+    told = {"lessons": [lesson.method for lesson in paper.lessons], "trials": [*paper.trials]}
+    for field, method in ((field, method) for field, methods in told.items() for method in methods):
         if method not in paper.methods:
-            raise ValueError(f"`lessons` tells of '{method}', which is not in `methods`")
+            raise ValueError(f"`{field}` tells of '{method}', which is not in `methods`")
     return msgspec.structs.replace(paper, id=name)

@@ -27,5 +27,5 @@ def light_companions() -> Iterator[None]:
 
     companion = zoo.companion
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zoo, "companion", lambda name, role: LIGHT.get(role) or companion(name, role))
+        patch.setattr(zoo, "companion", lambda name, role: LIGHT.get(found := companion(name, role), found))
         yield

@@ -13,23 +13,18 @@ from engines.core.kinds import KINDS
 from engines.core.method import arguments
 from engines.core.params import LENGTH
 from engines.models.parts import folder_of
+from explorer import papers
+from explorer.papers.schema import Trial
 from tests.memo import Memo
 
 METHODS = {info.slug: info for info in engines.list_methods()}
 SLUGS = list(METHODS)
 
-DRAWS, THINKS = "tiny-digits", "tiny-reasoner"
-CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4")
 PROMPTS = ("add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim")
-PASSAGES = (
-    "read: Mia lives in Rome. Mia has a red boat. Leo is 7 years old. Leo lives in Oslo. Ada has a blue cup. Ada is 9 "
-    "years old. Tom lives in Paris. Tom has a green key. Where does Mia live?",
-    "story: Mia, boat. Leo, cup",
-)
 TEXTS = ("python: class Robot(size: int, owner: str)", "story: Mia, boat, lamp")
 READS = {  # models that read something of their own
-    THINKS: CHAINS,
-    DRAWS: ("7", "3"),
+    "tiny-reasoner": ("8+9*3+0-8", "6*4*5*1+4+4"),
+    "tiny-digits": ("7", "3"),
     "tiny-reader": ("coffee", "address"),
     **dict.fromkeys(("tiny-blockffn", "tiny-moe", "tiny-mfa", "tiny-pldr"), TEXTS),
     "tiny-ultramem": ("fact: Ada Raven", "story: Mia, boat, lamp"),
@@ -39,33 +34,30 @@ READS = {  # models that read something of their own
     ),
     "tiny-vlm": ("scene 12", "scene 3"),
 }
-LIGHT = {"language": "tiny-ar-m"}  # role -> the model that plays it here, in place of SmolLM2 (conftest.py)
+LIGHT = {"smollm2": "tiny-ar-m"}  # model -> the one that stands in for it beside another (conftest.py)
 LISTED = engines.list_models()
 
 # Answers are short: long enough that drafts are accepted and refused and confidences pass and fail
 # (`test_drafts_and_confidences_go_both_ways`), shorter where a token is dear, and whole where a chain of thought comes
 # to its end. A masked board has blocks that divide it.
-SHORT = {LENGTH: 24, "steps": 12, "copies": 2}
+SHORT = {LENGTH: 24, "steps": 12}
 MASKED = {LENGTH: 48}, {LENGTH: 24, "block_length": 8}  # filled in as many steps as it takes; in a number of steps
-LENGTHS = {THINKS: 96, **dict.fromkeys(("tiny-mfa", "tiny-moe", "tiny-pldr", "tiny-ultramem"), 8)}
+LENGTHS = {"tiny-reasoner": 96, **dict.fromkeys(("tiny-mfa", "tiny-moe", "tiny-pldr", "tiny-ultramem"), 8)}
 whole = False  # with whole answers, as long as they are by default (test_whole_answers.py)
-SUITED = {  # view -> parameters with which a tiny model wavers, or branches less
-    "branches": {"threshold": 0.05},
-    "frontier": {"k": 3},
-    "passages": {"eta": 1.0, "keep": 16},
-    "thoughts": {"t_stop": 0.55},
-    "tree": {"corpus": "store"},
-    "vote": {"n": 8},
-}
+TRIALS = {slug: trial for paper in papers.read().all() for slug, trial in paper.trials.items()}
+LIGHTER = [one for trial in TRIALS.values() for one in trial.lighter.items()]
+
+
+def trial(slug):
+    """What the paper's file says of trying a method."""
+    return TRIALS.get(slug, Trial())
 
 
 def example(info):
-    """The model that a method is tried on: the example of its kind, the smallest that has its trained parts, or one
-    that draws pictures or thinks aloud, where the method shows that."""
-    if "media" in info.emits:
-        return DRAWS
-    if info.signature == "thoughts":
-        return THINKS
+    """The model that a method is tried on: the one that its paper names, the example of its kind, or the smallest that
+    has its trained parts."""
+    if trial(info.slug).model:
+        return trial(info.slug).model
     usual = KINDS[info.needs[info.role]].example
     having = [m.name for m in LISTED if all(folder_of(part, m.name).is_dir() for part in info.parts.values())]
     return usual if usual in having else having[0]
@@ -76,9 +68,7 @@ MODELS = {info.slug: example(info) for info in METHODS.values()}
 
 def prompts(slug):
     """What the model of a method is asked."""
-    if METHODS[slug].signature == "passages":  # its drafter reads a part of the prompt
-        return PASSAGES
-    return READS.get(MODELS[slug], PROMPTS)
+    return tuple(trial(slug).prompts) or READS.get(MODELS[slug], PROMPTS)
 
 
 def short(slug, on=None):
@@ -86,7 +76,7 @@ def short(slug, on=None):
     if whole:
         return {}
     info, declared = METHODS[slug], {p.name: p for p in METHODS[slug].params}
-    wanted = {**SHORT, **SUITED.get(info.signature, {})}
+    wanted = {**SHORT, **trial(slug).params}
     if info.kind == "masked":
         wanted |= MASKED["steps" in declared]
     wanted[LENGTH] = LENGTHS.get(MODELS[on or slug], wanted[LENGTH])
@@ -130,7 +120,7 @@ def decode(slug, prompt=None, *, on=None, seed=0, detail="full", edits=(), max_s
 
 @lru_cache(maxsize=400)
 def _decoded(slug, name, prompt, params, options, edits):
-    asked = (whole, slug, METHODS[slug].version, name, sorted(LIGHT.items()), prompt, params, options, edits)
+    asked = (whole, slug, METHODS[slug].version, name, LIGHT, LIGHTER, prompt, params, options, edits)
 
     def run():
         return engines.run(

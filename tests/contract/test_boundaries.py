@@ -282,6 +282,33 @@ def test_the_slug_rule_bites():
     assert not list(used_as_method(ast.walk(ast.parse(fine)), {"greedy"}))
 
 
+def of_one_method() -> set[str]:
+    """Names of parameters and choices, lanes, roles and parts that one method alone has, and the views that show the
+    idea of one method alone."""
+    owners: dict[str, set[str]] = {}
+    for info in engines.list_methods():
+        choices = {choice for p in info.params for choice in p.choices}
+        for name in {p.name for p in info.params} | choices | {*info.lanes, *info.needs, *info.parts, info.signature}:
+            owners.setdefault(name, set()).add(info.slug)
+    own = {name for name, slugs in owners.items() if len(slugs) == 1 and not name.isdigit()}
+    return own - set(re.findall(r"\w+", "".join(p.read_text() for p in sources("engines/core/trace"))))
+
+
+@pytest.mark.parametrize("file", ["runs.py", "test_every_method.py", "test_several_paths.py", "test_whole_answers.py"])
+def test_the_contract_knows_no_method(file: str):
+    """Neither by its slug nor by what it alone has; how a method is tried stands in its paper's file."""
+    slugs = {info.slug for info in engines.list_methods()}
+    told = slugs - vocabulary() | of_one_method()
+    nodes = list(ast.walk(ast.parse((Path(__file__).parent / file).read_text())))
+    wrong = [f"{file}:{line} imports {module}" for line, module, _ in imports(nodes) if "engines.methods" in module]
+    wrong += [
+        f"{file}:{node.lineno} names '{node.value}', which one method alone has"
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in told
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 # --- what an import costs
 
 

@@ -14,19 +14,13 @@ from engines.core.kinds import KINDS
 from engines.core.method import arguments
 from engines.core.params import LENGTH
 from engines.core.trace import check_consistency
-from engines.methods.multimodal import _heavy
 from tests.contract import runs
-from tests.contract.runs import METHODS, MODELS, PROMPTS, SLUGS, bare, caused, decode, facts, prompts, written
+from tests.contract.runs import METHODS, MODELS, PROMPTS, SLUGS, bare, caused, decode, facts, prompts, trial, written
 from tests.engines.fakes import board
 
-FILTER = Path(__file__).resolve().parents[1] / "golden" / "diffusion" / "stubs" / "filter_f16.safetensors"
-BESIDE = {  # a parameter that counts for some values of another one -> those
-    "keeps": [{"budget": 6.6}, {"budget": 6.7}],
-    "beta": [{"accept": "gad++"}],
-    "tau": [{"accept": "gad++"}],
-}
 WARM = 2.0  # some parameters count where chance does
-TEXT_VALUES = ("=", "+", "12", "13,14,15", str(FILTER))
+TEXT_VALUES = ("=", "+", "12", "13,14,15")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def of_each_kind():
@@ -42,13 +36,12 @@ one_of_each_kind = pytest.mark.parametrize("slug", of_each_kind(), scope="module
 
 
 @pytest.fixture(scope="module", autouse=True)
-def fewer_views():
-    """A scene is read at three turns in place of fifteen turns and scales, with two beams of five."""
+def lighter():
+    """What a paper says makes its method's runs shorter."""
     with pytest.MonkeyPatch.context() as patch:
-        if not runs.whole:
-            patch.setattr(_heavy, "TURNS", _heavy.TURNS[:3])
-            patch.setattr(_heavy, "SCALES", _heavy.SCALES[:1])
-            patch.setattr(_heavy, "BEAMS", 2)
+        for module, constants in () if runs.whole else runs.LIGHTER:
+            for name, value in constants.items():
+                patch.setattr(f"{module}.{name}", value)
         yield
 
 
@@ -140,8 +133,10 @@ def test_the_step_budget_holds(slug):
 # --- parameters
 
 
-def tried(p, now):
+def tried(slug, p, now):
     """Values of a parameter that are not the one it has, those that most often change something first."""
+    if own := trial(slug).values.get(p.name):
+        return [str(ROOT / value) for value in own] if p.file else own
     if p.kind == "bool":
         return [not now]
     if p.kind == "choice":
@@ -160,7 +155,7 @@ def modes(info, name):
     choices = [p for p in info.params if p.kind == "choice" and p.name != name]
     several = {n: v for n, v in (info.paths or {}).items() if n != name}
     other = [
-        *BESIDE.get(name, []),
+        *trial(info.slug).beside.get(name, []),
         *({p.name: v} for p in choices for v in p.choices if v != p.default),
         *([several] if several else []),
     ]
@@ -184,11 +179,11 @@ def differs(slug, prompt, control, changed):
 def has_an_effect(slug, p):
     """Tried in an order in which most show theirs at once: by itself, then with other modes of the method; few values
     before all, and in short answers before long ones."""
-    info, values = METHODS[slug], tried(p, runs.short(slug).get(p.name, p.default))
+    info, values = METHODS[slug], tried(slug, p, runs.short(slug).get(p.name, p.default))
     usual = {q.name: q.default for q in info.params if q.name in runs.short(slug)}
     alone, *other = modes(info, p.name)
     stages = [
-        ({}, BESIDE.get(p.name, []), values[:3]),
+        ({}, trial(slug).beside.get(p.name, []), values[:3]),
         ({}, [alone], values[:5]),
         ({}, other, values[:3]),
         (usual, [alone], values[:3]),

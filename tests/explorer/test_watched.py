@@ -12,9 +12,9 @@ import explorer
 from explorer.cli import main
 from explorer.export.figures import figure
 from explorer.export.film import animation
+from explorer.figures.clock import steps_within
 from explorer.figures.hindsight import hindsight
 from explorer.figures.metrics import measure
-from explorer.figures.race import standing, steps_within
 from explorer.figures.verdict import judge
 from explorer.runs.store import RunStore
 from explorer.words import heading
@@ -66,7 +66,6 @@ def test_figures_and_the_exact_check(watched, drafted):
 
 def test_race_and_hindsight(watched):
     assert steps_within(watched, "forwards", 3) == 3
-    assert standing(watched, len(watched.steps)).missing == 0
     lens = hindsight(watched)
     assert lens.forwards == len(watched.steps) and 0 < lens.enough <= lens.forwards
 

@@ -96,12 +96,12 @@ def attacks(numbers: dict[str, list[int]]) -> list[Attack]:
         Attack("the page, never read", get("/config")),
         Attack("a file, never read", get(f"/assets/{script.name}")),
         Attack("a file, a byte a second", get(f"/assets/{script.name}"), reads=1),
-        Attack("answers, never read", call(fn_index=numbers["Handlers.save_html"][0])),
+        Attack("answers, never read", call(fn_index=numbers["Keeping.save_html"][0])),
         Attack("heartbeats, never read", get("/gradio_api/heartbeat/#"), many=6),
-        Attack("events, never read", functools.partial(joined, handler=numbers["Handlers.run"][0])),
+        Attack("events, never read", functools.partial(joined, handler=numbers["Running.run"][0])),
         Attack(
             "pages of a hundred visitors",
-            call(fn_index=numbers["Handlers.save_json"][0]),
+            call(fn_index=numbers["Keeping.save_json"][0]),
             reads=None,
             each=1,
             many=100,
@@ -257,13 +257,13 @@ class Honest:
 
     def visit(self, found: list[float]) -> None:
         """One visit, over connections of its own."""
-        caller, number = Caller(self.url, ""), self.numbers["Handlers.run"][0]
+        caller, number = Caller(self.url, ""), self.numbers["Running.run"][0]
         beat = Beat(self.url, caller.session)
         if not beat.began.wait(60):
             self.failures.append("the page's heartbeat did not begin")
         with caller.client as client:
             said = [str(client.get("/config").status_code), caller.queued(number, *self.values)]
-            answer = caller.call(self.numbers["Handlers.numbers"][0])
+            answer = caller.call(self.numbers["Summing.numbers"][0])
             said.append(str(answer.status_code))
             if said != ["200"] * 3:
                 self.failures.append(f"page, run, numbers: {said}")

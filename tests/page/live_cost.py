@@ -66,7 +66,7 @@ def serve(pipe: Any, case: str) -> None:
     from explorer.page.catalogue import Catalogue, Plan
     from explorer.page.limits import Limits
     from explorer.page.server import launch
-    from explorer.page.zerogpu import start
+    from explorer.page.starting import start
     from explorer.runs.gallery import Gallery
 
     folder = Path(mkdtemp()) / "traces"
@@ -112,11 +112,11 @@ def watch() -> Any:
     import queue
 
     from explorer.page.feed import Feed
-    from explorer.page.handlers import Handlers
+    from explorer.page.handlers.endpoint import Endpoint
     from explorer.runs.journal import Journal
 
     ended: Any = queue.Queue()
-    play, compose, write, decode = Feed.play, Feed._message, Journal.step, Handlers.decode
+    play, compose, write, decode = Feed.play, Feed._message, Journal.step, Endpoint.decode
 
     def timed(name: str, books: Books, work: Callable[[], Any]) -> Any:
         began = time.perf_counter()
@@ -155,7 +155,7 @@ def watch() -> Any:
 
     decoded.__signature__ = __import__("inspect").signature(decode)  # type: ignore[attr-defined]
     decoded.__annotations__ = decode.__annotations__
-    Feed.play, Feed._message, Journal.step, Handlers.decode = played, message, step, decoded  # type: ignore[method-assign]
+    Feed.play, Feed._message, Journal.step, Endpoint.decode = played, message, step, decoded  # type: ignore[method-assign]
     return ended
 
 

@@ -259,7 +259,7 @@ def opener() -> Callable[[str], str]:
     def open_text(text: str) -> str:
         errors.clear()
         handlers.closed(visitor)
-        said: str = json.loads(handlers.take_in(text, visitor)[1])["text"]
+        said: str = json.loads(handlers.showing.take_in(text, visitor)[1])["text"]
         if errors:
             raise AssertionError(f"refused only by the last resort: {errors[0].exc_info}")
         return said

@@ -34,9 +34,9 @@ PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
 STAY = 12  # requests of one page, at most
 PACE = 3.0  # seconds from one live run to the next, at least
 SETTLE = 30.0  # seconds behind the last visitor, in which what is free goes back
-PLAY, NUMBERS = "_player.<locals>.play", "Handlers.numbers"  # handlers, by their qualified names
-TAKE_IN, SAVE, PAGE = "Handlers.take_in", "Handlers.save_json", "Handlers.save_html"
-CURVES, PICTURE = "Handlers.curves", "_saver.<locals>.save"  # a picture goes through the queue
+PLAY, NUMBERS = "_player.<locals>.play", "Summing.numbers"  # handlers, by their qualified names
+TAKE_IN, SAVE, PAGE = "Showing.take_in", "Keeping.save_json", "Keeping.save_html"
+CURVES, PICTURE = "Summing.curves", "_saver.<locals>.save"  # a picture goes through the queue
 WISHES = (PLAY, PLAY, PLAY, TAKE_IN, TAKE_IN, NUMBERS, CURVES, PICTURE, SAVE, PAGE)
 KINDS = {TAKE_IN: "uploads", PICTURE: "pictures, with the queue"}
 CHARACTERS = 30_000, 300_000, 2_000_000  # of an uploaded trace
@@ -204,7 +204,7 @@ class Runner:
         if way == "sweep":
             self.join(caller, "Sweeper.run", sweep())
         else:
-            self.join(caller, "Handlers.run", run(), way if way != "fork" else "end")
+            self.join(caller, "Running.run", run(), way if way != "fork" else "end")
         if way == "fork":
             self.join(caller, "Forks.fork", [json.dumps({"slot": 0, "step": 3, "target": 1})])
         self.done[way] += 1
@@ -236,7 +236,7 @@ class Runner:
                     if way == "stop":
                         event = {"event_id": joined.json()["event_id"], "fn_index": number}
                         caller.client.post("/gradio_api/cancel", json={"session_hash": caller.session, **event})
-                        caller.call(self.numbers["Handlers.stop"][0])
+                        caller.call(self.numbers["Running.stop"][0])
                     break
         for reader in readers:
             reader.join(60)

@@ -97,12 +97,12 @@ def end_one(handlers: Handlers, how: str, wait: float, number: int) -> Ending:
     """Begin a run, wait, end it: by Stop, or as a page that is closed. Returns what was seen once the run had ended."""
     visitor, values = Visitor(f"visitor {number}"), inputs(handlers)
     Watched.log = []
-    going = threading.Thread(target=lambda: list(handlers.run(visitor, *values)), daemon=True)
+    going = threading.Thread(target=lambda: list(handlers.running.run(visitor, *values)), daemon=True)
     going.start()
     time.sleep(wait)
     asked = time.monotonic()
     if how == "stop":
-        handlers.stop(visitor)
+        handlers.running.stop(visitor)
     else:
         handlers.closed(visitor)
         going.join(60)

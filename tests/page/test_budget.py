@@ -266,12 +266,12 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
     linked = {0: ("a run", traces[1])}
     monkeypatch.setattr(handlers.my_runs, "linked", lambda query: (linked, {}, []))
-    for answer in (handlers.take_in(traces[0].to_json(), request), handlers.follow("?run=x", request)):
+    for answer in (handlers.showing.take_in(traces[0].to_json(), request), handlers.showing.follow("?run=x", request)):
         said = json.loads(answer[1])
         assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
     assert handlers.session(request).slots == set(handlers.opening), "what was on view stays"
     monkeypatch.setattr(sessions, "OPENED_EACH", 10**9)
-    assert json.loads(handlers.follow("?run=x", request)[1])["kind"] == "ok"
+    assert json.loads(handlers.showing.follow("?run=x", request)[1])["kind"] == "ok"
     assert handlers.session(request).traces == {0: traces[1]}
 
 

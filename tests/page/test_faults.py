@@ -22,10 +22,10 @@ def handlers() -> Handlers:
 def test_a_stop_before_the_first_turn_waits_for_nobody(handlers):
     """Gradio may cancel a run whose generator it never asks again and never closes."""
     visitor = Visitor("quick")
-    run = handlers.run(visitor, *inputs(handlers))
+    run = handlers.running.run(visitor, *inputs(handlers))
     next(run)
     began = time.monotonic()
-    said = json.loads(handlers.stop(visitor)[1])
+    said = json.loads(handlers.running.stop(visitor)[1])
     assert time.monotonic() - began < 1 and "Stopped before anything was decoded" in said["text"]
     assert not handlers.session(visitor).busy
     assert all('"running"' not in str(one) for one in run), "what goes on after all decodes nothing"

@@ -98,13 +98,13 @@ def test_anything_else_is_refused_in_a_sentence(handlers, sent):
     with pytest.raises(UserError, match=r"could not be read: .*; reload the page, or give an object") as caught:
         read(sent)
     str(caught.value).encode()
-    (answer,) = handlers.run(Visitor("one"), "sort: Mia", 0, "2", sent, sent)
+    (answer,) = handlers.running.run(Visitor("one"), "sort: Mia", 0, "2", sent, sent)
     said = json.loads(answer[1])
     assert said["kind"] == "error" and said["text"].startswith("Slot 1: the form could not be read")
 
 
 def test_a_run_without_forms_is_refused(handlers):
-    (answer,) = handlers.run(Visitor("one"), "sort: Mia", 0, "2")
+    (answer,) = handlers.running.run(Visitor("one"), "sort: Mia", 0, "2")
     assert "2 slots cannot be run" in json.loads(answer[1])["text"]
 
 

@@ -75,13 +75,13 @@ def test_a_broken_trace_is_opened_or_refused_with_a_sentence(handlers, text):
     try:
         visitor = Visitor()
         handlers.closed(visitor)
-        said = status_of(handlers.take_in(text, visitor))
+        said = status_of(handlers.showing.take_in(text, visitor))
         assert errors == [], f"refused only by the last resort: {errors[0].exc_info}"
         assert said["kind"] in ("ok", "error") and len(said["text"]) < 600
         if said["kind"] == "ok":  # then everything else about it works as well
             tables.numbers(handlers.sessions.of("visitor").traces)
-            handlers.curves(visitor)
-            for save in (handlers.save_json, handlers.save_html):
+            handlers.summing.curves(visitor)
+            for save in (handlers.keeping.save_json, handlers.keeping.save_html):
                 assert json.loads(save("all", visitor)[0])["files"]
     finally:
         logging.getLogger("decoding-explorer").removeHandler(watch)
@@ -116,7 +116,7 @@ RECORDS = [
 @settings(FUZZ, max_examples=80)
 @given(query=QUERIES)
 def test_every_link_is_followed_or_refused(handlers, query):
-    answer = handlers.follow(query, Visitor())
+    answer = handlers.showing.follow(query, Visitor())
     if isinstance(answer[1], str):
         status_of(answer)
 
@@ -173,7 +173,7 @@ def test_whatever_arrives_at_run_is_answered(handlers, data):
     prompt, seed = data.draw(st.one_of(TEXTS, VALUES)), data.draw(st.one_of(st.just(0), NUMBERS, VALUES))
     count = data.draw(st.one_of(st.sampled_from([1, "1", "2", "٣", "²", "1e0"]), VALUES))
     visitor = Visitor()
-    answers = list(handlers.run(visitor, prompt, seed, count, *data.draw(slots(handlers))))
+    answers = list(handlers.running.run(visitor, prompt, seed, count, *data.draw(slots(handlers))))
     last = status_of(next(one for one in reversed(answers) if isinstance(one[1], str)))
     assert "error of ours" not in last["text"]
     assert handlers.sessions.of("visitor").running is None
@@ -187,7 +187,7 @@ def test_whatever_arrives_at_run_is_answered(handlers, data):
 @given(prompt=st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=80)))
 def test_every_prompt_is_decoded_or_refused(handlers, prompt):
     try:
-        trace = engines.read_trace(json.dumps(handlers.decode(SLUG, MODEL, prompt, {"max_new_tokens": 2})))
+        trace = engines.read_trace(json.dumps(handlers.endpoint.decode(SLUG, MODEL, prompt, {"max_new_tokens": 2})))
     except Exception as error:
         assert type(error).__name__ == "Error", "gr.Error with a sentence is the only refusal"
         check_sentence(str(error))
@@ -202,12 +202,12 @@ def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, m
     for place, bad in enumerate((method, model, params, seed)):
         asked = [bad if i == place else value for i, value in enumerate(good)]
         try:
-            handlers.decode(asked[0], asked[1], "sort: Mia", asked[2], asked[3])
+            handlers.endpoint.decode(asked[0], asked[1], "sort: Mia", asked[2], asked[3])
         except Exception as error:
             assert type(error).__name__ == "Error", f"{type(error).__name__}: {error}"
             check_sentence(str(error))
     try:
-        handlers.decode(prompt="sort: Mia", form=form)
+        handlers.endpoint.decode(prompt="sort: Mia", form=form)
     except Exception as error:
         assert type(error).__name__ == "Error", f"{type(error).__name__}: {error}"
         check_sentence(str(error))
@@ -217,10 +217,10 @@ def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, m
 @given(what=VALUES, seed=VALUES, names=st.lists(TEXTS, max_size=3))
 def test_small_handlers_take_anything(handlers, what, seed, names):
     visitor = Visitor()
-    status_of(handlers.save_json(what, visitor))
-    status_of(handlers.save_html(what, visitor))
-    status_of(handlers.play(names, visitor))
-    status_of(handlers.stop(visitor))
+    status_of(handlers.keeping.save_json(what, visitor))
+    status_of(handlers.keeping.save_html(what, visitor))
+    status_of(handlers.showing.play(names, visitor))
+    status_of(handlers.running.stop(visitor))
     try:
         assert 0 <= check_seed(seed) < 2**53
     except UserError as error:

@@ -44,5 +44,5 @@ def test_a_folder_of_ones_own_without_pictures_is_shown_in_words(recorded):
 def test_whoever_asks_for_something_else_gets_a_sentence(recorded, value):
     handlers = Handlers(Gallery(recorded), Catalogue.read(False), Limits(1000, 100, 60, False))
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
-    said = json.loads(handlers.play(gallery.asked_for(value), request)[1])
+    said = json.loads(handlers.showing.play(gallery.asked_for(value), request)[1])
     assert said["kind"] == "error" and "there is no recorded trace" in said["text"].lower()

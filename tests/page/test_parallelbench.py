@@ -139,7 +139,7 @@ def test_a_refused_run_is_a_sentence():
         assert budget == {"max_steps": 100, "max_seconds": 60}
         raise UserError("this one does not fit")
 
-    shown = list(handlers.run_again(refuse, "a setting", gr.Request()))
+    shown = list(handlers.showing.run_again(refuse, "a setting", gr.Request()))
     assert (
         "Running a setting." in shown[0][1]
         and json.loads(shown[-1][1])["kind"] == "error"

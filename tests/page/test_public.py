@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 import engines
 from engines import UserError
 from explorer.cli import main
-from explorer.page import zerogpu
+from explorer.page import starting, zerogpu
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers
@@ -143,7 +143,7 @@ def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
 
 def test_a_long_trace_is_refused():
     handlers = Handlers(Gallery(Path("no-such-folder")), Catalogue.read(True), LIMITS)
-    said = json.loads(handlers.take_in("x" * 50_001, types.SimpleNamespace(session_hash="a"))[1])
+    said = json.loads(handlers.showing.take_in("x" * 50_001, types.SimpleNamespace(session_hash="a"))[1])
     assert "at most 50,000 are taken here" in said["text"]
 
 
@@ -174,7 +174,7 @@ class Spaces(types.ModuleType):
 def on_zerogpu(monkeypatch):
     spaces = Spaces()
     monkeypatch.setitem(sys.modules, "spaces", spaces)
-    monkeypatch.setattr(zerogpu, "installed", lambda: True)
+    monkeypatch.setattr(starting, "lent", lambda: True)
     zerogpu.decorated.cache_clear()
     yield spaces
     zerogpu.decorated.cache_clear()
@@ -216,12 +216,22 @@ def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     assert last["state"] == "failed" and "room for" in last["message"]
 
 
+def test_a_run_at_home_needs_nothing_of_zerogpu():
+    code = (
+        "import sys; from explorer.page.catalogue import Plan; from explorer.page.limits import Limits; "
+        "from explorer.page.server import starting; starting.prepare(60); "
+        f"run = starting.start(Plan(*{(causal().method, causal().model)!r}, {{'max_new_tokens': 2}}), {PROMPT!r}, 0, "
+        "Limits(1000, 50, 60, False)); print(sum(1 for _ in run), 'explorer.page.zerogpu' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "2 False", done.stderr
+
+
 @pytest.mark.slow
 def test_a_folder_called_spaces_is_not_the_package(tmp_path):
     (tmp_path / "spaces").mkdir()
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from explorer.page import zerogpu; "
-        "print(zerogpu.installed())"
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from explorer.page import starting; print(starting.lent())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "False", done.stderr
@@ -247,11 +257,11 @@ def GPU(duration):
     return decorate
 sys.modules["spaces"] = types.SimpleNamespace(GPU=GPU)
 import engines
-from explorer.page import zerogpu
+from explorer.page import starting
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
-zerogpu.installed = lambda: True
-run = zerogpu.start(Plan(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
+starting.lent = lambda: True
+run = starting.start(Plan(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
 steps = sum(1 for _ in run)
 print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 """

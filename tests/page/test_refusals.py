@@ -58,7 +58,7 @@ def said(answers: list) -> dict:
 
 
 def test_a_run_that_only_the_loaded_model_can_refuse_puts_nothing_away(handlers, shown):
-    answers = list(handlers.run(Visitor(), LONG, 0, "2", *slots(handlers)))
+    answers = list(handlers.running.run(Visitor(), LONG, 0, "2", *slots(handlers)))
     assert sent(answers) == AWAITED and not any(isinstance(one[2], str) for one in answers)
     assert said(answers)["kind"] == "error"
     assert (
@@ -78,7 +78,7 @@ def test_the_earlier_players_go_when_the_first_run_has_begun(handlers, monkeypat
 
     monkeypatch.setattr(engines, "stream", stream)
     answers = list(
-        handlers.run(
+        handlers.running.run(
             Visitor(),
             PROMPT,
             0,
@@ -109,20 +109,20 @@ def test_a_stop_while_the_model_is_loaded_puts_nothing_away(handlers, shown, mon
         return real(*given, **options)
 
     monkeypatch.setattr(engines, "stream", stream)
-    answers = list(handlers.run(Visitor(), PROMPT, 0, "2", *slots(handlers)))
+    answers = list(handlers.running.run(Visitor(), PROMPT, 0, "2", *slots(handlers)))
     assert sent(answers) == AWAITED and session.traces == {0: shown}
     assert said(answers)["text"] == "Stopped before anything was decoded; what was shown stays."
 
 
 def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(handlers):
-    running = handlers.run(Visitor(), PROMPT, 0, "2", *slots(handlers))
+    running = handlers.running.run(Visitor(), PROMPT, 0, "2", *slots(handlers))
     next(running)
     assert json.loads(next(running)[0])["clear"]
     running.close()  # what the page may not have got
     session = handlers.sessions.of("visitor")
     session.job.finished.clear()
     session.job.finished.wait = lambda seconds: True
-    again = json.loads(handlers.stop(Visitor())[0])
+    again = json.loads(handlers.running.stop(Visitor())[0])
     assert again["clear"] and [batch["state"] for batch in again["batches"] if batch["slot"] == 1] == [
         "queued",
         "stopped",
@@ -160,7 +160,7 @@ def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(handlers, s
     ],
 )
 def test_how_many_slots_is_checked_without_a_crash(handlers, count, allowed):
-    answers = list(handlers.run(Visitor(), PROMPT, 0, count, *slots(handlers, {"max_new_tokens": 2})))
+    answers = list(handlers.running.run(Visitor(), PROMPT, 0, count, *slots(handlers, {"max_new_tokens": 2})))
     assert (said(answers)["kind"] == "ok") is allowed
 
 

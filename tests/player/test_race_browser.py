@@ -11,11 +11,12 @@ import pytest
 from playwright.sync_api import expect
 
 from engines.core.trace import Commits, Piece, Trace
+from explorer.figures.clock import steps_within
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.curves import growth
-from explorer.figures.race import standing, steps_within
 from explorer.figures.work import lasting, work
 from tests.explorer.figures.lookback import invented
+from tests.explorer.figures.standing import standing
 from tests.player.handmade import both_at_once, drafting, masked, recorded
 
 Call = Callable[..., Any]

@@ -231,7 +231,7 @@ def reference(
         conf = token_probability(z, tokens, torch.float32)
         best = int(conf.argmax())
         y[inside[best]] = tokens[best]
-        run.book("reference")
+        run.count_as("reference")
         edit = yield run.step(
             scores=lambda: {"confidence": (inside, conf)},
             candidates=lambda: (inside, z),

@@ -51,6 +51,11 @@ class HFCausalLM(HFModel):
         self.picture = picture_of(self.config)
 
     @property
+    def longest_answer(self) -> int | None:
+        """Tokens that it can write behind a prompt, where that has an end: the cells of its picture."""
+        return self.picture.cells if self.picture else None
+
+    @property
     def takes_trees(self) -> bool:
         """Whether the rows of a forward may branch."""
         return self.branches and not self.alibi and self._layer_types == {"full_attention"}

@@ -56,6 +56,14 @@ def test_a_canvas_is_the_prompt_and_masks():
     assert run.canvas(3).tolist() == run.board == [1, 2, 11, 11, 11]
 
 
+def test_method_files_of_before_find_their_names():
+    run = recorder()
+    assert run.steer == run.apply_edit and run.due == run.remaining_steps
+    assert run.book == run.count_as and run.know == run.register_tokens
+    run.know([9])
+    assert 9 in run.pieces
+
+
 @pytest.mark.parametrize("detail", ["none", "light", "full"])
 def test_detail_decides_what_is_computed(detail):
     run, asked = recorder(detail=detail), []

@@ -8,6 +8,7 @@ import engines
 from engines.core.method import method
 from engines.core.params import Float, max_new_tokens
 from engines.core.trace import check_consistency
+from engines.driver import run as driver
 from engines.driver.run import Run
 from tests.engines.fakes import TableCausal, TableMasked, board, commits
 
@@ -66,6 +67,26 @@ def count(model, prompt, p, run):
         model.extend(ids[cache.length :], cache)
         ids = [*ids, 5]
         ids = run.apply_edit((yield run.step(commits=([len(ids) - 1], [5], "greedy"))), ids, cache)
+
+
+def test_an_answer_is_no_longer_than_what_its_model_can_write():
+    model = TableCausal()
+    model.longest_answer = 5
+    run = Run(make(count), {"target": model}, (1, 2))
+    assert len(list(run)) == run.header.params["max_new_tokens"] == 5
+    assert Run(make(count), {"target": model}, (1, 2), params={"max_new_tokens": 3}).header.params == {
+        "max_new_tokens": 3,
+        "x": 0.0,
+    }
+
+
+def test_a_plain_run_binds_no_method(monkeypatch):
+    def never(*_):
+        raise AssertionError
+
+    for name in ("BoundMethod", "bind", "announce", "room_left"):
+        monkeypatch.setattr(driver, name, never)
+    assert len(list(start(count))) == 8
 
 
 def test_closing_reaches_the_method():

@@ -5,9 +5,15 @@ from __future__ import annotations
 
 import engines
 from engines import Edit, Trace
-from explorer.figures.hindsight import CAVEAT, NOTHING, Position, hindsight, summary, written
+from explorer.figures.board import history
+from explorer.figures.hindsight import CAVEAT, NOTHING, Position, hindsight, summary
 from explorer.figures.metrics import measure
 from tests.explorer.figures.lookback import MASK, Turn, invented, looked
+
+
+def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
+    """Position -> its writes (step, token) in order."""
+    return {at: [(step, token) for step, token, _ in writes] for at, writes in history(trace)[0].items()}
 
 
 def only(turns: list[Turn], **options) -> Position:

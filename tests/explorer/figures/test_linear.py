@@ -20,7 +20,6 @@ from explorer.figures.compare import certificate
 from explorer.figures.curves import confidence_by_step
 from explorer.figures.hindsight import hindsight, summary
 from explorer.figures.metrics import measure
-from explorer.figures.race import standing
 from explorer.figures.verdict import judge
 from explorer.figures.work import lasting, work
 from explorer.page import tables
@@ -33,7 +32,6 @@ FIGURES = {
     "mark": judge,
     "growth": lambda trace: [*board.growth(trace)],
     "confidence": confidence_by_step,
-    "standing": lambda trace: standing(trace, len(trace.steps) // 2),
     "laps": laps,
     "strip": lambda trace: strip.parts(trace, trace),
     "certificate": lambda trace: certificate(trace, trace),

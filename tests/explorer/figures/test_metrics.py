@@ -11,8 +11,8 @@ import pytest
 
 from engines import SCHEMA_VERSION, Trace, Tree
 from explorer.figures import acceptance, calls, curves
+from explorer.figures.clock import steps_within
 from explorer.figures.metrics import measure
-from explorer.figures.race import steps_within
 from explorer.figures.work import lasting, work
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "speculative" / "metrics.json"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 from engines import Trace
+from explorer.figures.clock import steps_within
 from explorer.figures.curves import growth
-from explorer.figures.race import standing, steps_within
 from tests.explorer.figures.lookback import MASK, Turn, invented, looked
+from tests.explorer.figures.standing import standing
 
 END = 7
 

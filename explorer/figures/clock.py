@@ -1,0 +1,33 @@
+"""The clocks on which runs are held against each other: what each step takes on one, and how many steps fit a budget.
+
+A step is *inside* a budget if the run had spent no more than the budget when the step was over. Forwards are the calls
+of the target, those of a draft are not added to them; seconds are model time plus method time; work is rows times
+layers, all models together. What stands there, and what the run takes back later, the player counts
+(`assets/player/race.js`)."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Literal
+
+from engines import Step, Trace
+from explorer.figures.calls import layer_rows, target_calls, target_role
+
+Clock = Literal["steps", "forwards", "seconds", "work"]
+SLACK = 1e-6  # a step that exactly fits a budget is inside it
+
+
+def steps_within(trace: Trace, clock: Clock, budget: float) -> int:
+    """How many steps wholly fit a budget of steps, calls of the target, seconds, or layer-rows."""
+    target = target_role(trace)
+    spent = accumulate(cost(step, clock, target) for step in trace.steps)
+    return sum(cost <= budget + SLACK for cost in spent)
+
+
+def cost(step: Step, clock: Clock, target: str) -> float:
+    """What a step takes on a clock; forwards are those of the role `target` (see `explorer.figures.calls`)."""
+    if clock == "steps":
+        return 1
+    if clock == "work":
+        return layer_rows(step)
+    return target_calls(step, target) if clock == "forwards" else step.model_seconds + step.method_seconds

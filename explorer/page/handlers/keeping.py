@@ -1,0 +1,60 @@
+"""What a person takes along: files, kept runs, and the lines that repeat a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from engines import Trace, UserError
+from explorer.page.feed import message
+from explorer.page.handlers.desk import Desk
+from explorer.page.my_runs import script
+from explorer.page.parts import fresh, say
+from explorer.page.saving import files
+
+
+class Keeping:
+    """Saves and keeps what the players show."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
+        """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
+        found, said = self.desk.my_runs.keep_all(self.desk.session(request).traces, request)
+        return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
+
+    def as_python(self, request: gr.Request) -> str:
+        """The lines that repeat what is shown."""
+        return script(self.desk.session(request).traces)
+
+    def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
+        """The traces of one player or of "all". Raises UserError where there is none."""
+        session = self.desk.session(request)
+        slots = sorted(slot for slot in session.slots if what == "all" or str(slot) == str(what))
+        chosen = {slot: trace for slot in slots if (trace := session.trace(slot)) is not None}
+        if not chosen:
+            raise UserError("there is nothing to save in that player; run or open something first.")
+        return chosen
+
+    def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
+        """Compose files from the shown traces: `kind` is json (one player), html or csv (one or all). Returns
+        (download, status)."""
+        try:
+            found = files(self.chosen(what, request), kind)
+        except UserError as error:
+            return gr.skip(), say(str(error), "error")
+        return fresh(files=found), say("Saved " + ", ".join(file["name"] for file in found) + ".", "ok")
+
+    def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """One trace file per chosen player."""
+        return self.save(what, "json", request)
+
+    def save_html(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """One page with the chosen players."""
+        return self.save(what, "html", request)
+
+    def save_events(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
+        """The events of the chosen players as one table."""
+        return self.save(what, "csv", request)

@@ -1,0 +1,104 @@
+"""A click on Run, and one on Stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from engines import UserError
+from explorer.page import tables
+from explorer.page.catalogue import Plan
+from explorer.page.feed import Feed, message
+from explorer.page.form import read
+from explorer.page.handlers.desk import Desk, Outputs
+from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
+from explorer.page.limits import SLOTS, check_seed, short
+from explorer.page.parts import say
+
+COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
+STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
+
+
+class Running:
+    """Runs what the slots of a page ask for."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def run(
+        self, request: gr.Request, prompt: Any = None, seed: Any = None, count: Any = None, *forms: Any
+    ) -> Iterator[Outputs]:
+        """Run the slots one after the other. Yields before the first model call, so that a cancelled run is closed by
+        Gradio. forms: of all slots; the first `count` are run.
+
+        What the players show stays until the first run has begun: a refusal that only the loaded model can give costs
+        nothing."""
+        session = self.desk.session(request)
+        try:
+            prompt, seed = self.desk.limits.check_prompt(prompt), check_seed(seed)
+            plans = self._plans(count, forms)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        job = session.begin()
+        feeds = [
+            Feed(job, slot, self.desk.catalogue.methods[plan.method].title, self.desk.my_runs.keep_for(request))
+            for slot, plan in enumerate(plans)
+        ]
+        job.queued = [feed.queued() for feed in feeds]
+        words = f"Running {runs(len(plans))}. The first run of a model loads it."
+        try:
+            yield message(expect=True), say(words), gr.skip()
+            for feed, plan in zip(feeds, plans, strict=True):
+                if not job.go_on():
+                    break
+                try:
+                    for one in feed.messages(plan, prompt, seed, self.desk.limits):
+                        if job.cleared:
+                            yield one, gr.skip(), gr.skip()
+                        elif job.begun:
+                            session.show({})
+                            yield joined(job), say(words, go="stage"), tables.results({})
+                            job.cleared = True
+                finally:
+                    if feed.trace:
+                        session.keep(feed.slot, feed.trace)
+                        session.named[feed.trace.header.models[0].name] = plan.model
+            if job.begun:
+                close = {} if job.stop.is_set() else ties(plans, session.traces)
+                yield idle(feeds), summary(job, feeds), tables.results(session.traces, close)
+            else:
+                yield message(expect=False), summary(job, feeds), gr.skip()
+        finally:
+            job.last.append(idle(feeds))
+            job.finished.set()
+
+    def _plans(self, count: Any, forms: tuple[Any, ...]) -> list[Plan]:
+        """The plans of the slots that run. Raises UserError, with the slot's number, before anything that is shown is
+        put away."""
+        slots = int(count) if count in COUNTS else 0
+        if not 1 <= slots <= min(SLOTS, len(forms)):
+            raise UserError(f"{short(count)} slots cannot be run; choose 1 to {SLOTS}.")
+        plans = []
+        for slot in range(slots):
+            try:
+                plans.append(self.desk.catalogue.read_form(read(forms[slot])))
+            except UserError as error:
+                raise UserError(f"slot {slot + 1}: {error}") from None
+        return plans
+
+    def stop(self, request: gr.Request) -> Outputs:
+        """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can
+        show nothing any more."""
+        session = self.desk.session(request)
+        job = session.running
+        if job is None:
+            return gr.skip(), say("Nothing is running; a run that was waiting is withdrawn."), gr.skip()
+        job.end()
+        if not job.finished.wait(STOP_PATIENCE):
+            return gr.skip(), say("Stopping: the work under way is not finished yet.", "error"), gr.skip()
+        if not job.begun:
+            return message(expect=False), stopped(job), gr.skip()
+        return joined(job), stopped(job), tables.results(session.traces)

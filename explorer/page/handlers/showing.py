@@ -1,0 +1,128 @@
+"""Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gradio as gr
+
+from engines import Trace, TraceError, UserError
+from explorer.page import tables
+from explorer.page.feed import MODEL_LOCK, message, whole
+from explorer.page.handlers.desk import Desk, Outputs
+from explorer.page.my_runs import batches
+from explorer.page.parts import say
+from explorer.page.sessions import packed
+from explorer.runs.gallery import read_pasted
+
+TITLE = 80  # characters of a title in a sentence
+log = logging.getLogger("decoding-explorer")
+
+
+class Showing:
+    """Puts traces into the players."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def play(self, names: list[str], request: gr.Request) -> Outputs:
+        """Show recorded traces, and nothing else. No model is touched."""
+        try:
+            traces = {slot: self.desk.gallery.get(name) for slot, name in enumerate(names)}
+        except TraceError as error:
+            return gr.skip(), say(str(error), "error"), gr.skip()
+        said = ", ".join(trace.header.title for trace in traces.values())
+        return self.desk.show(self.desk.session(request), traces, f"Recorded: {said}.", dict(enumerate(names)))
+
+    def follow(self, query: Any, request: gr.Request) -> Outputs:
+        """Show the runs of a link, at the step, clock and lane that it names."""
+        try:
+            found, view, gone = self.desk.my_runs.linked(query)
+        except UserError as error:
+            return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
+        missing = " ".join(one[:1].upper() + one[1:] for one in gone)
+        if not found:
+            return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
+        session = self.desk.session(request)
+        traces = {slot: trace for slot, (_, trace) in found.items()}
+        kept = {slot: packed(trace) for slot, trace in traces.items()}
+        try:
+            self.desk.check_room(kept.values(), request)
+        except UserError as error:
+            return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
+        session.show(kept)
+        session.opened = set(traces)
+        text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
+        return message(*batches(found), clear=True, view=view), text, tables.results(traces)
+
+    def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
+        """Show a kept run, alone or in the next free player; and whether it is shown."""
+        session = self.desk.session(request)
+        try:
+            if not self.desk.my_runs.listed:
+                raise TraceError(self.desk.my_runs.why)
+            trace = self.desk.my_runs.get(name)
+        except TraceError as error:
+            return (gr.skip(), say(str(error), "error"), gr.skip()), False
+        if not beside or session.running:
+            return self.desk.show(
+                session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}
+            ), session.running is None
+        slot = self.desk.free_player(session)
+        session.keep(slot, trace)
+        session.opened = {slot}
+        return (
+            message(whole(slot, trace, name=name)),
+            say(f"Added in player {slot + 1}: {trace.header.title}.", "ok", f"panel-{slot}"),
+            tables.results(session.traces),
+        ), True
+
+    def run_again(
+        self,
+        decode: Callable[..., Trace],
+        words: str,
+        request: gr.Request,
+        at: Callable[[Trace], int | None] = lambda trace: None,
+    ) -> Iterator[Outputs]:
+        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else. Yields before the model is
+        touched.
+
+        at: the number of finished steps to show it at, still; None plays it from the start.
+        """
+        yield gr.skip(), say(f"Running {words}."), gr.skip()
+        try:
+            with MODEL_LOCK:
+                trace = decode(max_steps=self.desk.limits.steps, max_seconds=self.desk.limits.seconds)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        found, _ = self.desk.my_runs.keep_all({0: trace}, request) if self.desk.my_runs.keep else ({}, "")
+        step = at(trace)
+        where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
+        yield self.desk.show(self.desk.session(request), {0: trace}, f"Run again: {words}.{where}", found, step)
+
+    def take_in(self, text: Any, request: gr.Request) -> Outputs:
+        """Show a trace that a person brought, beside what is shown already."""
+        session = self.desk.session(request)
+        try:
+            if session.running:
+                raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
+            trace = read_pasted(text, self.desk.limits.trace_characters)
+            kept = packed(trace)
+            self.desk.check_room([kept], request)
+            shown = tables.results(
+                {0: trace}
+            )  # a trace that passes validation but cannot be measured is refused as well
+        except (TraceError, UserError) as error:
+            return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
+        except Exception:
+            log.exception("an imported trace could not be shown")
+            return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
+        del shown
+        slot = self.desk.free_player(session)
+        session.keep(slot, kept)
+        session.opened = {slot}
+        words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
+        return message(whole(slot, trace)), words, tables.results(session.traces)

@@ -1,0 +1,40 @@
+"""A run of the page begins: here, or where a machine is lent for each run (ZeroGPU, `zerogpu.py`), which nothing
+imports anywhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING
+
+import engines
+from explorer.page.catalogue import Plan
+from explorer.page.limits import Limits
+
+if TYPE_CHECKING:
+    from explorer.page.zerogpu import Remote
+
+
+@cache
+def lent() -> bool:
+    """Whether a machine is lent for each run: the package `spaces` is there; a folder that happens to be called so is
+    none."""
+    found = importlib.util.find_spec("spaces")
+    return found is not None and found.origin is not None
+
+
+def prepare(seconds: float) -> None:
+    """What a machine that is lent wants to see before the page is up. seconds: that a run may take."""
+    if lent():
+        from explorer.page import zerogpu
+
+        zerogpu.decorated(seconds)
+
+
+def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:
+    """A run under way, checked. Raises UserError."""
+    if lent():
+        from explorer.page import zerogpu
+
+        return zerogpu.start(plan, prompt, seed, limits)
+    return plan.begin(prompt, seed, limits)
