@@ -64,6 +64,7 @@ from engines.core.trace import (
     TokenId,
     Trace,
     Tree,
+    bytes_held,
     pack,
     pack_exact,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "accept_probability",
     "behind",
     "block_of",
+    "bytes_held",
     "children",
     "common_samplers",
     "distribution",

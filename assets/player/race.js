@@ -93,23 +93,24 @@ function lasting(spells, least) {
   return found.filter(([start, end]) => end > start);
 }
 
-/** Lane -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/figures/work.py. */
+/** Track -> when it computed, on the run's own clock, and `at once`: when two did; as in explorer/figures/work.py. */
 export function work(run) {
   const rows = new Map(),
     once = [];
-  run.steps.forEach(({ lanes = [] }, t) => {
-    const calls = lanes.filter((call) => call.measured !== false && (call.unit ?? "seconds") === "seconds"),
+  run.steps.forEach(({ intervals = [] }, t) => {
+    const calls = intervals.filter((call) => call.measured !== false && (call.unit ?? "seconds") === "seconds"),
       shift = run.axes.seconds[t] - calls.reduce((least, call) => Math.min(least, call.start), Infinity),
-      names = new Set(calls.map((call) => call.lane)),
-      isPart = (lane) => lane.includes(": ") && names.has(lane.slice(0, lane.indexOf(": ")));
-    // what begins behind the step was for the record alone; "a: b" is a part of a
-    const own = calls.filter(({ lane, start }) => start + shift < run.axes.seconds[t + 1] && !isPart(lane));
+      names = new Set(calls.map((call) => call.track));
+    // what begins behind the step was for the record alone
+    const own = calls.filter(
+      ({ about, start }) => start + shift < run.axes.seconds[t + 1] && !names.has(about?.part_of),
+    );
     const mine = new Map(),
       each = [];
-    for (const { lane, start, end } of own)
-      for (const lanes of [rows, mine]) {
-        if (!lanes.has(lane)) lanes.set(lane, []);
-        lanes.get(lane).push([start + shift, end + shift]);
+    for (const { track, start, end } of own)
+      for (const tracks of [rows, mine]) {
+        if (!tracks.has(track)) tracks.set(track, []);
+        tracks.get(track).push([start + shift, end + shift]);
       }
     for (const spells of mine.values()) for (const spell of lasting(spells, 1)) each.push(spell);
     for (const spell of lasting(each, 2)) once.push(spell);

@@ -144,7 +144,7 @@ def method(
     summary: str,
     needs: str | Mapping[str, str | PartNeed],
     params: Sequence[Param],
-    emits: set[str],
+    emits: Collection[str],
     lanes: Mapping[str, LaneInfo] | None = None,
     records: Mapping[str, type[Record]] | None = None,
     baseline: str | None = None,
@@ -162,7 +162,7 @@ def method(
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
     parameters with which it does (of several such mappings each is enough). Raises ValueError where the declaration
     contradicts itself."""
-    own_records = _records(slug, emits, records or {})
+    emits, own_records = _emitted(slug, emits, records or {})
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
     if curve and (curve[0] not in {p.name for p in params} or not curve[1]):
@@ -188,7 +188,7 @@ def method(
         summary=summary,
         needs=roles,
         params=tuple(params),
-        emits=frozenset(emits) - OLDER_RECORDS,
+        emits=emits,
         lanes=dict(lanes or {}),
         records=own_records,
         baseline=baseline,
@@ -207,9 +207,12 @@ def method(
     return lambda decode: Method(info, decode, check)
 
 
-def _records(slug: str, emits: set[str], given: Mapping[str, type[Record]]) -> dict[str, type[Record]]:
-    """The records of a method. Raises ValueError for groups that are not known, and for names and types that no record
-    can have."""
+def _emitted(
+    slug: str, emits: Collection[str], given: Mapping[str, type[Record]]
+) -> tuple[frozenset[str], dict[str, type[Record]]]:
+    """The groups and the records of a method. Raises ValueError for groups that are not known, and for names and types
+    that no record can have."""
+    emits = {"intervals" if group == "lanes" else group for group in emits}  # its name until December 2026
     if unknown := emits - GROUPS - OLDER_RECORDS:
         raise ValueError(
             f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}; what is its own goes "
@@ -225,7 +228,7 @@ def _records(slug: str, emits: set[str], given: Mapping[str, type[Record]]) -> d
                 f"method '{slug}' declares the record '{name}' as {kind!r}; give a class that derives from "
                 "engines.kit.Record"
             )
-    return records
+    return frozenset(emits) - OLDER_RECORDS, records
 
 
 def _check_former(former: Sequence[Former], params: Sequence[Param], slug: str) -> None:

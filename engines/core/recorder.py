@@ -144,11 +144,11 @@ class Recorder:
         facts: Mapping[str, float] | Callable[[], Mapping[str, float]] | None = None,
         note: str = "",
         branches: Iterable[Branch] = (),
-        lanes: Iterable[Interval] | Callable[[], Iterable[Interval]] = (),
+        intervals: Iterable[Interval] | Callable[[], Iterable[Interval]] = (),
         routing: Iterable[Routing] = (),
         media: Media | None = None,
         records: Mapping[str, RecordFacts] | None = None,
-        **older: RecordFacts,
+        **older: Any,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -180,7 +180,8 @@ class Recorder:
             told = facts() if callable(facts) else facts or {}
             step.facts = {name: float(value) for name, value in {**told, **meter.counts_beside()}.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
-            step.lanes = list(lanes() if callable(lanes) else lanes)
+            intervals = older.pop("lanes", intervals)
+            step.intervals = list(intervals() if callable(intervals) else intervals)
             step.memory = list(memory()) if memory and self.full else []
             step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
             self.register_tokens(step_tokens(step, self._info.described))
@@ -194,7 +195,7 @@ class Recorder:
         return step
 
     def calls(self, labels: Mapping[str, str] | None = None) -> list[Interval]:
-        """The model calls since the last step as measured intervals, a lane per role; none where nothing is recorded.
+        """The model calls since the last step as measured intervals, a track per role; none where nothing is recorded.
         labels: role -> verb shown."""
         if self.detail == "none":
             return []
@@ -204,10 +205,14 @@ class Recorder:
             for role, a, b, fed in self._meter.calls
         ]
 
-    def interval(self, lane: str, began: float, ended: float, label: str = "") -> list[Interval]:
+    def interval(
+        self, track: str, began: float, ended: float, label: str = "", about: Mapping[str, Any] | None = None
+    ) -> list[Interval]:
         """Work beside the models, such as a look-up, as a measured interval; none where nothing is recorded. began,
-        ended: by `time.perf_counter`, read by the tool that did it."""
-        return [] if self.detail == "none" else [Interval(lane, began - self._start, ended - self._start, label)]
+        ended: by `time.perf_counter`, read by the tool that did it. about: what a view reads of it."""
+        if self.detail == "none":
+            return []
+        return [Interval(track, began - self._start, ended - self._start, label, about=dict(about or {}))]
 
     def call(self, role: str, device: str, fed: int, compute: Callable[[], Any], *, layer_rows: int = 0) -> Any:
         """Run a forward of a trained part that is a model of its own, on the clock: see `Meter.call`."""

@@ -44,7 +44,7 @@ class Setting:
         self.seconds.append(sum(step.model_seconds + step.method_seconds for step in steps))
         self.steps += len(steps)
         for step in (step for trace in traces for step in trace.steps):
-            sizes = {lane.lane: int(lane.end - lane.start) for lane in step.lanes}
+            sizes = {one.track: int(one.end - one.start) for one in step.intervals}
             self.weights = sizes["arena: weights"]
             self.peak = max(self.peak, int(step.facts["accounted"]) - self.weights)
             self.process = max(self.process, sizes["process"])

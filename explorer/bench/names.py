@@ -80,7 +80,7 @@ def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Seq
     cut = [len(name) == len(_raw(run)) and len(run.steps) == LENGTH for name, run in zip(names, runs, strict=True)]
     rows = list(zip(names, cut, prompts, strict=True))
     asked = [(step.records.get("completions", {}).get("source"), step) for run in runs for step in run.steps]
-    seconds = [i.end - i.start for source, step in asked if source for i in step.lanes if i.lane == source]
+    seconds = [i.end - i.start for source, step in asked if source for i in step.intervals if i.track == source]
     first = [run.steps[0].records.get("completions", {}) for run in runs if run.steps]
     masses = [one["mass"] for one in first if "mass" in one]
     return Lane(

@@ -49,15 +49,14 @@ def work(trace: Trace) -> Work:
     once: list[Spell] = []
     at, timed = 0.0, not {"model_seconds", "method_seconds"} & set(trace.header.missing)
     for step in trace.steps:
-        calls = [call for call in step.lanes if call.measured and call.unit == "seconds"] if timed else []
+        calls = [call for call in step.intervals if call.measured and call.unit == "seconds"] if timed else []
         mine: dict[str, list[Spell]] = {}
-        lasts, lanes = step.model_seconds + step.method_seconds, {call.lane for call in calls}
+        lasts, tracks = step.model_seconds + step.method_seconds, {call.track for call in calls}
         shift = at - min((call.start for call in calls), default=at)
         for call in calls:
-            whole, colon, _ = call.lane.partition(": ")
-            if call.start + shift >= at + lasts or (colon and whole in lanes):
-                continue  # made behind the step, for the record alone; or a part of another lane's call
-            mine.setdefault(call.lane, []).append((call.start + shift, call.end + shift))
+            if call.start + shift >= at + lasts or call.about.get("part_of") in tracks:
+                continue  # made behind the step, for the record alone; or a part of another track's call
+            mine.setdefault(call.track, []).append((call.start + shift, call.end + shift))
         for lane, spells in mine.items():
             rows.setdefault(lane, []).extend(spells)
         once += lasting((spell for spells in mine.values() for spell in lasting(spells, 1)), 2)

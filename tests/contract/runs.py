@@ -152,11 +152,11 @@ def forget():
 def bare(step):
     """A step without its times; of intervals that were measured, or scheduled from measured ones, only what was done
     stays."""
-    lanes = [
-        msgspec.structs.replace(i, start=0.0, end=0.0) if i.measured or i.label.startswith("scheduled") else i
-        for i in step.lanes
+    intervals = [
+        msgspec.structs.replace(i, start=0.0, end=0.0) if i.measured or i.unit == "seconds" else i
+        for i in step.intervals
     ]
-    return msgspec.structs.replace(step, lanes=lanes, model_seconds=0.0, method_seconds=0.0)
+    return msgspec.structs.replace(step, intervals=intervals, model_seconds=0.0, method_seconds=0.0)
 
 
 def facts(trace):

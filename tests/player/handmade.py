@@ -33,6 +33,7 @@ from engines.core.trace import (
     pack_exact,
     packed_record,
 )
+from engines.core.trace.upgrade import _intervals
 from engines.core.trees import behind
 from engines.core.truncated import Truncation
 from engines.methods.architecture._operators import Operator, Operators
@@ -41,7 +42,7 @@ from engines.methods.multimodal._seen import Vision
 from engines.methods.multimodal._word import Sight
 from engines.methods.reasoning._votes import Mode, Tally, Vote
 from engines.methods.sampling._monitor import Completions
-from engines.methods.speculative._opinions import Opinions
+from engines.methods.speculative.rapid.opinions import Opinions
 from explorer import ASSETS
 
 MASK, END = 0, 1
@@ -268,7 +269,7 @@ def everything_else(steps: int = 6) -> Trace:
                     )
                     for b in range(3)
                 ],
-                lanes=[
+                intervals=[
                     Interval("draft worker", i * 0.02, i * 0.02 + 0.012, f"draft {i}"),
                     Interval("target worker", i * 0.02 + 0.01, i * 0.02 + 0.024, "verify", measured=i % 2 == 0),
                 ],
@@ -398,6 +399,13 @@ def records(**given: Record) -> dict[str, dict[str, Any]]:
     return {name: packed_record(name, value, None) for name, value in given.items()}
 
 
+def intervals(lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lanes of schema 2 as intervals of the newest one: the upgrade reads their labels."""
+    found = [dict(lane) for lane in lanes]
+    _intervals(found)
+    return found
+
+
 def hostile() -> Trace:
     return masked(40, 8, pieces=[*table()[:3], *(Piece(i + 3, HOSTILE[i % len(HOSTILE)]) for i in range(40))])
 
@@ -416,7 +424,7 @@ def both_at_once() -> Trace:
         [],
     ]
     steps = [
-        Step(i, {"target": 1}, 1, 0.5, 0.1, commits=Commits([3 + i], [5 + i], ["greedy"]), lanes=work)
+        Step(i, {"target": 1}, 1, 0.5, 0.1, commits=Commits([3 + i], [5 + i], ["greedy"]), intervals=work)
         for i, work in enumerate(lanes)
     ]
     return Trace(

@@ -10,6 +10,7 @@ import pytest
 
 import engines
 from engines.core.trace import Trace
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -19,18 +20,20 @@ def part(lane: str, start: int, end: int, label: str = "", **more: Any) -> dict[
     return {"lane": lane, "start": start, "end": end, "label": label, "measured": True, "unit": "bytes", **more}
 
 
-LANES = [
-    part("arena: weights", 0, 900),
-    part("arena: cache", 900, 1000, measured=False),
-    part("process", 0, 5000, "resident memory"),
-    part("budget", 0, 1200, "limit"),
-    part("draft", 0, 3, unit="seconds"),
-]
+INTERVALS = intervals(
+    [
+        part("arena: weights", 0, 900),
+        part("arena: cache", 900, 1000, measured=False),
+        part("process", 0, 5000, "resident memory"),
+        part("budget", 0, 1200, "limit"),
+        part("draft", 0, 3, unit="seconds"),
+    ]
+)
 
 
 def test_lanes_are_columns_and_limits(js: Call) -> None:
-    source = "(({ groups, limits }) => ({ groups: [...groups], limits }))(M.columns(lanes))"
-    found = js("views/arena.js", source, lanes=LANES)
+    source = "(({ groups, limits }) => ({ groups: [...groups], limits }))(M.columns(intervals))"
+    found = js("views/arena.js", source, intervals=INTERVALS)
     assert found["limits"] == [1200] and [name for name, _ in found["groups"]] == ["arena", "process"]
     arena, process = (parts for _, parts in found["groups"])
     assert [(one["name"], one["measured"]) for one in arena] == [("weights", True), ("cache", False)]
@@ -59,7 +62,7 @@ def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options
         page.evaluate("t => handles[0].seek(t)", t)
         said = view.locator(".dx-readout").first.inner_text()
         assert "% of the budget of 26.0 MB" in said and "22.6 MB, weights, are not drawn" in said
-        parts = [i for i in step.lanes if i.unit == "bytes" and i.label != "limit"]
+        parts = [i for i in step.intervals if i.unit == "bytes" and i.label != "limit"]
         rows = [text.split("\n")[-1] for text in view.locator("div > i + span").locator("..").all_inner_texts() if text]
         assert rows.count("measured") == sum(i.measured for i in parts)
         assert rows.count("modelled") == sum(not i.measured for i in parts)

@@ -26,7 +26,7 @@ def trace(parted: bool = True) -> Trace:
         step = Step(i, {"target": 1}, 1, 0.01, 0.001, {"target": 2})
         step.commits = Commits([12 + i], [15 + i], ["greedy"])
         took = {"target": 0.002, "reference": 0.008 + 0.001 * i}
-        step.lanes = [Interval(role, i, i + seconds, "forward") for role, seconds in took.items()]
+        step.intervals = [Interval(role, i, i + seconds, "forward") for role, seconds in took.items()]
         other = 20 if parted and i == 1 else 15 + i
         moved = FIRST * 0.1 * i
         decoders = [

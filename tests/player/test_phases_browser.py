@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import engines
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -18,21 +19,28 @@ def ran(lane: str, start: float, end: float, label: str) -> dict[str, Any]:
     return {"lane": lane, "start": start, "end": end, "label": label, "measured": True, "unit": "seconds"}
 
 
+OURS = "encoder-decoder"
 STEPS = [
     {
-        "lanes": [
-            ran("encoder-decoder", 0.0, 1.0, "encode 0"),
-            ran("encoder-decoder", 1.0, 2.0, "encode 1"),
-            ran("encoder-decoder", 2.0, 2.1, "cross_kv 0"),
-            ran("encoder-decoder", 2.1, 2.5, "decode 0"),
-            ran("encoder-decoder", 2.5, 2.5, "token  Rome"),
-            ran("decoder-only", 2.6, 3.6, "prefill 0"),
-            ran("decoder-only", 3.6, 4.6, "prefill 2"),
-            ran("decoder-only", 4.6, 4.6, "token  Oslo"),
-            ran("experts: read", 0.0, 9.0, "read"),
-        ]
+        "intervals": intervals(
+            [
+                ran("encoder-decoder", 0.0, 1.0, "encode 0"),
+                ran("encoder-decoder", 1.0, 2.0, "encode 1"),
+                ran("encoder-decoder", 2.0, 2.1, "cross_kv 0"),
+                ran("encoder-decoder", 2.1, 2.5, "decode 0"),
+                ran("encoder-decoder", 2.5, 2.5, "token  Rome"),
+                ran("decoder-only", 2.6, 3.6, "prefill 0"),
+                ran("decoder-only", 3.6, 4.6, "prefill 2"),
+                ran("decoder-only", 4.6, 4.6, "token  Oslo"),
+                ran("experts: read", 0.0, 9.0, "read"),
+            ]
+        )
     },
-    {"lanes": [ran("encoder-decoder", 5.0, 5.5, "decode 0"), ran("encoder-decoder", 5.5, 5.5, "token ")]},
+    {
+        "intervals": intervals(
+            [ran("encoder-decoder", 5.0, 5.5, "decode 0"), ran("encoder-decoder", 5.5, 5.5, "token ")]
+        )
+    },
 ]
 
 
@@ -57,7 +65,8 @@ def test_the_grid_follows_the_run(opened: Open, options: dict[str, Any]) -> None
         page.evaluate("t => handles[0].seek(t)", t)
         twin, ours = (grids.nth(i).locator("path").evaluate_all(cells)[1:] for i in range(2))  # kept, old, fresh
         replies = sum(
-            any(i.label.startswith("decode") and i.lane == "decoder-only" for i in s.lanes) for s in trace.steps[:t]
+            any(i.about.get("phase") == "decode" and i.track == "decoder-only" for i in s.intervals)
+            for s in trace.steps[:t]
         )
         assert ours[0] == 3 * n and ours[1] + ours[2] == 8 * n + 3 * t
         assert sum(twin) == 12 * n + 12 * replies

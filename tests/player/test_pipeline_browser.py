@@ -11,6 +11,7 @@ import pytest
 
 import engines
 from engines.core.trace import Trace
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -22,21 +23,23 @@ def part(lane: str, start: float, end: float, label: str) -> dict[str, Any]:
     return {"lane": lane, "start": start, "end": end, "label": label}
 
 
-LANES = [
-    part("attention", 1.0, 3.0, "microbatch 1, layer 1"),
-    part("attention", 3.0, 5.0, "microbatch 2, layer 1"),
-    part("feed-forward", 4.0, 5.5, "microbatch 1, layer 1"),
-    part("feed-forward", 6.0, 9.0, "microbatch 2, layer 1"),
-    part("attention", 0.0, 20.0, "layer 1"),  # no part of a microbatch
-    part("links", 0.0, 20.0, "microbatch 1, layer 1"),
-]
+INTERVALS = intervals(
+    [
+        part("attention", 1.0, 3.0, "microbatch 1, layer 1"),
+        part("attention", 3.0, 5.0, "microbatch 2, layer 1"),
+        part("feed-forward", 4.0, 5.5, "microbatch 1, layer 1"),
+        part("feed-forward", 6.0, 9.0, "microbatch 2, layer 1"),
+        part("attention", 0.0, 20.0, "layer 1"),  # no part of a microbatch
+        part("links", 0.0, 20.0, "microbatch 1, layer 1"),
+    ]
+)
 
 
 def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(js: Call) -> None:
-    found = js("views/pipeline.js", "M.turn({lanes})", lanes=LANES)
+    found = js("views/pipeline.js", "M.turn({intervals})", intervals=INTERVALS)
     assert (found["start"], found["long"], len(found["parts"])) == (1.0, 8.0, 4)
     assert found["busy"] == [4 / 8, 4.5 / 8] and (found["both"], found["waited"]) == (1 / 8, 1.0)
-    assert js("views/pipeline.js", "M.turn({lanes})", lanes=LANES[4:]) is None
+    assert js("views/pipeline.js", "M.turn({intervals})", intervals=INTERVALS[4:]) is None
     assert js("views/pipeline.js", "M.turn(undefined)") is None
 
 
@@ -44,7 +47,10 @@ def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call
     def step(n: int, long: float) -> dict[str, Any]:
         facts = {"kv_bytes_mfa": 10 * n, "operations_mfa": 40 * n, "kv_bytes_mha": 40 * n, "operations_mha": 20 * n}
         parts = [part("MFA", 0, long, "attention, layer 1"), part("MFA", long, 9, "feed-forward, layer 1")]
-        return {"facts": facts | {"kv_bytes": 7}, "lanes": [*parts, part("MFA", 9, 9 + long, "attention, layer 2")]}
+        return {
+            "facts": facts | {"kv_bytes": 7},
+            "intervals": intervals([*parts, part("MFA", 9, 9 + long, "attention, layer 2")]),
+        }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
     first, last = js("views/attentions.js", "M.readers(steps, 2)", steps=steps)
@@ -73,7 +79,7 @@ def test_every_bar_says_its_microbatch_and_layer(opened: Open, apart: Trace, opt
         page.evaluate("t => handles[0].seek(t)", t)
         titles = view.locator("svg title").all_text_contents()
         assert sorted(re.sub(r", [^,]*$", "", title) for title in titles) == sorted(
-            f"{i.lane}: {i.label}" for i in step.lanes
+            f"{i.track}: {i.label}" for i in step.intervals
         )
         said = view.inner_text()
         assert "A step of 4 texts" in said and "In two processes" in said and f"Median of steps 1 to {t}:" in said

@@ -297,7 +297,7 @@ def test_a_view_needs_what_a_trace_can_have() -> None:
     """Groups that every method may fill, and records that one declares."""
     records = {name for info in engines.list_methods() for name in info.records}
     known = GROUPS | records | {"masked", "growing", "end"}
-    needed = {one for view in views() for need in view.needs for one in need.split("+")}
+    needed = {one.split(".")[0] for view in views() for need in view.needs for one in need.split("+")}
     assert needed <= known and records <= needed, "each record that ships has a view"
 
 
@@ -315,14 +315,14 @@ def test_the_player_and_the_exporter_ask_for_the_same_views(js: Call, make: Call
 def test_a_view_of_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new view is a file of its own: the list, the exports and their scripts have it."""
     shutil.copytree(PLAYER, tmp_path / "player")
-    declared = 'export const view = { name: "New", title: "A: new one", place: 65, needs: ["lanes+end"] };'
+    declared = 'export const view = { name: "New", title: "A: new one", place: 65, needs: ["intervals+end"] };'
     (tmp_path / "player" / "views" / "new.js").write_text(
         f'import {{ el }} from "../dom.js";\n\n{declared}\n\nexport class New {{}}\n', "utf-8"
     )
     monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path / "player")
     views.cache_clear()
     try:
-        line = '{ file: "new", name: "New", title: "A: new one", place: 65, needs: ["lanes+end"] }'
+        line = '{ file: "new", name: "New", title: "A: new one", place: 65, needs: ["intervals+end"] }'
         assert line in module()
         assert "new" in views_of([everything_else().to_json()]) and "new" not in views_of([masked(24, 4).to_json()])
         assert 'modules["views/new.js"] ??=' in view_script("new")

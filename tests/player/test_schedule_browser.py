@@ -10,6 +10,7 @@ import pytest
 
 import engines
 from engines.core.trace import Trace
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -19,28 +20,30 @@ def part(lane: str, start: float, end: float, label: str, measured: bool = True,
     return {"lane": lane, "start": start, "end": end, "label": label, "measured": measured, **more}
 
 
-LANES = [
-    part("draft", 0.0, 9.0, "draft, 1 row"),  # no part of the modelled order
-    part("one device", 1.0, 3.0, "attention 1"),
-    part("one device", 3.0, 5.0, "attention 2"),
-    part("device 2", 1.0, 3.0, "scheduled: attention 2", False),
-    part("device 1", 1.0, 3.0, "scheduled: attention 1", False),
-    part("arena", 0.0, 400.0, "attention 1", unit="bytes"),
-]
+INTERVALS = intervals(
+    [
+        part("draft", 0.0, 9.0, "draft, 1 row"),  # no part of the modelled order
+        part("one device", 1.0, 3.0, "attention 1"),
+        part("one device", 3.0, 5.0, "attention 2"),
+        part("device 2", 1.0, 3.0, "scheduled: attention 2", False),
+        part("device 1", 1.0, 3.0, "scheduled: attention 1", False),
+        part("arena", 0.0, 400.0, "attention 1", unit="bytes"),
+    ]
+)
 
 
 def test_the_modelled_order_stands_under_the_parts_that_it_is_made_of(js: Call) -> None:
-    found = js("views/schedule.js", "M.parts(lanes)", lanes=LANES)
-    assert found["lanes"] == [["one device", True], ["device 1", False], ["device 2", False]]
+    found = js("views/schedule.js", "M.parts(intervals)", intervals=INTERVALS)
+    assert found["tracks"] == [["one device", True], ["device 1", False], ["device 2", False]]
     assert (found["start"], found["measured"], found["modelled"], found["long"]) == (1.0, 4.0, 2.0, 4.0)
     assert len(found["shown"]) == 4
 
 
 def test_without_a_modelled_order_all_that_was_measured_is_shown(js: Call) -> None:
-    found = js("views/schedule.js", "M.parts(lanes)", lanes=LANES[:3])
-    assert [lane for lane, _ in found["lanes"]] == ["draft", "one device"] and found["modelled"] is None
+    found = js("views/schedule.js", "M.parts(intervals)", intervals=INTERVALS[:3])
+    assert [lane for lane, _ in found["tracks"]] == ["draft", "one device"] and found["modelled"] is None
     assert js("views/schedule.js", "M.parts([])") is None
-    assert js("views/schedule.js", "M.parts(lanes)", lanes=LANES[-1:]) is None
+    assert js("views/schedule.js", "M.parts(intervals)", intervals=INTERVALS[-1:]) is None
 
 
 @pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"}])
@@ -52,8 +55,8 @@ def test_lanes_that_ran_side_by_side_are_not_told_as_one_after_another(opened: O
     view = page.locator('[data-view="Schedule"]')
     for t, step in enumerate(trace.steps, 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        long = max(i.end for i in step.lanes) - min(i.start for i in step.lanes)
-        both = sum(i.end - i.start for i in step.lanes) > long
+        long = max(i.end for i in step.intervals) - min(i.start for i in step.intervals)
+        both = sum(i.end - i.start for i in step.intervals) > long
         assert ("Side by side, measured" if both else "one after another") in view.inner_text()
     page.close()
 
@@ -69,8 +72,8 @@ def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options
     view = page.locator('[data-view="Schedule"]')
     for t, step in enumerate(trace.steps, 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        laid = [i for i in step.lanes if not i.measured]
-        own = [i for i in step.lanes if i.lane == "one device"] or [i for i in step.lanes if i.measured]
+        laid = [i for i in step.intervals if not i.measured]
+        own = [i for i in step.intervals if i.track == "one device"] or [i for i in step.intervals if i.measured]
         titles = view.locator("svg g[transform]").filter(visible=True).locator("title").all_text_contents()
         assert len(titles) == len(own) + len(laid)
         assert sum(title.endswith("measured") for title in titles) == len(own)

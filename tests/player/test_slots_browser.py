@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import engines
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -18,8 +19,8 @@ def held(lane: str, start: int, end: int, label: str, unit: str = "tokens") -> d
 
 
 STEPS = [
-    {"lanes": [held("lru: 1", 0, 4, "sums: miss"), held("router", 0, 1, "route", "seconds")]},
-    {"lanes": [held("lru: 1", 4, 5, "sums"), held("lru: 2", 4, 5, "lists: miss, throws out stories")]},
+    {"intervals": intervals([held("lru: 1", 0, 4, "sums: miss"), held("router", 0, 1, "route", "seconds")])},
+    {"intervals": intervals([held("lru: 1", 4, 5, "sums"), held("lru: 2", 4, 5, "lists: miss, throws out stories")])},
 ]
 
 

@@ -29,7 +29,7 @@ GROUPS = {
     "tree": "DraftTree",
     "branches": "Branches",
     "spans": "Tokens",
-    "lanes": "Gantt",
+    "intervals": "Gantt",
     "memory": "Memory",
     "routing": "Routing",
     "choice": "Ribbon",
@@ -353,7 +353,7 @@ def test_hostile_tokens_stay_text_everywhere(opened: Open) -> None:
     trace.header.title = HOSTILE[1]
     other = everything_else()
     other.pieces = trace.pieces
-    other.steps[0].media.boxes[0].label = other.steps[0].lanes[0].lane = HOSTILE[1]
+    other.steps[0].media.boxes[0].label = other.steps[0].intervals[0].track = HOSTILE[1]
     page = opened([hostile(), trace, other], title=HOSTILE[0])
     for step in range(1, 9):
         seek(page, step, slot=1)

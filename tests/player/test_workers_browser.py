@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import engines
+from tests.player.handmade import intervals
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -17,17 +18,19 @@ def piece(lane: str, start: float, end: float, label: str, unit: str = "tiles") 
     return {"lane": lane, "start": start, "end": end, "label": label, "measured": unit != "tiles", "unit": unit}
 
 
-LANES = [
-    piece("lean: 1", 0, 2, "head 1, tiles 1–2, m 3.10, l 1.2"),
-    piece("lean: 2", 0, 1, "head 1, tiles 3–3, m 2.00, l 4"),
-    piece("lean: 2", 1, 2, "head 2, tiles 1–1, m -1.5, l 2"),
-    piece("plain: 1", 0, 3, "head 1, tiles 1–3"),
-    piece("thread 1", 0.1, 0.2, "head 1, tiles 1–2", "seconds"),
-]
+INTERVALS = intervals(
+    [
+        piece("lean: 1", 0, 2, "head 1, tiles 1–2, m 3.10, l 1.2"),
+        piece("lean: 2", 0, 1, "head 1, tiles 3–3, m 2.00, l 4"),
+        piece("lean: 2", 1, 2, "head 2, tiles 1–1, m -1.5, l 2"),
+        piece("plain: 1", 0, 3, "head 1, tiles 1–3"),
+        piece("thread 1", 0.1, 0.2, "head 1, tiles 1–2", "seconds"),
+    ]
+)
 
 
 def test_the_ways_of_a_step_are_read_from_its_lanes(js: Call) -> None:
-    lean, plain = js("views/workers.js", "M.ways(lanes)", lanes=LANES)
+    lean, plain = js("views/workers.js", "M.ways(intervals)", intervals=INTERVALS)
     assert (lean["name"], lean["long"], lean["workers"], lean["tiles"], lean["merges"]) == ("lean", 2, 2, 4, 1)
     assert lean["done"] and not plain["done"] and plain["merges"] == 0
     assert lean["pieces"][1]["found"] == "m 2.00, l 4" and lean["pieces"][1]["first"] == 3
@@ -48,7 +51,7 @@ def test_lengths_are_told_and_a_head_can_be_chosen(opened: Open, options: dict[s
         assert text.count("carried out") == 1 and "tile units, modelled" in text
     view.get_by_role("button", name="head 2").click()
     lines = view.locator("li:visible").all_inner_texts()
-    own = [i for i in trace.steps[-1].lanes if i.lane.startswith("lean") and i.label.startswith("head 2,")]
+    own = [i for i in trace.steps[-1].intervals if i.track.startswith("lean") and i.label.startswith("head 2,")]
     assert len(lines) == len(own) and "this worker merges" in lines[0] and ", l " in lines[0]
     page.close()
 

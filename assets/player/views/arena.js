@@ -1,12 +1,11 @@
 // Bytes of a step by purpose: an arena with its parts one behind the other, over the steps and at this one, with what
-// stands beside it. A lane "group: part" is a part of that group's column, one without a colon a column of its own; a
-// part labelled "limit" is a line across.
+// stands beside it: a column for each group, and a limit as a line across.
 
 import { bytes, number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["lanes"] };
+export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.group"] };
 
 const WIDE = 560,
   HIGH = 190,
@@ -17,14 +16,14 @@ const WIDE = 560,
   fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
 
 /** Columns of a step's intervals in bytes: group -> its parts {name, start, end, measured}; and the limits. */
-export function columns(lanes = []) {
+export function columns(intervals = []) {
   const groups = new Map(),
     limits = [];
-  for (const { lane, start, end, label = "", measured = true, unit } of lanes) {
-    if (unit !== "bytes") continue;
-    const [group, ...name] = lane.split(": ");
-    if (label === "limit") limits.push(end);
-    else groups.set(group, [...(groups.get(group) ?? []), { name: name.join(": ") || label, start, end, measured }]);
+  for (const { about, start, end, measured = true, unit } of intervals) {
+    if (unit !== "bytes" || !about) continue;
+    const { group, name, limit } = about;
+    if (limit) limits.push(end);
+    else groups.set(group, [...(groups.get(group) ?? []), { name, start, end, measured }]);
   }
   return { groups, limits };
 }
@@ -71,7 +70,7 @@ export class Arena {
   }
 
   grow() {
-    const found = this.run.steps.map((step) => columns(step.lanes));
+    const found = this.run.steps.map((step) => columns(step.intervals));
     this.group = found.map(({ groups }) => [...groups.keys()][0]).find(Boolean);
     this.at = found.map(({ groups }) => groups.get(this.group) ?? []);
     this.limits = found.map(({ limits }) => limits[0] ?? null);
@@ -129,7 +128,7 @@ export class Arena {
     if (hurry) return;
     setText(this.say, this.describe(t));
     set(this.picture, { "aria-label": this.describe(t) });
-    const { groups } = columns(this.run.steps[t - 1]?.lanes),
+    const { groups } = columns(this.run.steps[t - 1]?.intervals),
       rows = [...groups].flatMap(([group, parts]) => [
         ...(parts.length > 1 ? [{ group, size: parts.at(-1).end, head: true }] : []),
         ...parts.map((part) => ({ ...part, group, size: part.end - part.start, only: parts.length < 2 })),
@@ -149,7 +148,7 @@ export class Arena {
   }
 
   describe(t) {
-    const { groups, limits } = columns(this.run.steps[t - 1]?.lanes),
+    const { groups, limits } = columns(this.run.steps[t - 1]?.intervals),
       parts = groups.get(this.group);
     if (!parts) return t ? tr`No bytes were counted in this step.` : tr`Before the first step.`;
     const all = parts.at(-1).end,

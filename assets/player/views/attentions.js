@@ -1,12 +1,12 @@
 // What one token reads of the cache under several attentions, as bars that grow with the text, and below each the
-// milliseconds that its attention was measured to take. Facts "kv_bytes_NAME", "operations_NAME", "copies"; lanes NAME
-// with labels that begin "attention".
+// milliseconds that its attention was measured to take. Facts "kv_bytes_NAME", "operations_NAME", "copies"; tracks
+// NAME.
 
 import { bytes, number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Attentions", title: "Cache read by attention", place: 124, needs: ["lanes"] };
+export const view = { name: "Attentions", title: "Cache read by attention", place: 124, needs: ["intervals.part"] };
 
 const WIDE = 720,
   LEFT = 56,
@@ -26,8 +26,8 @@ export function readers(steps, t) {
       .map((key) => key.slice(BYTES.length)),
     took = (step, name) =>
       sum(
-        (step.lanes ?? [])
-          .filter(({ lane, label = "" }) => lane === name.toUpperCase() && label.startsWith("attention"))
+        (step.intervals ?? [])
+          .filter(({ track, about }) => track === name.toUpperCase() && about?.part === "attention")
           .map(({ start, end }) => end - start),
       );
   return names

@@ -160,8 +160,10 @@ export class Completions {
   #times(t) {
     return this.run.steps
       .slice(0, t)
-      .flatMap(({ completions: one, lanes = [] }) =>
-        lanes.filter(({ lane }) => one?.source && lane === one.source).map(({ start, end }) => 1000 * (end - start)),
+      .flatMap(({ completions: one, intervals = [] }) =>
+        intervals
+          .filter(({ track }) => one?.source && track === one.source)
+          .map(({ start, end }) => 1000 * (end - start)),
       );
   }
 

@@ -171,9 +171,9 @@ export class Experts {
     const pairs = box.map((position) => columns.get(position) ?? []),
       all = together(pairs).size,
       each = pairs.reduce((sum, one) => sum + one.length, 0) / pairs.length,
-      lanes = (this.run.steps[t - 1]?.lanes ?? []).filter(({ unit }) => unit === "bytes"),
-      read = lanes.find(({ label }) => label === "read")?.end,
-      dense = Math.max(0, ...lanes.map(({ end }) => end)),
+      held = (this.run.steps[t - 1]?.intervals ?? []).filter(({ about }) => about?.group === "experts"),
+      read = held.find(({ about }) => about.name === "read")?.end,
+      dense = Math.max(0, ...held.map(({ end }) => end)),
       weights =
         this.width === null && read && dense
           ? tr` Over all layers ${bytes(read)} of ${bytes(dense)} of experts were read.`

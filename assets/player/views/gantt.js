@@ -1,11 +1,11 @@
-// Work on devices and workers over time, or memory by address where no lane has seconds, the rounds around the cursor;
+// Work on devices and workers over time, or memory by address where none has seconds, the rounds around the cursor;
 // modelled intervals are outlined, measured ones are solid.
 
 import { bytes, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["lanes"] };
+export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["intervals"] };
 
 const ROW = 26,
   LEFT = 96,
@@ -31,22 +31,22 @@ export class Gantt {
 
   /** The intervals of a step in the unit that is drawn. */
   #of(step) {
-    return (step?.lanes ?? []).filter((interval) => (interval.unit ?? "seconds") === this.unit);
+    return (step?.intervals ?? []).filter((interval) => (interval.unit ?? "seconds") === this.unit);
   }
 
   grow() {
-    const all = this.run.steps.flatMap((step) => step.lanes ?? []);
+    const all = this.run.steps.flatMap((step) => step.intervals ?? []);
     this.unit = all.length && all.every((interval) => interval.unit === "bytes") ? "bytes" : "seconds";
     this.tell = this.unit === "bytes" ? bytes : seconds;
-    this.lanes = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.lane)))];
+    this.tracks = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.track)))];
     set(this.picture, {
-      viewBox: `0 0 ${WIDE} ${this.lanes.length * ROW}`,
+      viewBox: `0 0 ${WIDE} ${this.tracks.length * ROW}`,
       width: WIDE,
-      height: this.lanes.length * ROW,
+      height: this.tracks.length * ROW,
     });
-    pool(this.names, this.lanes.length, () => svg("text", { x: 0 })).forEach((text, i) => {
+    pool(this.names, this.tracks.length, () => svg("text", { x: 0 })).forEach((text, i) => {
       set(text, { y: i * ROW + 17 });
-      setText(text, translated(this.lanes[i]).slice(0, 14));
+      setText(text, translated(this.tracks[i]).slice(0, 14));
     });
   }
 
@@ -62,14 +62,14 @@ export class Gantt {
         kind = w.measured === false ? "modelled" : "measured";
       set(bar, {
         x: x(w.start),
-        y: this.lanes.indexOf(w.lane) * ROW + 4,
+        y: this.tracks.indexOf(w.track) * ROW + 4,
         width: Math.max(1, x(w.end) - x(w.start)),
         class: `dx-${kind}`,
       });
       bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
       setText(
         bar.firstChild,
-        tr`${w.lane}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+        tr`${w.track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
       );
     });
     setText(
@@ -82,6 +82,6 @@ export class Gantt {
 
   describe(t) {
     const work = this.#of(this.run.steps[t - 1]);
-    return work.length ? tr`Work on ${[...new Set(work.map((w) => w.lane))].join(", ")}.` : "";
+    return work.length ? tr`Work on ${[...new Set(work.map((w) => w.track))].join(", ")}.` : "";
   }
 }

@@ -49,7 +49,7 @@ export const differ = ([own, other]) => own.findIndex((token, at) => at < other.
 export const timesOf = (run, t) =>
   ROLES.map((role) =>
     run.steps.slice(0, t).map((step) => {
-      const one = (step.lanes ?? []).find(({ lane }) => lane === role);
+      const one = (step.intervals ?? []).find(({ track }) => track === role);
       return one ? 1000 * (one.end - one.start) : null;
     }),
   );

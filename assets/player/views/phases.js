@@ -1,14 +1,13 @@
 // Layers by tokens of an encoder-decoder and its twin, lit as they run; dashed: cross-attention of the token
-// that is written. Intervals are labelled "encode 3", "cross_kv 0", "prefill 11", "decode 2" or "token Mia".
+// that is written. Phases: encode, cross_kv, prefill, decode, each of a layer; and the token that was written.
 
 import { bytes, glyphs, number, prose, seconds, unpack } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["lanes"] };
+export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.phase"] };
 
-const LABEL = /^(encode|cross_kv|prefill|decode|token) ([\s\S]*)$/,
-  WIDE = 720,
+const WIDE = 720,
   ROW = 8, // of a layer
   HEAD = 20, // above a grid
   ARC = 46, // below
@@ -19,19 +18,18 @@ const LABEL = /^(encode|cross_kv|prefill|decode|token) ([\s\S]*)$/,
 /** By model: each step's layers, times and token; how many layers. */
 export function sides(steps) {
   const found = new Map();
-  steps.forEach(({ lanes = [] }, at) => {
-    for (const { lane, start, end, label = "" } of lanes) {
-      const said = LABEL.exec(label);
-      if (!said) continue;
-      if (!found.has(lane)) found.set(lane, { name: lane, steps: [], low: 0, high: 0 });
-      const side = found.get(lane);
+  steps.forEach(({ intervals = [] }, at) => {
+    for (const { track, start, end, about } of intervals) {
+      if (!about?.phase) continue;
+      if (!found.has(track)) found.set(track, { name: track, steps: [], low: 0, high: 0 });
+      const side = found.get(track);
       side.steps[at] ??= { cells: [], start, end, token: "" };
       const step = side.steps[at];
-      if (said[1] === "token") step.token = said[2];
+      const { phase, layer } = about;
+      if (phase === "token") step.token = about.token;
       else {
-        const layer = Number(said[2]),
-          part = said[1] === "encode" ? "high" : "low";
-        step.cells.push({ phase: said[1], layer });
+        const part = phase === "encode" ? "high" : "low";
+        step.cells.push({ phase, layer });
         step.end = Math.max(step.end, end);
         side[part] = Math.max(side[part], layer + 1);
       }

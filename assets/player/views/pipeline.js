@@ -1,31 +1,31 @@
 // One step of a pipeline on two sides, attention above, the feed-forward half below: every bar a microbatch of a layer,
-// its colour the microbatch; what is left white, a side waited. Lanes "attention" and "feed-forward" with labels
-// "microbatch 2, layer 3"; facts "processes" and "batch".
+// its colour the microbatch; what is left white, a side waited. Facts "processes" and "batch".
 
 import { seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Pipeline", title: "Attention and FFN on separate workers", place: 123, needs: ["lanes"] };
+export const view = {
+  name: "Pipeline",
+  title: "Attention and FFN on separate workers",
+  place: 123,
+  needs: ["intervals.microbatch"],
+};
 
 const WIDE = 760,
   LEFT = 96,
   HIGH = 46,
   AXIS = 20,
-  SIDES = ["attention", "feed-forward"],
-  LABEL = /microbatch (\d+), layer (\d+)/;
+  SIDES = ["attention", "feed-forward"];
 
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 
 /** The parts of a step; how long it took from its first to its last, the share of that in which each side worked, and
  * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
 export function turn(step) {
-  const parts = (step?.lanes ?? []).flatMap(({ lane, start, end, label = "" }) => {
-    const said = LABEL.exec(label);
-    return said && SIDES.includes(lane)
-      ? [{ side: SIDES.indexOf(lane), start, end, microbatch: Number(said[1]), layer: Number(said[2]) }]
-      : [];
-  });
+  const parts = (step?.intervals ?? [])
+    .filter(({ about, track }) => about?.microbatch && SIDES.includes(track))
+    .map(({ about, track, start, end }) => ({ side: SIDES.indexOf(track), start, end, ...about }));
   if (!parts.length) return null;
   const start = Math.min(...parts.map((one) => one.start)),
     long = Math.max(...parts.map(({ end }) => end)) - start,

@@ -1,18 +1,17 @@
-// Parts of one step by lane, the measured ones above those modelled from them, on one clock; below, which rows of the
-// text a cache holds exactly. A modelled part is labelled "scheduled: " and the label of the measured one.
+// Parts of one step by track, the measured ones above those modelled from them, on one clock; below, which rows of the
+// text a cache holds exactly. A modelled part has the label of the measured one.
 
 import { number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["lanes"] };
+export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
 const LEFT = 108,
   WIDE = 760,
   ROW = 28,
   AXIS = 20,
   INK = "--ink:var(--text)",
-  MARK = "scheduled: ",
   HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
   PAPER = {
     exact: "var(--accepted-fill)",
@@ -20,25 +19,23 @@ const LEFT = 108,
     fuzzy: HATCH,
   };
 
-const plain = (label = "") => (label.startsWith(MARK) ? label.slice(MARK.length) : label);
-
 /** The modelled intervals of a step with the measured ones that they are made of, or all where nothing is modelled;
  * where they begin, the sum of the measured ones, the length of the modelled order. Null without any. */
-export function parts(lanes = []) {
-  const timed = lanes.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
+export function parts(intervals = []) {
+  const timed = intervals.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
     modelled = timed.filter(({ measured }) => measured === false),
-    names = new Set(modelled.map(({ label }) => plain(label))),
+    names = new Set(modelled.map(({ label }) => label)),
     all = timed.filter(({ measured }) => measured !== false),
-    own = modelled.length ? all.filter(({ label }) => names.has(label ?? "")) : all,
+    own = modelled.length ? all.filter(({ label }) => names.has(label)) : all,
     extent = (list) =>
       list.length ? Math.max(...list.map(({ end }) => end)) - Math.min(...list.map(({ start }) => start)) : 0,
     shown = [...own, ...modelled];
   if (!shown.length) return null;
   const order = (list) =>
-    [...new Set(list.map(({ lane }) => lane))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    [...new Set(list.map(({ track }) => track))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   return {
     shown,
-    lanes: [...order(own).map((lane) => [lane, true]), ...order(modelled).map((lane) => [lane, false])],
+    tracks: [...order(own).map((track) => [track, true]), ...order(modelled).map((track) => [track, false])],
     start: Math.min(...shown.map(({ start }) => start)),
     long: extent(shown),
     measured: own.length ? own.reduce((sum, { start, end }) => sum + end - start, 0) : null,
@@ -76,7 +73,9 @@ export class Schedule {
 
   /** Colours go by the first word of a label, in order of appearance. */
   grow() {
-    const labels = this.run.steps.flatMap((step) => (parts(step.lanes)?.shown ?? []).map(({ label }) => plain(label)));
+    const labels = this.run.steps.flatMap((step) =>
+      (parts(step.intervals)?.shown ?? []).map(({ label = "" }) => label),
+    );
     this.kinds = [...new Set(labels.map((label) => label.split(/[ ,]/)[0]))];
     const box = (style) => el("i", { class: "dx-swatch", style });
     this.legend.replaceChildren(
@@ -102,19 +101,20 @@ export class Schedule {
     if (hurry) return;
     const step = this.run.steps[t - 1];
     setText(this.say, this.describe(t));
-    this.#draw(parts(step?.lanes), t);
+    this.#draw(parts(step?.intervals), t);
     this.#hold(step?.spans ?? []);
   }
 
   #draw(found, t) {
-    const { shown = [], lanes = [], start = 0, long = 1 } = found ?? {},
+    const { shown = [], tracks = [], start = 0, long = 1 } = found ?? {},
       x = (time) => LEFT + ((time - start) / (long || 1)) * (WIDE - LEFT - 8),
-      high = lanes.length * ROW,
-      row = ({ lane, measured }) => lanes.findIndex(([name, real]) => name === lane && real === (measured !== false));
+      high = tracks.length * ROW,
+      row = ({ track, measured }) =>
+        tracks.findIndex(([name, real]) => name === track && real === (measured !== false));
     frame(this.picture, WIDE, found ? high + AXIS : 1);
     set(this.picture, { "aria-label": this.describe(t) });
-    pool(this.names, lanes.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
-      const [name, real] = lanes[i >> 1];
+    pool(this.names, tracks.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
+      const [name, real] = tracks[i >> 1];
       set(text, {
         y: (i >> 1) * ROW + (i % 2 ? 23 : 11),
         class: "dx-small",
@@ -125,7 +125,7 @@ export class Schedule {
       svg("g", {}, svg("title"), svg("rect", { height: 20, rx: 2 }), svg("text")),
     ).forEach((group, i) => {
       const one = shown[i],
-        label = plain(one.label),
+        label = one.label ?? "",
         real = one.measured !== false,
         wide = Math.max(1, x(one.end) - x(one.start) - 0.5),
         [title, bar, word] = group.childNodes,
@@ -140,7 +140,7 @@ export class Schedule {
       word.style.fill = real ? fill.replace("-fill", "-text") : "var(--text)";
       setText(word, wide > 7 * last.length + 4 ? last : "");
       const kind = real ? tr`measured` : tr`modelled`;
-      setText(title, tr`${translated(one.lane)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
+      setText(title, tr`${translated(one.track)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
     });
     set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
     pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
@@ -160,7 +160,7 @@ export class Schedule {
   }
 
   describe(t) {
-    const found = parts(this.run.steps[t - 1]?.lanes);
+    const found = parts(this.run.steps[t - 1]?.intervals);
     if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
     const { measured, modelled } = found,
       ours = tr`Parts one after another, measured: ${seconds(measured ?? 0)}.`;

@@ -1,28 +1,24 @@
 // What the slots of a cache hold over the tokens of the text, a group of rows for each rule, under the expert that each
-// token asks for. Lanes are "rule: slot" with the unit tokens, labels "expert" or "expert: miss, throws out other";
-// spans of the kind expert say who serves which tokens.
+// token asks for; spans of the kind expert say who serves which tokens.
 
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Slots", title: "Experts in the cache", place: 126, needs: ["lanes"] };
+export const view = { name: "Slots", title: "Experts in the cache", place: 126, needs: ["intervals.slot"] };
 
 const WIDE = 720,
   LEFT = 84,
   ROW = 14,
-  INK = "--ink:var(--text)",
-  LABEL = /^([^:]+)(?:: (miss)(?:, throws out (.*))?)?$/;
+  INK = "--ink:var(--text)";
 
 /** What the slots hold in these steps: rule -> [{slot, expert, start, end, miss, out}], in order. */
 export function shelves(steps) {
   const found = new Map();
-  for (const { lane, start, end, label = "", unit } of steps.flatMap(({ lanes }) => lanes ?? [])) {
-    const said = unit === "tokens" && LABEL.exec(label);
-    if (!said) continue;
-    const [rule, slot] = lane.split(": "),
-      [, expert, miss, out = ""] = said;
+  for (const { about, start, end } of steps.flatMap(({ intervals }) => intervals ?? [])) {
+    if (about?.slot === undefined) continue;
+    const { rule, slot, expert, miss = false, out = "" } = about;
     if (!found.has(rule)) found.set(rule, []);
-    found.get(rule).push({ slot: Number(slot), expert, start, end, miss: Boolean(miss), out });
+    found.get(rule).push({ slot, expert, start, end, miss, out });
   }
   return found;
 }

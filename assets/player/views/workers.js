@@ -1,30 +1,26 @@
 // Tiles of one step by worker, a chart for each way to share them out; colour is the head, its depth the place in the
-// context. Lanes are "way: worker" with the unit tiles, labels "head 2, tiles 3–5", of the way that was carried out
-// followed by what the piece found. The worker of a head's first tile merges it. The fact slots: how many rows.
+// context. Of the way that was carried out a piece says what it found. The worker of a head's first tile merges it. The
+// fact slots: how many rows.
 
 import { number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 127, needs: ["lanes"] };
+export const view = { name: "Workers", title: "Tiles by worker", place: 127, needs: ["intervals.head"] };
 
 const WIDE = 700,
   LEFT = 6,
   HIGH = 96, // of a chart with many workers: three of them fit into the box without scrolling
   GAP = 34,
-  TILES = 500, // more are drawn as whole pieces
-  LABEL = /(\d+)\D+(\d+)–(\d+)(?:, (.*))?/;
+  TILES = 500; // more are drawn as whole pieces
 
 /** The ways of a step with their pieces, tiles counted from 1. Merges are pieces beyond the first of each head. */
-export function ways(lanes = []) {
+export function ways(intervals = []) {
   const found = new Map();
-  for (const { lane, start, end, label = "", unit } of lanes) {
-    const [name, worker] = lane.split(": "),
-      said = unit === "tiles" && LABEL.exec(label);
-    if (!said) continue;
-    const [head, first, last] = said.slice(1, 4).map(Number),
-      piece = { worker: Number(worker), head, first, last, start, end, found: said[4] ?? "" };
-    found.set(name, [...(found.get(name) ?? []), piece]);
+  for (const { about, start, end } of intervals) {
+    if (!about?.head) continue;
+    const { way, ...piece } = { found: "", ...about, start, end };
+    found.set(way, [...(found.get(way) ?? []), piece]);
   }
   return [...found].map(([name, pieces]) => ({
     name,
@@ -57,7 +53,7 @@ export class Workers {
   }
 
   grow() {
-    this.at = this.run.steps.map((step) => ways(step.lanes));
+    this.at = this.run.steps.map((step) => ways(step.intervals));
     this.slots = Math.max(
       ...this.at.flat().map(({ workers }) => workers),
       ...this.run.steps.map(({ facts }) => facts?.slots ?? 1),

@@ -14,6 +14,7 @@ from engines.core.trace.groups import (
     Routing,
     Span,
     Tree,
+    bytes_held,
 )
 from engines.core.trace.header import (
     IMPORTED,
@@ -44,6 +45,7 @@ from engines.core.trace.step import GROUPS, Step, step_tokens
 from engines.core.trace.trace import Totals, Trace, read_trace, totals
 
 __all__ = [
+    "bytes_held",
     "Absent",
     "Box",
     "Branch",

@@ -21,8 +21,8 @@ MAX_POSITIONS = 2**20  # a longer board than any model has; more is a broken tra
 MAX_CELLS = 2**25  # steps times positions of a masked board, such as 4,096 steps of 8,192 positions
 MAX_STEPS = 2**14  # four times as many as a run makes where nobody asks for more
 MAX_WITHDRAWN = 2**21  # positions taken away again, over all steps: what looks back visits each of them
-MAX_INTERVALS = 2**12  # lanes of work in a step; no recorded run has two hundred
-MAX_NAMES = 2**10  # different lanes, roles of models and options of a choice: each has rows of its own in tables
+MAX_INTERVALS = 2**12  # intervals of a step; no recorded run has two hundred
+MAX_NAMES = 2**10  # different tracks, roles of models and options of a choice: each has rows of its own in tables
 
 
 class Whole(Protocol):
@@ -161,16 +161,17 @@ def _positions(step: Step, header: Header) -> Iterable[Sequence[int]]:
 
 
 def _require_few(steps: Sequence[Step]) -> None:
-    """Lanes of a step, and different names of lanes, roles and options, are as many as tables and pictures take."""
-    lanes, roles, options = set[str](), set[str](), set[str]()
+    """Intervals of a step, and different names of tracks, roles and options, are as many as tables and pictures
+    take."""
+    tracks, roles, options = set[str](), set[str](), set[str]()
     for number, step in enumerate(steps):
-        if len(step.lanes) > MAX_INTERVALS:
-            raise TraceError(f"step {number} has {len(step.lanes):,} lanes; at most {MAX_INTERVALS:,} are read")
-        lanes.update(call.lane for call in step.lanes)
+        if len(step.intervals) > MAX_INTERVALS:
+            raise TraceError(f"step {number} has {len(step.intervals):,} intervals; at most {MAX_INTERVALS:,} are read")
+        tracks.update(call.track for call in step.intervals)
         roles.update(step.forwards, step.work)
         options.update(step.choice.options if step.choice else ())
-    if len(lanes) > MAX_NAMES:
-        raise TraceError(f"the trace names {len(lanes):,} different lanes; at most {MAX_NAMES:,} are read")
+    if len(tracks) > MAX_NAMES:
+        raise TraceError(f"the trace names {len(tracks):,} different tracks; at most {MAX_NAMES:,} are read")
     if len(roles) > MAX_NAMES:
         raise TraceError(f"the trace names {len(roles):,} different roles of models; at most {MAX_NAMES:,} are read")
     if len(options) > MAX_NAMES:

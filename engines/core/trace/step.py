@@ -37,7 +37,7 @@ class Step(Record):
     tree: Tree | None = None
     branches: list[Branch] = []
     spans: list[Span] = []
-    lanes: list[Interval] = []
+    intervals: list[Interval] = []
     routing: list[Routing] = []
     memory: list[Memory] = []
     choice: Decision | None = None

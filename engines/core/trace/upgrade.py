@@ -3,13 +3,15 @@ the expected form is left as it is, for the validation behind this to refuse.
 
     1 -> 2   commits get their authors, branches a length and named scores, routing is packed, `origin.parted` is
              `origin.diverged`; work in layer-rows was not recorded and is said to be missing.
-    2 -> 3   eight groups that one or two methods filled are records now; what they hold is told in the header.
+    2 -> 3   eight groups that one or two methods filled are records now; what they hold is told in the header. Lanes of
+             work are intervals on tracks, and what stood in their names and labels alone is read from `about`.
 
 In any version corrections and bonus tokens may be called alike (until November 2026): `told_apart`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
@@ -150,7 +152,55 @@ def _from_2(trace: Json) -> None:
                 groups["operators"] = {"decoders": groups["operators"]} if groups["operators"] else None
             step["records"] = {name: group for name, group in groups.items() if group is not None}
             found |= dict.fromkeys(step["records"], True)
-    trace["header"]["records"] = {name: {"units": MOVED[name]} for name, there in found.items() if there}
+            if isinstance(lanes := step.pop("lanes", None), list):
+                step["intervals"] = lanes
+                _intervals([one for one in lanes if isinstance(one, dict)])
+    header = trace["header"]
+    header["records"] = {name: {"units": MOVED[name]} for name, there in found.items() if there}
+    if isinstance(emits := header.get("emits"), list):
+        header["emits"] = ["intervals" if group == "lanes" else group for group in emits]
+
+
+LABELS = [
+    (re.compile(r"microbatch (?P<microbatch>\d+), layer (?P<layer>\d+)$"), "seconds"),
+    (re.compile(r"(?P<part>attention|feed-forward), layer (?P<layer>\d+)$"), "seconds"),
+    (re.compile(r"(?P<phase>encode|cross_kv|prefill|decode) (?P<layer>\d+)$"), "seconds"),
+    (re.compile(r"(?P<phase>token) (?P<token>[\s\S]*)$"), "seconds"),
+    (re.compile(r"head (?P<head>\d+), tiles (?P<first>\d+)–(?P<last>\d+)(?:, (?P<found>.*))?$"), "tiles"),
+    (re.compile(r"(?P<expert>[^:]+)(?:: (?P<miss>miss)(?:, throws out (?P<out>.*))?)?$"), "tokens"),
+]  # what labels of version 2 say, by the unit of their intervals
+TRACKS = {"tiles": ("way", "worker"), "tokens": ("rule", "slot"), "bytes": ("group", "name")}  # "way: worker" ...
+SCHEDULED = "scheduled: "  # before the label of a modelled one
+
+
+def _intervals(lanes: list[Json]) -> None:
+    """Intervals of version 2, in place: the lane is a track, and `about` says what was in its name and its label."""
+    lanes = [one for one in lanes if isinstance(one.get("lane"), str) and isinstance(one.get("label", ""), str)]
+    known = {one["lane"] for one in lanes}
+    for one in lanes:
+        one["track"] = track = one.pop("lane")
+        label, unit = one.get("label", ""), one.get("unit", "seconds")
+        if label.startswith(SCHEDULED):
+            one["label"] = label = label.removeprefix(SCHEDULED)
+        about: Json = {}
+        first, colon, rest = track.partition(": ")
+        if unit == "seconds" and colon and first in known:
+            about["part_of"] = first
+        if (names := TRACKS.get(str(unit))) and (colon or unit == "bytes"):
+            about |= dict(zip(names, (first, rest or label), strict=True))
+        if unit == "bytes" and label == "limit":
+            about = {"limit": True}
+        said = next((found for form, of in LABELS if of == unit and (found := form.match(label))), None)
+        if said and (unit != "tokens" or colon):
+            about |= {name: value for name, value in said.groupdict().items() if value is not None}
+        about = {name: int(v) if name in WHOLE and str(v).isdigit() else v for name, v in about.items()}
+        if "miss" in about:
+            about["miss"] = True
+        if about:
+            one["about"] = about
+
+
+WHOLE = {"microbatch", "layer", "head", "first", "last", "worker", "slot"}
 
 
 UPGRADES: dict[int, Callable[[Json], None]] = {1: _from_1, 2: _from_2}

@@ -101,7 +101,7 @@ class Now(NamedTuple):
 class Beside:
     """The record of the operators, and with it the same model without any cache, on a text of its own that begins as
     the run's: every step runs all of it again and makes G again. All of it on the recording's clock: `facts` does the
-    work of a step, `lanes` and `operators` say what it found."""
+    work of a step, `intervals` and `operators` say what it found."""
 
     def __init__(self, model: CountedPowerLaw, run: Recorder, ids: Sequence[int]) -> None:
         self.model, self.run = model, run
@@ -138,7 +138,7 @@ class Beside:
         """What both say of their operators."""
         return Operators(self.said)
 
-    def lanes(self) -> list[Interval]:
+    def intervals(self) -> list[Interval]:
         """The times of both forwards, and in each the part in which G was made."""
         assert self.now is not None
         return [*self._timed("target", self.now.found), *self._timed("reference", self.found)]
@@ -146,7 +146,8 @@ class Beside:
     def _timed(self, lane: str, one: Deduced | None) -> list[Interval]:
         if one is None:
             return []
-        made = self.run.interval(f"{lane}: G", one.began, one.began + one.operator_seconds, "G of all layers")
+        G, end = "G of all layers", one.began + one.operator_seconds
+        made = self.run.interval(f"{lane}: G", one.began, end, G, {"part_of": lane})
         return [*self.run.interval(lane, one.began, one.ended, "forward"), *(made if one.operator_seconds else [])]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from engines.kit import Interval, Routing, torch
+from engines.kit import Interval, Routing, bytes_held, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,6 +54,6 @@ def reading(found: Sequence[Routing], mixtures: Sequence[Mixture]) -> Reading:
 def arena(r: Reading) -> list[Interval]:
     """The bytes of all experts, those that are read first."""
     return [
-        Interval("experts: read", 0, r.bytes_read, "read", True, "bytes"),
-        Interval("experts: left alone", r.bytes_read, r.bytes_dense, "left alone", True, "bytes"),
+        bytes_held("experts", "read", 0, r.bytes_read),
+        bytes_held("experts", "left alone", r.bytes_read, r.bytes_dense),
     ]

@@ -84,7 +84,7 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
             **turn.groups(),
             routing=(one for one in [pack_routing(found, range(base, base + len(rows)))] if one),
             spans=spans(matches, len(ids)),
-            lanes=arena(U),
+            intervals=arena(U),
             facts={**facts, "rows": len(rows)},
             note=f"{turn.note()} Read: {U.union_share:.0%} of the experts, {U.row_share:.0%} for a row alone.",
         )

@@ -72,7 +72,7 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
         Bool("beside", True, sees="Also decode without any cache, for the record: its text, its G and its time."),
     ],
     signature="operators",
-    emits={"commits", "candidates", "lanes", "facts", "note"},
+    emits={"commits", "candidates", "intervals", "facts", "note"},
     records={"operators": Operators},
     departures="Greedy only. A model of 1.2 M parameters trained here on 2 M tokens: the first layer's G still depends "
     "on the text. Random G has the root mean square of the model's own.",
@@ -96,7 +96,7 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
             commits=([len(ids)], [token], "greedy", token_probability(now.logits, torch.tensor([token]))),
             candidates=partial(_candidates, len(ids), now.logits),
             records={"operators": record.operators},
-            lanes=record.lanes,
+            intervals=record.intervals,
             facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
             note=f"{len(fed)} {'row' if len(fed) == 1 else 'rows'} fed, G {'kept' if held else 'made'}.",
         )

@@ -85,7 +85,7 @@ WINDOW = 3  # tokens of the longest run
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES
     | {
         "attention": LaneInfo("score", "Share of attention that the encoder pays to each true state, before the tree."),

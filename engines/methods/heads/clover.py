@@ -85,7 +85,7 @@ RANKS = 10  # guesses of each depth
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -72,7 +72,7 @@ MOST = 63
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

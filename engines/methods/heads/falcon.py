@@ -67,7 +67,7 @@ MOST, RANKS = 63, 10  # guesses that are verified, guesses of each row
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

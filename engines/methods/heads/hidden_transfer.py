@@ -67,7 +67,7 @@ RANKS = 10  # guesses taken of each pseudo row
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -53,7 +53,7 @@ RANKS = 10  # guesses of each head
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

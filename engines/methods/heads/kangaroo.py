@@ -131,7 +131,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             unit="probability",
         )
         edit = yield run.step(
-            **turn.groups(), choice=choice, lanes=run.calls(VERBS), facts=facts, note=note(turn, stop, sure, l)
+            **turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=note(turn, stop, sure, l)
         )
         ids = run.apply_edit(edit, turn.ids, cache)
         past.crop(cache.length)

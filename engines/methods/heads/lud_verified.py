@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

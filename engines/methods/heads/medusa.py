@@ -72,7 +72,7 @@ RANKS = 10  # guesses of each head, as released
         Float("delta", 0.3, 0.05, 1.0, step=0.05, symbol="δ", sees="Typical: how much an unsure model lets through."),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=[{"acceptance": "exact"}, {"temperature": 0.0}],

@@ -107,7 +107,7 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
         scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
         groups: dict[str, Any] = {
             "records": {"scene": scene},
-            "lanes": run.calls(),
+            "intervals": run.calls(),
             "facts": {"pictures": n, "views": heavy.views, "sure": sure},
             "note": f"{n} pictures, turned by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
         }

@@ -77,7 +77,7 @@ WHOLE = (0, 0, 128, 256)
         *SCENES,
     ],
     signature="scene",
-    emits={"commits", "choice", "lanes", "facts", "note"},
+    emits={"commits", "choice", "intervals", "facts", "note"},
     records={"scene": Scene},
     baseline="scene-heavy",
     departures="Small parts trained on drawn scenes; S from a language model and no sentence embedder; by word, L "
@@ -92,7 +92,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     boxes = blocks(seen.mask, p.mask)
     edit = yield run.step(
         records={"scene": lambda: shown(pixels, seen.mask, boxes)},
-        lanes=run.calls(),
+        intervals=run.calls(),
         note=f"Boxes with words: {len(boxes)}.",
     )
     ids = run.apply_edit(edit, ids)
@@ -101,13 +101,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while words[-1] not in models.scene.eos_ids and len(words) <= models.scene.longest:
         words.append(int(models.scene.extend(words[-1:], cache).logits[-1].argmax()))
         caption = models.scene.tokenizer.decode(words[1:])
-        edit = yield run.step(records={"scene": Scene("caption", caption=caption)}, lanes=run.calls())
+        edit = yield run.step(records={"scene": Scene("caption", caption=caption)}, intervals=run.calls())
         ids = run.apply_edit(edit, ids)
     # 4: readings T1 of the picture and T3 of every box
     crops = torch.stack([crop(pixels, box) for box in (WHOLE, *boxes)])  # [n, 32, 128]
     read = readings(reader, crops, start)
     told = [Reading(one.source, one.text, one.sure) for one in read]
-    edit = yield run.step(records={"scene": Scene("read", readings=told)}, lanes=run.calls())
+    edit = yield run.step(records={"scene": Scene("read", readings=told)}, intervals=run.calls())
     ids = run.apply_edit(edit, ids)
     # 5, 6: scores and the gate
     S = meanings(models.language, caption, [one.text for one in read], p.kappa)
@@ -120,7 +120,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     groups: dict[str, Any] = {
         "choice": Decision(["light", "heavy"], "light" if found.bypass else "heavy", "C", found.value, p.tau),
         "facts": {"C": found.value, "tau": p.tau, "bypass": found.bypass},
-        "lanes": run.calls(),
+        "intervals": run.calls(),
         "records": {"scene": scene},
     }
     if found.bypass:

@@ -41,7 +41,7 @@ from engines.methods.speculative._verify import Draft
         *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
     ],
     signature="seen",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     records={"vision": Vision},
     lanes=LANES,
     baseline="greedy",

@@ -21,7 +21,7 @@ from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, sh
     needs={"reader": "reader", "scene": "scene"},
     params=[max_new_tokens(11, 11), *SCENES],
     signature="scene",
-    emits={"commits", "lanes", "facts", "note"},
+    emits={"commits", "intervals", "facts", "note"},
     records={"scene": Scene},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
@@ -32,7 +32,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     boxes = blocks(mask, p.mask)
     edit = yield run.step(
         records={"scene": lambda: shown(pixels, mask, boxes)},
-        lanes=run.calls(),
+        intervals=run.calls(),
         note=f"Boxes with words: {len(boxes)}.",
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)

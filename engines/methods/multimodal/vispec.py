@@ -37,7 +37,7 @@ from engines.methods.speculative._verify import Draft
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     records={"vision": Vision},
     lanes=LANES,
     baseline="greedy",

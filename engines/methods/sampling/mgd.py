@@ -83,7 +83,7 @@ def check(p: Params) -> None:
         ),
     ],
     signature="completions",
-    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     records={"completions": Completions},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the written token, before any mask."),
@@ -114,7 +114,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
                 candidates=lambda: ([at], L[None]),
                 records={"completions": lambda: state.completions(at, chances, held, text)},
-                lanes=[*run.calls({"model": "forward"}), *question(run, state)],
+                intervals=[*run.calls({"model": "forward"}), *question(run, state)],
                 facts=state.facts(token, chances, text),
                 note=begins + state.note(chances, held),
             )

@@ -30,7 +30,7 @@ from engines.methods.speculative._verify import Draft, Verdict, record_tree, ver
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-EMITS = {"commits", "scores", "candidates", "tree", "lanes", "facts", "note"}
+EMITS = {"commits", "scores", "candidates", "tree", "intervals", "facts", "note"}
 LANES = {
     "confidence": LaneInfo("probability", "Probability of each written token under the target."),
     "entropy": LaneInfo("nats", "Entropy of the target's distribution at each written token."),

@@ -94,7 +94,7 @@ class Anchor(NamedTuple):
         temperature(),
     ],
     signature="copying",
-    emits=(EMITS - {"lanes"}) | {"spans"},
+    emits=(EMITS - {"intervals"}) | {"spans"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

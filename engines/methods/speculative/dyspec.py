@@ -117,7 +117,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(
-            **turn.groups(), lanes=run.calls(VERBS), facts=turn.facts(**growth.facts()), note=note(turn, growth)
+            **turn.groups(), intervals=run.calls(VERBS), facts=turn.facts(**growth.facts()), note=note(turn, growth)
         )
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 

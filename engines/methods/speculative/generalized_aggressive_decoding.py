@@ -109,7 +109,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         groups["scores"] = lambda plain=plain, filled=filled: {**plain(), "filled": filled}
         edit = yield run.step(
             **groups,
-            lanes=run.calls(VERBS),
+            intervals=run.calls(VERBS),
             facts=turn.facts(relaxed=len(relaxed)),
             note=note(turn, len(relaxed)),
         )

@@ -118,13 +118,15 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             else:
                 block = draft_block(drafter, text, gamma, run.rng)
                 z = look(target, ids, pending) if looks else None
-            measured = sorted(run.calls(VERBS), key=lambda call: (call.lane, call.start))
+            measured = sorted(run.calls(VERBS), key=lambda call: (call.track, call.start))
             scheduled, clock = on_two_devices(measured, clock) if p.execution == "turns" else ([], clock)
             lanes, was = [*measured, *scheduled], mode
             if z is None:
                 pending, mode = block, "post"
                 facts = {"drafted": len(block), "accepted": 0, "rows": 0, "pending": len(block), "discarded": 0}
-                edit = yield run.step(lanes=lanes, facts=facts, choice=ribbon(was, mode, 0, 0), note=untested(block))
+                edit = yield run.step(
+                    intervals=lanes, facts=facts, choice=ribbon(was, mode, 0, 0), note=untested(block)
+                )
             else:
                 tested = [*pending, *block[:1]] if was == "pre" or p.post_verify else pending
                 turn = verify_block(target, ids, tested, z, run.rng)
@@ -136,7 +138,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 facts = turn.facts(drafted=len(block), rows=len(z), pending=len(pending), discarded=discarded)
                 choice = ribbon(was, mode, turn.accepted, len(tested))
                 edit = yield run.step(
-                    **turn.groups(), lanes=lanes, facts=facts, choice=choice, note=note(turn, was, discarded)
+                    **turn.groups(), intervals=lanes, facts=facts, choice=choice, note=note(turn, was, discarded)
                 )
                 ids = turn.ids
             ids = run.apply_edit(edit, ids, target.cache, drafter.cache)
@@ -188,13 +190,9 @@ def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interv
     the iteration."""
     laid, ends = [], {}
     for call in calls:
-        begin = ends.get(call.lane, start)
-        ends[call.lane] = begin + call.end - call.start
-        laid.append(
-            Interval(
-                f"{call.lane} on its own device", begin, ends[call.lane], f"scheduled: {call.label}", measured=False
-            )
-        )
+        begin = ends.get(call.track, start)
+        ends[call.track] = begin + call.end - call.start
+        laid.append(Interval(f"{call.track} on its own device", begin, ends[call.track], call.label, measured=False))
     return laid, max(ends.values(), default=start)
 
 

@@ -56,7 +56,7 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
         temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"lanes"}) | {"spans"},
+    emits=(EMITS - {"intervals"}) | {"spans"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

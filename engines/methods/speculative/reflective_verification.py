@@ -130,7 +130,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         at, tokens, causes, chance = groups["commits"]
         marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
         groups["commits"] = (at, tokens, marked, chance)
-        edit = yield run.step(**groups, lanes=run.calls(VERBS), facts=facts, note=note(look, facts))
+        edit = yield run.step(**groups, intervals=run.calls(VERBS), facts=facts, note=note(look, facts))
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 

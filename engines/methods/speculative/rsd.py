@@ -129,7 +129,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             rescued=rescued(turn),
             **({"repeated": repeated(draft)} if p.replacement else {}),
         )
-        edit = yield run.step(**turn.groups(), lanes=run.calls(VERBS), facts=facts, note=note(turn))
+        edit = yield run.step(**turn.groups(), intervals=run.calls(VERBS), facts=facts, note=note(turn))
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 

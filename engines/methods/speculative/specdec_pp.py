@@ -110,7 +110,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 p.threshold,
                 unit="probability",
             ),
-            lanes=run.calls(VERBS),
+            intervals=run.calls(VERBS),
             facts=turn.facts(p_reject=rule.p_reject, wasted=len(draft) - 1 - turn.accepted),
             note=note(turn, stopped, rule),
         )

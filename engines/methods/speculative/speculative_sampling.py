@@ -103,7 +103,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 
         turn = target.keep(rows, Verdict([*range(n + 1)], t, source, tests))  # prefix + x_1, .., x_n + t
         drafter.settle(turn.verdict.path)
-        edit = yield run.step(**turn.groups(), lanes=run.calls(VERBS), facts=turn.facts(), note=turn.note())
+        edit = yield run.step(**turn.groups(), intervals=run.calls(VERBS), facts=turn.facts(), note=turn.note())
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 

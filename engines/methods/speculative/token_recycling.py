@@ -122,7 +122,7 @@ LISTED = 24  # rows of the table recorded per step
         temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"lanes"}) | {"memory"},
+    emits=(EMITS - {"intervals"}) | {"memory"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -54,7 +54,7 @@ NUMBER = 4  # bytes of a number that is handed over
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 each text is drawn."),
     ],
     signature="pipeline",
-    emits={"commits", "scores", "candidates", "branches", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "branches", "intervals", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -93,7 +93,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
                 scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
                 candidates=lambda: (at, z),
                 branches=batch.branches(),
-                lanes=bars(parts, run),
+                intervals=bars(parts, run),
                 facts=facts,
                 note=note,
             )
@@ -106,7 +106,11 @@ def bars(parts: list[Part], run: Recorder) -> list[Interval]:
         bar
         for one in sorted(parts, key=lambda one: (one.side, one.layer, one.microbatch))
         for bar in run.interval(
-            one.side, one.began, one.ended, f"microbatch {one.microbatch + 1}, layer {one.layer + 1}"
+            one.side,
+            one.began,
+            one.ended,
+            f"microbatch {one.microbatch + 1}, layer {one.layer + 1}",
+            {"microbatch": one.microbatch + 1, "layer": one.layer + 1},
         )
     ]
 

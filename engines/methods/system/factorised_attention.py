@@ -60,7 +60,7 @@ TWINS = ("mha", "gqa", "mla")
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 the text is drawn."),
     ],
     signature="attentions",
-    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -91,7 +91,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
-            lanes=[bar for name, part in parts for bar in interval(name, part, run)],
+            intervals=[bar for name, part in parts for bar in interval(name, part, run)],
             facts=facts,
             note=f"Behind {n} tokens a copy reads "
             + ", ".join(f"{facts[f'kv_bytes_{name}']:,.0f} ({name.upper()})" for name in readers)
@@ -126,7 +126,9 @@ def figures(readers: dict[str, CountedSplit], n: int) -> dict[str, float]:
 
 def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
     """A half of a layer of one network, measured."""
-    return run.interval(name.upper(), part.began, part.ended, f"{part.side}, layer {part.layer + 1}")
+    layer = part.layer + 1
+    about = {"part": part.side, "layer": layer}
+    return run.interval(name.upper(), part.began, part.ended, f"{part.side}, layer {layer}", about)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def test_work_beside_the_models_is_an_interval_of_the_runs_clock():
     run.resume()
     began = run._start + 0.25
     (found,) = run.interval("tool", began, began + 0.5, "asked")
-    assert (found.lane, found.label, found.measured) == ("tool", "asked", True)
+    assert (found.track, found.label, found.measured) == ("tool", "asked", True)
     assert (found.start, found.end) == (pytest.approx(0.25), pytest.approx(0.75))
     assert recorder(detail="none").interval("tool", 0.0, 1.0) == []
 

@@ -43,7 +43,9 @@ def choice(n: int) -> Body:
 
 
 def lanes(n: int) -> Body:
-    return {"lanes": [{"lane": f"l{i % 900}", "start": i / 1e4, "end": (i + 5) / 1e4} for i in range(min(n, 4096))]}
+    return {
+        "intervals": [{"track": f"l{i % 900}", "start": i / 1e4, "end": (i + 5) / 1e4} for i in range(min(n, 4096))]
+    }
 
 
 def score(name: str) -> Body:
@@ -66,8 +68,8 @@ GROUPS: dict[str, Callable[[int], Body]] = {
     "deep tree": lambda n: tree(n, lambda i: i - 1),
     "candidates": candidates,
     "choice": choice,
-    "lanes": lanes,
-    "parts of lanes": lambda n: {"lanes": [one | {"lane": f"a: {i % 900}"} for i, one in enumerate(lanes(n)["lanes"])]},
+    "intervals": lanes,
+    "parts of calls": lambda n: {"intervals": [one | {"about": {"part_of": "l1"}} for one in lanes(n)["intervals"]]},
     "scores": lambda n: {"scores": [score(f"s{i}") for i in range(n)]},
     "spans": lambda n: {"spans": [{"kind": f"k{i}", "start": 2, "end": 6} for i in range(n)]},
     "spans of all": lambda n: {"spans": [{"kind": "fed", "start": 0, "end": 2000} for _ in range(n)]},

@@ -90,18 +90,21 @@ def test_growth_counts_ends_and_cuts():
 def test_many_lanes_in_a_step_overlap_as_one_by_one():
     body = msgspec.to_builtins(looked([({}, [])]))
     body["steps"][0] |= {"model_seconds": 1.0} | lanes(300)
-    body["steps"][0]["lanes"] += [{"lane": "l1: part", "start": 0.0, "end": 0.5}]
+    body["steps"][0]["intervals"] += [{"track": "l1: part", "about": {"part_of": "l1"}, "start": 0.0, "end": 0.5}]
     trace = Trace.from_json(json.dumps(body))
-    done, calls = work(trace), trace.steps[0].lanes[:300]
-    assert set(done.rows) == {call.lane for call in calls}
+    done, calls = work(trace), trace.steps[0].intervals[:300]
+    assert set(done.rows) == {call.track for call in calls}
     assert done.at_once == lasting([(call.start, call.end) for call in calls], 2)
 
 
 @pytest.mark.parametrize(
     ("full", "said"),
     [
-        ({"lanes": [{"lane": "l", "start": 0.0, "end": 1.0}] * (reading.MAX_INTERVALS + 1)}, "step 0 has .* lanes"),
-        ({"lanes": [{"lane": f"l{i}", "start": 0.0, "end": 1.0} for i in range(reading.MAX_NAMES + 1)]}, "lanes"),
+        (
+            {"intervals": [{"track": "l", "start": 0.0, "end": 1.0}] * (reading.MAX_INTERVALS + 1)},
+            "step 0 has .* intervals",
+        ),
+        ({"intervals": [{"track": f"l{i}", "start": 0.0, "end": 1.0} for i in range(reading.MAX_NAMES + 1)]}, "tracks"),
         ({"forwards": {f"r{i}": 1 for i in range(reading.MAX_NAMES + 1)}}, "roles of models"),
         (
             {"choice": {**GROUPS["choice"](1)["choice"], "options": [f"o{i}" for i in range(reading.MAX_NAMES + 1)]}},

@@ -212,8 +212,9 @@ def test_golden_names(case: dict):
     assert got == pytest.approx(expect, rel=1e-12)
 
 
-def call(lane: str, start: float, end: float, measured: bool = True) -> dict:
-    return {"lane": lane, "start": start, "end": end, **({} if measured else {"measured": False})}
+def call(track: str, start: float, end: float, measured: bool = True, part_of: str = "") -> dict:
+    about = {"about": {"part_of": part_of}} if part_of else {}
+    return {"track": track, "start": start, "end": end, **({} if measured else {"measured": False}), **about}
 
 
 def test_two_models_at_once():
@@ -228,8 +229,8 @@ def test_two_models_at_once():
     second = [call("target", 2.1, 2.4), call("draft", 2.0, 2.2)]
     one = trace(
         [
-            {"lanes": first, "model_seconds": 0.5, "method_seconds": 0.1},
-            {"lanes": second, "model_seconds": 0.4, "method_seconds": 0.0},
+            {"intervals": first, "model_seconds": 0.5, "method_seconds": 0.1},
+            {"intervals": second, "model_seconds": 0.4, "method_seconds": 0.0},
         ],
         [3, 4],
     )
@@ -246,8 +247,8 @@ def test_two_models_at_once():
 
 
 def test_one_model_or_no_clock_has_no_work_to_compare():
-    alone = trace([{"lanes": [call("target", 0, 1)]}], [3])
-    untimed = trace([{"lanes": [call("target", 0, 1), call("draft", 0, 1)]}], [3], missing=["model_seconds"])
+    alone = trace([{"intervals": [call("target", 0, 1)]}], [3])
+    untimed = trace([{"intervals": [call("target", 0, 1), call("draft", 0, 1)]}], [3], missing=["model_seconds"])
     for one in (alone, untimed):
         assert not [n for n in values(one) if n.startswith(("busy_", "shared_")) and n != "busy_seconds"]
     assert list(work(alone).rows) == ["target"] and work(untimed).rows == {}
@@ -260,10 +261,10 @@ def test_what_is_made_behind_a_step_or_within_a_call_is_no_work_beside_it():
     """A reference that the recording computes, and the part of a forward in which an operator was made."""
     lanes = [
         call("target", 0, 0.5),
-        call("target: G", 0, 0.3),
+        call("target: G", 0, 0.3, part_of="target"),
         call("reference", 0.6, 0.9),
-        call("reference: G", 0.6, 0.7),
+        call("reference: G", 0.6, 0.7, part_of="reference"),
     ]
-    one = trace([{"lanes": lanes, "model_seconds": 0.5, "method_seconds": 0.1}], [3])
+    one = trace([{"intervals": lanes, "model_seconds": 0.5, "method_seconds": 0.1}], [3])
     assert work(one).rows == {"target": [(0, 0.5)]} and work(one).at_once == []
     assert "shared_seconds" not in values(one)

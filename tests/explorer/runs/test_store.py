@@ -279,7 +279,7 @@ for step in run:
 def bare(trace: Trace) -> list[dict]:
     """The steps without their times."""
     return [
-        {k: v for k, v in msgspec.to_builtins(step).items() if "seconds" not in k and k != "lanes"}
+        {k: v for k, v in msgspec.to_builtins(step).items() if "seconds" not in k and k != "intervals"}
         for step in trace.steps
     ]
 

@@ -4,7 +4,7 @@ from engines.core.trace.groups.branches import Branch
 from engines.core.trace.groups.candidates import Candidates
 from engines.core.trace.groups.choice import Decision
 from engines.core.trace.groups.commits import Commits
-from engines.core.trace.groups.lanes import Interval
+from engines.core.trace.groups.intervals import Interval, bytes_held
 from engines.core.trace.groups.media import Box, Media
 from engines.core.trace.groups.memory import Memory
 from engines.core.trace.groups.routing import Routing
@@ -25,4 +25,5 @@ __all__ = [
     "Routing",
     "Span",
     "Tree",
+    "bytes_held",
 ]

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         ),
     ],
     signature="phases",
-    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "looked at": LaneInfo("probability", "Cross-attention of the last layer, mean of its heads, on the input."),
@@ -92,7 +92,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=(at, [token], "greedy" if p.temperature == 0 else "sampled", chance),
             scores=lambda: {"confidence": (at, chance), "looked at": (range(n_in), looked(turn))},
             candidates=lambda: (at, turn.z[None]),
-            lanes=lanes,
+            intervals=lanes,
             facts=facts | {"encoder layers run": ours.encoded},
             note=note(turn),
         )

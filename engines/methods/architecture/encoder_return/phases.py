@@ -130,6 +130,12 @@ def now(x: Tensor) -> float:
 
 def cells(side: EncoderDecoder | DecoderOnly, turn: Turn, written: str, run: Recorder) -> list[Interval]:
     """A measured interval for each layer that ran, and one without length for the token that came of it."""
-    found = [one for m in turn.marks for one in run.interval(side.name, m.began, m.ended, f"{m.phase} {m.layer}")]
+    found = [
+        one
+        for m in turn.marks
+        for one in run.interval(
+            side.name, m.began, m.ended, f"{m.phase} {m.layer}", {"phase": m.phase, "layer": m.layer}
+        )
+    ]
     last = max((m.ended for m in turn.marks), default=time.perf_counter())
-    return [*found, *run.interval(side.name, last, last, f"token {written}")]
+    return [*found, *run.interval(side.name, last, last, f"token {written}", {"phase": "token", "token": written})]

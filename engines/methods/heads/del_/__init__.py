@@ -126,7 +126,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
         facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
         said = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
-        edit = yield run.step(**turn.groups(), choice=choice, lanes=run.calls(VERBS), facts=facts, note=said)
+        edit = yield run.step(**turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=said)
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
         cache.crop(min(len(turn.ids) - 1, cache.length))
         ids = run.apply_edit(edit, turn.ids, cache)

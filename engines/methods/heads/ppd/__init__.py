@@ -62,7 +62,7 @@ RANKS = 10  # guesses taken of each prompt token
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"lanes"},
+    emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -89,7 +89,7 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn."),
     ],
     signature="slots",
-    emits={"commits", "scores", "candidates", "choice", "routing", "lanes", "spans", "facts", "note"},
+    emits={"commits", "scores", "candidates", "choice", "routing", "intervals", "spans", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -131,7 +131,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             choice=decision(G[-1], queued[-1], experts, names),
             routing=[everywhere(base, queued, L, len(names))] if run.detail != "none" else [],
             spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],
-            lanes=[*routed, *slots] if run.detail != "none" else [],
+            intervals=[*routed, *slots] if run.detail != "none" else [],
             facts={**shelf.facts(mask, model), "active_share": active(mask, queued), "experts": len(set(experts))},
             note=note(base, queued, names),
         )
@@ -173,7 +173,7 @@ class Shelves:
     asked: list[int] = field(default_factory=list)
 
     def serve(self, base: int, queued: Sequence[int], names: Sequence[str]) -> list[Interval]:
-        """Serve the tokens from position `base` on. What each slot holds as intervals in tokens; a label says where an
+        """Serve the tokens from position `base` on. What each slot holds as intervals in tokens; each says where an
         expert came in, and what it threw out."""
         found = list[Interval]()
         for rule in RULES:
@@ -189,7 +189,10 @@ class Shelves:
                         continue
                     how = f": miss, throws out {names[out]}" if out >= 0 else ": miss"
                     label = names[held] + (how if came else "")
-                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens")
+                    about: dict[str, bool | int | float | str] = {"rule": rule, "slot": slot + 1, "expert": names[held]}
+                    about |= {"miss": True} if came else {}
+                    about |= {"out": names[out]} if came and out >= 0 else {}
+                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens", about)
                     found.append(last[slot])
         self.asked += queued
         return found

@@ -166,7 +166,7 @@ SHOWN = 5  # successors recorded per pair
         temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"lanes"}) | {"memory"},
+    emits=(EMITS - {"intervals"}) | {"memory"},
     lanes=LANES,
     baseline="greedy",
     lossless=True,

@@ -111,7 +111,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             **groups,
             thresholds={"judge": p.delta},
             choice=look.decision(p.delta),
-            lanes=run.calls(VERBS),
+            intervals=run.calls(VERBS),
             facts=turn.facts(judged=len(alone), standard=look.standard, typed=int(person)),
             note=note(look, len(alone), person),
         )

@@ -126,7 +126,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **groups(turn, look, p),
             spans=passages,
-            lanes=run.calls(VERBS),
+            intervals=run.calls(VERBS),
             facts=turn.facts(
                 transferred=len(look.transferred),
                 lost=len(look.lost),

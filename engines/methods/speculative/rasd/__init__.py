@@ -140,7 +140,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups(),
             spans=spans(in_text, len(ids)),
-            lanes=run.calls(VERBS),
+            intervals=run.calls(VERBS),
             facts=turn.facts(matches=len(in_text) + len(in_store), **pruned.facts(), **by_source(turn)),
             note=note(turn, pruned),
         )

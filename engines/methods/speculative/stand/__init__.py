@@ -67,7 +67,7 @@ from engines.methods.speculative.stand.store import Store, overlaps
         *SHARED,
     ],
     signature="tree",
-    emits=(EMITS - {"lanes"}) | {"branches", "memory"},
+    emits=(EMITS - {"intervals"}) | {"branches", "memory"},
     lanes=WITH_SUFFIX,
     baseline="greedy",
     lossless=True,

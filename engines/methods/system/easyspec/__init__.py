@@ -33,7 +33,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, lanes
+from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, intervals
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -108,7 +108,10 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups(),
             spans=remembered(cache, exact, calibrated, len(turn.ids)),
-            lanes=[*run.calls({"draft": "draft", "target": "verify"}), *lanes(times, first, whole, p.devices, run)],
+            intervals=[
+                *run.calls({"draft": "draft", "target": "verify"}),
+                *intervals(times, first, whole, p.devices, run),
+            ],
             facts=turn.facts(calibrated=calibrated, fuzzy_rows=cache.length - min(exact, cache.length)),
             note=turn.note(),
         )

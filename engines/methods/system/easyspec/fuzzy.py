@@ -134,7 +134,7 @@ def schedule(
     return blocks
 
 
-def lanes(times: Times, first: Mapping[int, int], whole: bool, devices: int, run: Recorder) -> list[Interval]:
+def intervals(times: Times, first: Mapping[int, int], whole: bool, devices: int, run: Recorder) -> list[Interval]:
     """The parts of a forward where they ran, measured, and from the same beginning where they would stand on several
     devices, modelled with no cost of communication. None where nothing was timed or is recorded."""
     if not times.parts or run.detail == "none":
@@ -143,6 +143,6 @@ def lanes(times: Times, first: Mapping[int, int], whole: bool, devices: int, run
     parts = schedule(times.seconds("attention"), times.seconds("feed-forward"), first, 0.0, devices, whole)
     (head,), done, zero = times.seconds("head"), max(block.end for block in parts), measured[0].start
     return measured + [
-        Interval(f"device {b.device + 1}", zero + b.start, zero + b.end, f"scheduled: {b.label}", measured=False)
+        Interval(f"device {b.device + 1}", zero + b.start, zero + b.end, b.label, measured=False)
         for b in (*parts, Block(0, "head", done, done + head))
     ]

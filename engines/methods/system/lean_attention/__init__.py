@@ -96,7 +96,7 @@ MOST = 256  # workers
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn."),
     ],
     signature="workers",
-    emits={"commits", "scores", "candidates", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -126,7 +126,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
             scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
             candidates=lambda: ([at], z),
-            lanes=lanes,
+            intervals=lanes,
             facts=facts,
             note=f"{facts['tiles']:.0f} tiles of {p.tile} tokens, {facts['workers']:.0f} workers; merged from "
             f"{facts['pieces']:.0f} pieces in each of {L} layers.",
@@ -207,6 +207,9 @@ def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> lis
             + (f", {said(found, piece)}" if piece in found else ""),
             measured=False,
             unit="tiles",
+            about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
+            | {"last": piece.end}
+            | ({"found": said(found, piece)} if piece in found else {}),
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]

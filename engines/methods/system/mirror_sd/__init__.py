@@ -145,7 +145,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             omega = overlap(distribution(turn.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
             edit = yield run.step(
                 **{**turn.groups(), "scores": lambda turn=turn, omega=omega: scores(turn, omega)},
-                lanes=stages.lanes(run, modelled=not threads),
+                intervals=stages.intervals(run, modelled=not threads),
                 choice=decision(turn, z_e, best, p.kappa) if draft.grown else None,
                 facts=turn.facts(exit_layer=l_e, fresh=int(was_fresh and bool(d)), **draft.facts(best, turn.accepted)),
                 note=note(turn, len(d) * was_fresh, len(draft.grown), window),

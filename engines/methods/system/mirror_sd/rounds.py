@@ -103,7 +103,7 @@ class Stages:
         yield
         self.parts.append((stage, label, began, time.perf_counter()))
 
-    def lanes(self, run: Recorder, modelled: bool) -> list[Interval]:
+    def intervals(self, run: Recorder, modelled: bool) -> list[Interval]:
         """The parts where they ran, measured; with `modelled` also where they would stand if the draft had a device of
         its own: a fresh draft before the target, branches beside its upper layers, the rendezvous behind both. No cost
         of communication."""
@@ -123,7 +123,7 @@ class Stages:
                 free = dict.fromkeys(free, max(free.values()))
             device = "device 2" if stage in ON_DRAFT else "device 1"
             start, free[device] = free[device], free[device] + ended - began
-            laid.append(Interval(device, start, free[device], f"scheduled: {label}", measured=False))
+            laid.append(Interval(device, start, free[device], label, measured=False))
             if stage == EXIT:  # what it says goes to the draft, which can begin
                 free["device 2"] = free["device 1"]
         return measured + laid

@@ -32,6 +32,7 @@ from engines.kit import (
     Paths,
     Recorder,
     Steps,
+    bytes_held,
     max_new_tokens,
     method,
     top_ids,
@@ -122,7 +123,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         edit = yield run.step(
             **turns[first.id].groups() if first.id in turns else {},
             branches=paths.branches(),
-            lanes=lanes if run.detail != "none" else [],
+            intervals=lanes if run.detail != "none" else [],
             facts={**tally(turns), **facts},
             note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}, room for {plan.new} new tokens; "
             f"{turns[min(turns)].note()}",
@@ -192,9 +193,10 @@ def told(
     lanes = [
         *stacked("arena", bytes_of),
         *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
-        Interval("process", 0, resident_bytes(), "resident memory", True, "bytes"),
+        bytes_held("process", "resident memory", 0, resident_bytes()),
     ]
-    return facts, [*lanes, Interval("budget", 0, budget * MB, "limit", False, "bytes")] if budget else lanes
+    limit = Interval("budget", 0, budget * MB, "limit", False, "bytes", {"limit": True})
+    return facts, [*lanes, limit] if budget else lanes
 
 
 def tally(turns: Mapping[int, Turn]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engines.kit import Interval, row_depths, torch
+from engines.kit import Interval, bytes_held, row_depths, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,7 +74,7 @@ def stacked(group: str, parts: Mapping[str, tuple[int, bool]]) -> list[Interval]
     """Parts, name -> (bytes, whether that was measured), one behind the other in an arena."""
     found, at = list[Interval](), 0
     for name, (size, measured) in parts.items():
-        found.append(Interval(f"{group}: {name}", at, at + size, name, measured, "bytes"))
+        found.append(bytes_held(group, name, at, at + size, measured))
         at += size
     return found
 

@@ -36,6 +36,7 @@ from engines.kit import (
     Steps,
     Taps,
     UserError,
+    bytes_held,
     entropy,
     max_new_tokens,
     method,
@@ -80,7 +81,7 @@ PLACES = ("both", "grouped", "shuffled", "ordinary")
         Float("latency", 10.0, 1.0, 50.0, step=1.0, sees="Microseconds before an exchange begins, for the same."),
     ],
     signature="exchange",
-    emits={"commits", "scores", "candidates", "routing", "lanes", "facts", "note"},
+    emits={"commits", "scores", "candidates", "routing", "intervals", "facts", "note"},
     lanes={
         "confidence": LaneInfo("probability", "Probability of the token that was written."),
         "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
@@ -117,7 +118,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
             routing=[one for one in routed if one],
-            lanes=moved(ours, d),
+            intervals=moved(ours, d),
             facts=facts,
             note=f"{facts['lar']:.0%} of {facts['pairs']:.0f} expert calls stay on their token's device "
             f"({facts['lar_ordinary']:.0%} in the ordinary place); {facts['bytes_moved']:,.0f} bytes travel.",
@@ -201,6 +202,6 @@ def moved(layers: Sequence[Exchange], d: int) -> list[Interval]:
     to = sum(one.visits.sum(0) for one in layers) * size
     ends = np.cumsum(to)
     return [
-        Interval(f"travels: device {g}", int(end - own), int(end), f"device {g}", True, "bytes")
+        bytes_held("travels", f"device {g}", int(end - own), int(end))
         for g, (own, end) in enumerate(zip(to, ends, strict=True))
     ]
