@@ -1,5 +1,5 @@
 // RAPID's rule on recorded opinions: z' = z - eta (p - q) where q >= alpha max q, by which drafted tokens stand or not,
-// as engines/methods/speculative/rapid.py has it; a test compares the two. No DOM.
+// as engines/methods/speculative/rapid/transfer.py has it; a test compares the two. No DOM.
 
 import { unpack } from "./codec.js";
 

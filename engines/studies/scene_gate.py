@@ -13,10 +13,10 @@ from engines.core.errors import UserError
 from engines.core.params import Choice, Int, Params, Text
 from engines.core.statistics import wilson
 from engines.core.study import Axis, Column, Figure, Progress, Series, Study, Table, study
-from engines.methods.multimodal._context import Scored, gate
 from engines.methods.multimodal._scene import Scene
 from engines.methods.multimodal.context_str import MATCHINGS
 from engines.methods.multimodal.context_str import decode as context
+from engines.methods.multimodal.context_str.context import Scored, gate
 from engines.tasks.scenes import KINDS, word_for
 
 if TYPE_CHECKING:

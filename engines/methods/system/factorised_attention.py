@@ -38,7 +38,7 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.system._batch import Part, prefilled
+from engines.methods.system.afd.batch import Part, prefilled
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -44,7 +44,7 @@ def test_the_second_pass_commits_what_equals_the_first():
         before = None
         for i, (c, right, hidden) in enumerate(
             zip(records.c, records.right, records.hidden, strict=True)
-        ):  # the card's pass 2, written out
+        ):  # the second pass, written out
             a = 2 + (int((x == table.mask_id).nonzero()[0]) - 2) // B * B
             p, x0 = table(x)[a : a + B].softmax(-1).max(-1)
             assert (

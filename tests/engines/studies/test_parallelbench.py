@@ -77,7 +77,7 @@ def test_one_forward_is_the_form_of_the_card():
 
 @pytest.mark.parametrize("task", COUPLED)
 def test_fewer_forwards_never_cost_less(task):
-    """Invariant 3 of the card: the bound falls when a set is split, and so does the risk."""
+    """The bound falls when a set is split, and so does the risk."""
     forms = derived(task, 12)
     assert [form.per_forward for form in forms] == [1, 2, 3, 4, 6, 12] and forms[0][1:] == (1.0, 0.0)
     for few, many in pairwise(forms):

@@ -12,7 +12,7 @@ from engines.core.verify import Case, checks, differ
 @checks("context_str")
 def context_str(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     """Every item as released: L against the whole caption."""
-    from engines.methods.multimodal._context import gate, score
+    from engines.methods.multimodal.context_str.context import gate, score
 
     given = case["inputs"]
     alpha, beta = given["alpha"], given["beta"]

@@ -1,4 +1,4 @@
-"""BlockFFN: golden cases, the card's invariants on random patterns and on the trained mixtures, the same text as greedy
+"""BlockFFN: golden cases, its invariants on random patterns and on the trained mixtures, the same text as greedy
 decoding, and what is refused."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UltraMemV2: golden cases, the card's invariants on random and on the trained memories, what a run records of them and
+"""UltraMemV2: golden cases, its invariants on random and on the trained memories, what a run records of them and
 of its twins, and what is refused."""
 
 from __future__ import annotations

@@ -182,7 +182,8 @@ def test_a_random_fallback_is_the_seeds_and_not_the_models():
 @pytest.mark.parametrize("S", [1, 2, 12, 40])
 @pytest.mark.parametrize("M0", [1, 7, 24])
 def test_the_clock_is_the_fraction_masked(S, M0):
-    """Against the card, read word for word in exact arithmetic; where rounding decides, one token more or less."""
+    """Against the official rule, read word for word in exact arithmetic; where rounding decides, one token more or
+    less."""
     t, grid = time_grid(S), [1 - i * 0.999 / S for i in range(S + 1)]
     for m in range(1, M0 + 1):
         for i in range(S):

@@ -1,4 +1,4 @@
-"""dParallel's rule: the invariants of its card."""
+"""dParallel's rule and what it keeps whatever the model says."""
 
 import math
 

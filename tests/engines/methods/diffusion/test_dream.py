@@ -37,7 +37,7 @@ def boards(trace):
 
 
 def filtered(z, temperature=0.0, top_p=1.0, top_k=0):
-    """The distribution of one row, [V] in float64, written from the card: temperature, then top-p, then top-k."""
+    """The distribution of one row, [V] in float64, written out: temperature, then top-p, then top-k."""
     p = (z.double() / (temperature or 1)).softmax(-1)
     ranked = sorted(range(len(p)), key=lambda v: -float(p[v]))
     kept, mass = [], 0.0

@@ -161,7 +161,7 @@ def stub(name):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_block_differs_only_behind_its_first_forward_and_one_forward_not_at_all(kind):
-    """Invariant 6 of the card, on a trained network."""
+    """On a trained network."""
     model, prompt = stub("l"), [1, 7, 15, 14, 9, 15, 5]
 
     def run(cache, b, theta):

@@ -1,5 +1,5 @@
-"""Learn2PD: a filter decides what is committed, EoTP where the board ends; the card's invariants, on tables of logits,
-and how filters are found."""
+"""Learn2PD: a filter decides what is committed, EoTP where the board ends; its oracle; and how filters are found. On
+tables of logits."""
 
 import json
 
@@ -10,17 +10,18 @@ from safetensors.torch import save_file
 import engines
 from engines.core.masks import mask_positions
 from engines.core.trace import ModelRecord, check_consistency
-from engines.methods.diffusion.learn2pd import end_of_text, is_best
+from engines.methods.diffusion.learn2pd.board import end_of_text, is_best
 from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
 
 SEEDS, P, G, B = range(4), 2, 24, 8
+ORACLE = "learn2pd-oracle"
 EOS = 3
 
 
 def by_threshold(theta, b=B, large=1000.0):
-    """The card's hand-made filter: large where c > theta, very negative elsewhere (relu keeps c; the line stands in the
+    """A hand-made filter: large where c > theta, very negative elsewhere (relu keeps c; the line stands in the
     second layer)."""
     eye = torch.eye(b)
     return {
@@ -45,7 +46,12 @@ def made(tmp_path):
 
 def decode(seed=0, model=None, slug="learn2pd", edits=(), eos_ids=(EOS,), **params):
     table = model or TableMasked(seed=seed, eos_ids=eos_ids)
-    given = {"max_new_tokens": G, "block_length": B, **({"eotp": False} if slug == "learn2pd" else {}), **params}
+    given = {
+        "max_new_tokens": G,
+        "block_length": B,
+        **({"eotp": False} if slug in ("learn2pd", ORACLE) else {}),
+        **params,
+    }
     return engines.run(slug, table, [1, 2], params=given, edits=edits)
 
 
@@ -156,11 +162,10 @@ def test_with_a_cache_only_the_blocks_own_end_marks_cut(kind, shift, made):
 
 @pytest.mark.parametrize("kind", ["prefix", "dual"])
 def test_a_filter_with_a_cache_on_a_trained_network(kind, made):
-    """Invariant 6 of the base card: the first forward of the first block is the same; the oracle still reproduces its
-    reference."""
+    """The first forward of the first block is the same; the oracle still reproduces its reference."""
     model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=False)
 
-    def run(**params):
+    def run(slug="learn2pd", **params):
         own = {
             "max_new_tokens": 32,
             "block_length": 8,
@@ -168,16 +173,12 @@ def test_a_filter_with_a_cache_on_a_trained_network(kind, made):
             "filter": made(by_threshold(0.9)),
             "eotp": False,
         }
-        return engines.run("learn2pd", model, [1, 7, 15, 14, 9, 15, 5], params={**own, **params})
+        return engines.run(slug, model, [1, 7, 15, 14, 9, 15, 5], params={**own, **params})
 
     plain, cached = run(), run(cache=kind)
     assert cached.steps[0].commits == plain.steps[0].commits
     assert cached.totals.tokens_fed / cached.totals.forwards < plain.totals.tokens_fed / plain.totals.forwards == 39
-    assert (
-        run(cache=kind, oracle="commit").output_ids
-        == run(oracle="commit").output_ids
-        == run(accept_thres=1.0).output_ids
-    )
+    assert run(ORACLE, cache=kind).output_ids == run(ORACLE).output_ids == run(accept_thres=1.0).output_ids
 
 
 def test_a_model_that_keeps_nothing_is_refused():
@@ -220,7 +221,7 @@ def test_a_short_block_is_filled_up_with_zeros(n):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_oracle_reproduces_the_reference(seed):
-    trace, base = decode(seed, oracle="commit"), decode(seed, slug="llada")
+    trace, base = decode(seed, slug=ORACLE), decode(seed, slug="llada")
     assert trace.output_ids == base.output_ids
     roles = trace.totals.forwards_by_role
     assert roles["reference"] == G and roles["model"] <= 2 * G
@@ -231,12 +232,12 @@ def test_the_oracle_reproduces_the_reference(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_showing_the_oracle_changes_nothing(seed, made):
     own = {"accept_thres": 0.9, "filter": made(by_threshold(0.4)), "eotp": True}
-    shown, plain = decode(seed, oracle="show", **own), decode(seed, **own)
+    shown, plain = decode(seed, slug=ORACLE, decides="filter", **own), decode(seed, **own)
     assert commits(shown)[G:] == commits(plain) and shown.output_ids == plain.output_ids
     assert forwards(shown) == forwards(plain) == shown.totals.forwards - G
     y = decode(seed, slug="llada").output_ids
     table = TableMasked(seed=seed, eos_ids=(EOS,))
-    first = decode(seed, **{**own, "eotp": False, "oracle": "show"}).steps[
+    first = decode(seed, slug=ORACLE, **{**own, "eotp": False, "decides": "filter"}).steps[
         G
     ]  # uncut, so that the facts can be counted in the commits
     proposals = table(torch.tensor([1, 2] + [table.mask_id] * G)).argmax(-1)
@@ -280,7 +281,7 @@ def test_an_edit_behind_the_cut_is_refused_and_the_run_goes_on():
 
 
 def test_an_edit_while_the_reference_is_decoded_holds_in_both():
-    trace = decode(oracle="commit", edits=[(2, engines.Edit(force={P + 5: 7}))])
+    trace = decode(slug=ORACLE, edits=[(2, engines.Edit(force={P + 5: 7}))])
     assert trace.output_ids[5] == 7 and board(trace) == trace.output_ids
 
 
@@ -293,7 +294,7 @@ def test_an_edit_while_the_reference_is_decoded_holds_in_both():
         ({"filter": "\0.safetensors"}, "is not a filter"),
         ({"filter": "x" * 1900 + ".safetensors"}, "is not a filter"),
         ({"filter": "layer_2_flan.pth"}, "pickle.*--convert"),
-        ({"oracle": "commit", "temperature": 0.5}, "temperature=0"),
+        ({"slug": ORACLE, "temperature": 0.5}, "temperature=0"),
     ],
 )
 def test_errors_say_what_to_do(params, sentence):
@@ -346,3 +347,18 @@ def test_a_filter_of_other_weights_is_refused(shelf):
         filter_of(record())
     with pytest.raises(engines.UserError, match="there is no filter for"):
         filter_of(record("../../etc"))
+
+
+@pytest.mark.parametrize(("oracle", "decides"), [("commit", "oracle"), ("show", "filter"), ("off", None)])
+def test_runs_from_when_the_oracle_was_a_parameter_go_on(oracle, decides):
+    table, slug = TableMasked(seed=1, eos_ids=(EOS,)), ORACLE if decides else "learn2pd"
+    given = {"max_new_tokens": G, "block_length": B, "accept_thres": 1.0, "eotp": True}
+    now = engines.run(slug, table, [1, 2], params={**given, **({"decides": decides} if decides else {})})
+    old = engines.Trace.from_json(now.to_json())
+    old.header.method = "learn2pd"
+    old.header.params = {name: value for name, value in now.header.params.items() if name != "decides"}
+    old.header.params["oracle"] = oracle
+    again = engines.run("learn2pd", table, [1, 2], params=old.header.params, seed=old.header.seed)
+    assert again.header.method == slug and again.header.params == now.header.params
+    fork = engines.fork(old, 3, model=table)
+    assert fork.output_ids == again.output_ids == old.output_ids and fork.header.origin.diverged is None

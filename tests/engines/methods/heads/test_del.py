@@ -1,4 +1,4 @@
-"""DEL: the text is the greedy one whatever exit is chosen; counts, choice and stop obey the card's invariants."""
+"""DEL: the text is the greedy one whatever exit is chosen; counts, choice and stop obey their invariants."""
 
 import itertools
 

@@ -8,9 +8,9 @@ import torch
 
 import engines
 from engines import UserError
-from engines.methods.multimodal import _context, _heavy, _scene
+from engines.methods.multimodal import _heavy, _scene
 from engines.methods.multimodal._scene import Scene
-from engines.methods.multimodal.context_str import log_probabilities, meanings
+from engines.methods.multimodal.context_str import context, log_probabilities, meanings
 from engines.tasks.scenes import KINDS, SceneLook, drawn
 from engines.training.pictures import scenes
 from explorer import ASSETS
@@ -32,42 +32,42 @@ def stages(trace):
 
 
 def test_spelling_is_symmetric_one_for_equals_and_zero_without_a_letter_in_common():
-    assert _context.lexical("cafe", "cafe") == 1.0 and _context.lexical("abc", "xyz") == 0.0
+    assert context.lexical("cafe", "cafe") == 1.0 and context.lexical("abc", "xyz") == 0.0
     for a, b in (("cafe", "cape"), ("stop", "a stop sign"), ("", "stop")):
-        assert _context.lexical(a, b) == _context.lexical(b, a)
-    assert _context.lexical("cafe", "cape") == 2 * 3 / 8 and _context.lexical("", "") == 1.0
+        assert context.lexical(a, b) == context.lexical(b, a)
+    assert context.lexical("cafe", "cape") == 2 * 3 / 8 and context.lexical("", "") == 1.0
 
 
 def test_by_word_takes_the_most_similar_run_and_as_released_the_whole_caption():
     caption = "a red stop sign stands on the left of the road"
-    assert _context.spelling("STOP", caption, True) == (1.0, "stop")
-    assert _context.spelling("stopsign", caption, True)[1] == "stop sign"
-    whole, against = _context.spelling("stop", caption, False)
+    assert context.spelling("STOP", caption, True) == (1.0, "stop")
+    assert context.spelling("stopsign", caption, True)[1] == "stop sign"
+    whole, against = context.spelling("stop", caption, False)
     assert against == caption and whole == 2 * 4 / (4 + len(caption)) < 0.2
-    assert _context.spelling("STOP", caption, False)[0] == 0.0, "as released, capitals share no letter with it"
-    assert _context.spelling("stop", "", True) == (0.0, "")
+    assert context.spelling("STOP", caption, False)[0] == 0.0, "as released, capitals share no letter with it"
+    assert context.spelling("stop", "", True) == (0.0, "")
 
 
 def test_as_released_a_word_never_passes_the_gate_of_the_paper():
     caption = max((scenes.caption(kind, "orange", "middle") for kind in KINDS), key=len)
-    best = max(_context.score(word, 1.0, caption, 0.6, 0.4).C for kind in KINDS.values() for word in kind.words)
+    best = max(context.score(word, 1.0, caption, 0.6, 0.4).C for kind in KINDS.values() for word in kind.words)
     assert best < 0.8
 
 
 def test_the_gate_and_who_is_taken():
     def one(S, L, text="cafe"):
-        return _context.Scored(text, S, L, 0.6 * S + 0.4 * L)
+        return context.Scored(text, S, L, 0.6 * S + 0.4 * L)
 
     full, crop = one(0.5, 0.5, "whole"), one(0.9, 1.0)
-    found = _context.gate(full, [one(0.1, 0.1), crop, crop], 0.8)
+    found = context.gate(full, [one(0.1, 0.1), crop, crop], 0.8)
     assert found.bypass and (found.answer, found.source) == ("cafe", "T3") and found.best is crop
-    assert _context.gate(full, [], 0.8).best is None and not _context.gate(full, [], 0.8).bypass
-    assert _context.gate(full, [], 0.5).answer == "whole"
-    by_meaning = _context.gate(one(0.9, 0.0, "whole"), [one(0.8, 1.0)], 0.8)
+    assert context.gate(full, [], 0.8).best is None and not context.gate(full, [], 0.8).bypass
+    assert context.gate(full, [], 0.5).answer == "whole"
+    by_meaning = context.gate(one(0.9, 0.0, "whole"), [one(0.8, 1.0)], 0.8)
     assert by_meaning.bypass and by_meaning.source == "T1", "S alone decides who is taken, as in the official code"
-    assert _context.gate(full, [one(0.9, 1.0, "")], 0.8).source == "T1"
+    assert context.gate(full, [one(0.9, 1.0, "")], 0.8).source == "T1"
     for value in (0.0, 1.01):
-        assert _context.gate(full, [crop], value).bypass is (value == 0.0)
+        assert context.gate(full, [crop], value).bypass is (value == 0.0)
 
 
 def test_lowering_the_line_never_asks_the_heavy_reader_more_often():
@@ -180,8 +180,8 @@ def test_meaning_is_what_the_caption_adds():
     assert n == len(ids[1]) and alone == pytest.approx(single, abs=1e-3) and other != alone
     S = meanings(model, "a red bus", ["cup", "", "cup"], 1.0)
     assert S[0] == S[2] and S[1] == 0.0 and 0 < S[0] < 1
-    assert _context.meaning(0.0, 1.0) == 0.5 and _context.meaning(2.0, 1.0) > _context.meaning(1.0, 1.0)
-    assert _context.meaning(1e9, 1.0) == pytest.approx(1.0) and _context.meaning(-1e9, 1.0) == pytest.approx(0.0)
+    assert context.meaning(0.0, 1.0) == 0.5 and context.meaning(2.0, 1.0) > context.meaning(1.0, 1.0)
+    assert context.meaning(1e9, 1.0) == pytest.approx(1.0) and context.meaning(-1e9, 1.0) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(

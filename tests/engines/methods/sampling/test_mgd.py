@@ -135,7 +135,7 @@ def test_the_mask_is_the_distribution_restricted_and_renormalised():
 
 
 def by_definition(names, tokens):
-    """The rule read from the card, by trying every token on every name."""
+    """The rule word for word, by trying every token on every name."""
     found = []
     for i, v in enumerate(tokens):
         begins = any(v and c.startswith(v) for c in names)

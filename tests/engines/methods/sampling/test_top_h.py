@@ -1,4 +1,4 @@
-"""Top-H: the bound holds at every step, the three rules differ where the card of the paper says so, and the other
+"""Top-H: the bound holds at every step, the three rules differ where the paper says so, and the other
 implementations let the same tokens through."""
 
 import itertools

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.system._feeding import Elsewhere, Here
+from engines.methods.system.afd.feeding import Elsewhere, Here
 from engines.models import feed_forward
 
 PROMPT = "story: Mia, boat"

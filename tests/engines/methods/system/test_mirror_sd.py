@@ -194,7 +194,7 @@ def test_a_fork_forgets_what_was_prepared():
 
 
 def test_the_map_of_smollm2_holds_the_models_choice():
-    """The planning figure of the paper's card here: four of five among eight guesses at layer 24."""
+    """What Mirror-SD counts on here: four of five among eight guesses at layer 24."""
     card = read_json(folder_of("exit-maps", "smollm2") / "card.json")
     found = card["held_out"]["first_choice_in_top_8"]
     assert found["mapped"]["24"] >= 0.8 > found["raw"]["24"]

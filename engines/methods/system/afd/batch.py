@@ -14,7 +14,7 @@ from engines.kit import Branch, CountedSplit, Edit, KVCache, Recorder, distribut
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engines.methods.system._feeding import Feeding
+    from engines.methods.system.afd.feeding import Feeding
 
 SPREAD = 0x9E3779B97F4A7C15  # between the seeds of the texts
 

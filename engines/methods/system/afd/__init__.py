@@ -31,8 +31,8 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.system._batch import Batch, Part, catch_up, prefilled, turn
-from engines.methods.system._feeding import Elsewhere, Here
+from engines.methods.system.afd.batch import Batch, Part, catch_up, prefilled, turn
+from engines.methods.system.afd.feeding import Elsewhere, Here
 
 TWO, ONE = "two processes", "one process"
 NUMBER = 4  # bytes of a number that is handed over
@@ -113,9 +113,3 @@ def bars(parts: list[Part], run: Recorder) -> list[Interval]:
             {"microbatch": one.microbatch + 1, "layer": one.layer + 1},
         )
     ]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("afd", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -34,10 +34,10 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.multimodal._context import Gate, Scored, gate, meaning, score
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Answer, Reading, Scene, blocks, crop, picture, shown, written
 from engines.methods.multimodal._word import until_end
+from engines.methods.multimodal.context_str.context import Gate, Scored, gate, meaning, score
 
 MATCHINGS = ("by word", "as released")
 GIVEN, ALONE = "A picture of {caption}. The word on it is", "A picture of something. The word on it is"
@@ -196,9 +196,3 @@ def record(read: Sequence[Read], scores: Sequence[Scored], found: Gate, caption:
     ]
     answer, source = (found.answer, found.source) if found.bypass else ("", "")
     return Scene("score", caption=caption, readings=told, tau=tau, bypass=found.bypass, answer=answer, source=source)
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("context-str", "tiny-reader", "cafe")

@@ -1,0 +1,229 @@
+"""What Learn2PD's filter and its oracle share (arXiv:2509.25188): what a forward proposes, where the board is cut, and
+the record.
+
+Letters: L positions of the board, m masks that were fed, b positions of a block, V vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from engines.kit import (
+    Bool,
+    Float,
+    Int,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Text,
+    UserError,
+    block_of,
+    gumbel_argmax,
+    mask_positions,
+    token_probability,
+    torch,
+)
+from engines.methods.diffusion._forward import CACHE, Forward
+from engines.models.filters import BlockFilter, read_filter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SHARED = [
+    Int(
+        "block_length",
+        16,
+        1,
+        1024,
+        symbol="b",
+        sees="At most the filter's inputs; a shorter block is filled up with zeros.",
+        source="32 official",
+    ),
+    Float(
+        "accept_thres",
+        0.96,
+        -0.01,
+        1.0,
+        sees="Lower accepts more per forward; 1 is the plan alone, one token each, below 0 whole blocks.",
+        source="GSM8K",
+    ),
+    Bool("eotp", True, sees="Cut the board behind a proposed end mark: padding is never decoded, and never fed."),
+    Float(
+        "eotp_min_conf",
+        0.0,
+        0.0,
+        1.01,
+        sees="End marks less confident than this do not cut unless the filter accepts them; the code cuts at any.",
+    ),
+    Text(
+        "filter",
+        "",
+        sees="A filter file of your own (safetensors); empty: the one that was trained for this model.",
+        file=True,
+    ),
+    Float(
+        "temperature",
+        0.0,
+        0.0,
+        2.0,
+        step=0.05,
+        symbol="τ",
+        sees="Above 0 the proposals are drawn instead of being the most likely.",
+    ),
+    CACHE,
+]
+LANES = {
+    "filter": LaneInfo(
+        "probability",
+        "What the filter says of each proposal in the block: the probability that it is final. Above the line it "
+        "is committed.",
+    ),
+    "confidence": LaneInfo(
+        "probability",
+        "Probability of the proposal: of the whole block, which the filter reads, and of every mask behind it.",
+    ),
+}
+DEPARTURES = (
+    "The mask token is never proposed; every end mark cuts, the first of equally confident ones; one token "
+    "per forward is planned (S = G); "
+    "with a cache, shifted models are fed the position before the block too."
+)
+
+
+def check_filter(p: Params) -> None:
+    """A filter file fits its block."""
+    if p.filter and p.accept_thres < 1 and p.block_length > (g := read_filter(p.filter)).size:
+        raise UserError(
+            f"block_length={p.block_length} is longer than the {g.size} inputs of the filter {g.name}; use {g.size}, "
+            "or train one for it."
+        )
+
+
+class Proposed(NamedTuple):
+    """What a forward proposes. [a, b) the block, masks [m] with their logits z [m, V] and confidences conf [m], x0 [L]
+    the proposals; in the block hidden [b]: masks, c [b]: confidences; E [m]: masks where an end mark is proposed."""
+
+    a: int
+    b: int
+    masks: Tensor
+    z: Tensor
+    conf: Tensor
+    x0: Tensor
+    hidden: Tensor
+    c: Tensor
+    E: Tensor
+    spans: list[Span]
+    note: str
+
+    @classmethod
+    def of(cls, model: MaskedLM, forward: Forward, x: Tensor, p: Params, run: Recorder) -> Proposed:
+        """One forward on the board x [L]."""
+        L, masks = len(x), mask_positions(x, model.mask_id)
+        a, b = block_of(int(masks[0]), run.prompt_length, p.block_length, L)
+        distributions = forward(x, masks, (a, b), p.cache)
+        masks, z, first = masks[masks < distributions.end], distributions.z, distributions.start
+        x0 = x.clone()  # where nothing was fed it proposes nothing
+        x0[first : distributions.end] = gumbel_argmax(
+            z, p.temperature, run.rng, torch.arange(first, distributions.end), L
+        )
+        conf = token_probability(z[masks - first], x0[masks], torch.float32)
+        c = token_probability(z[a - first : b - first], x0[a:b], torch.float32)
+        E = torch.isin(x0[masks], torch.tensor(sorted(model.eos_ids), dtype=x.dtype, device=x.device))
+        E &= masks < (L if p.cache == "none" else b)
+        hidden = x[a:b] == model.mask_id
+        return cls(a, b, masks, z[masks - first], conf, x0, hidden, c, E, distributions.spans, distributions.note)
+
+    def confidences(self) -> tuple[list[int], Tensor]:
+        """Of the whole block, which the filter reads, and of every mask behind it."""
+        behind = self.masks >= self.b
+        return [*range(self.a, self.b), *self.masks[behind].tolist()], torch.cat([self.c, self.conf[behind]])
+
+    def cut(self, accept: Tensor, p: Params, L: int) -> tuple[int, float]:
+        """EoTP: (the last position to keep, how confident the end mark there is); the board as it is where none cuts.
+        accept [b]."""
+        accepted = self.a + accept.nonzero()[:, 0]
+        found = end_of_text(self.masks, self.conf, self.E, accepted, p.eotp_min_conf) if p.eotp else None
+        return found or (L - 1, 0.0)
+
+    def marked(self, e: int, sure: float, L: int) -> list[Span]:
+        """The spans of the record: the block, what was fed, and what is cut off behind position e."""
+        off = [Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else []
+        return [Span("block", self.a, self.b), *self.spans, *off]
+
+
+def is_best(c: Tensor, hidden: Tensor) -> Tensor:
+    """True at the most confident masked position of a block; c, hidden [b] -> [b]. The plan commits it whatever the
+    filter says."""
+    best = torch.zeros_like(hidden)
+    best[torch.where(hidden, c, -1.0).argmax()] = True
+    return best
+
+
+def end_of_text(masks: Tensor, conf: Tensor, E: Tensor, accepted: Tensor, least: float) -> tuple[int, float] | None:
+    """EoTP: the last position to keep, and the confidence of the end mark that stands there. masks, conf, E [m];
+    accepted: positions in the block.
+
+    The first accepted end mark cuts; without one, the most confident proposed end mark does, however unsure it is, if
+    it reaches `least`."""
+    taken = E & torch.isin(masks, accepted)
+    if taken.any():
+        i = int(taken.int().argmax())
+    elif len(found := (E & (conf >= least)).nonzero()[:, 0]):
+        i = int(found[conf[found].argmax()])
+    else:
+        return None
+    return int(masks[i]), float(conf[i])
+
+
+def with_cut(
+    positions: list[int], tokens: list[int], causes: list[str], chances: list[float], end: int, L: int
+) -> tuple[list[int], list[int], list[str], list[float | None]]:
+    """A step's commits without those from `end` on, and -1 there if the board of L positions now ends before."""
+    known = [
+        None if cause == "reference" else chance for cause, chance in zip(causes, chances, strict=True)
+    ]  # the model proposed something else
+    kept = sum(q < end for q in positions)  # they rise
+    cut = end < L
+    return (
+        positions[:kept] + [end] * cut,
+        tokens[:kept] + [-1] * cut,
+        causes[:kept] + ["cut"] * cut,
+        known[:kept] + [None] * cut,
+    )
+
+
+def facts(
+    ends: int, cut: int, sure: float, hidden: Tensor, ready: Tensor, right: Tensor | None, judged: bool
+) -> dict[str, float]:
+    """Counts of one forward: end marks proposed, positions cut off, and, where the right tokens are known, how many
+    masks are right, how many of them were not committed, and how many of those that the filter accepted are wrong."""
+    found: dict[str, float] = {"eos_proposed": ends}
+    if cut:
+        found |= {"cut": cut, "cut_confidence": sure}
+    if right is not None:
+        found |= {"oracle": int((hidden & right).sum()), "missed": int((hidden & right & ~ready).sum())}
+        if judged:
+            found["wrong"] = int((ready & ~right).sum())
+    return found
+
+
+def note(causes: list[str], masks: int, cut: int, sure: float, g: BlockFilter | None) -> str:
+    """A sentence on what decided, one on the cut, and at the first step one on the filter that is used."""
+    n, of = len(causes), f"of {masks} mask{'' if masks == 1 else 's'} in the block"
+    if "reference" in causes:
+        said = f"The proposals did not change and stay wrong: the reference is copied into the {n} masks left."
+    elif "oracle" in causes or not causes:
+        said = f"{n} {of} are proposed as the reference has them: a perfect filter accepts just these."
+    elif causes == ["top1"]:
+        said = "Nothing is accepted, so the most confident one alone is written."
+    else:
+        said = f"The filter accepts {causes.count('filter')} {of}" + (
+            ", and the most confident one is written too." if "top1" in causes else "."
+        )
+    behind = "the position behind it is" if cut == 1 else f"the {cut} positions behind it are"
+    return (
+        said
+        + (f" An end mark is proposed with {sure:.0%}: {behind} cut off." if cut else "")
+        + (f" The filter is {g.name}, sha256 {g.sha256[:12]}." if g else "")
+    )

@@ -1,0 +1,173 @@
+"""The oracle that Learn2PD's filter imitates (arXiv:2509.25188; code ims-kdks/Learning-to-Parallel-Decoding).
+
+An oracle knows the text that one token per forward would give, and commits every proposal that is right already. It
+belongs to the training of the filter; here it can be watched: a reference is decoded first, one token per forward,
+greedily and without a cache, counted apart. Then the oracle decides, or the filter does and the oracle is shown beside
+it: what of the right tokens it missed, and what it accepts that is wrong.
+
+Ours: where all proposals stay wrong, the reference is copied. Blocks, filter, EoTP and the rest are those of
+`learn2pd`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    Choice,
+    Edit,
+    Former,
+    LaneInfo,
+    MaskedLM,
+    Params,
+    Recorder,
+    Span,
+    Step,
+    Steps,
+    UserError,
+    block_of,
+    mask_positions,
+    max_new_tokens,
+    method,
+    token_probability,
+    torch,
+)
+from engines.methods.diffusion._forward import Forward
+from engines.methods.diffusion.learn2pd.board import (
+    DEPARTURES,
+    LANES,
+    SHARED,
+    Proposed,
+    check_filter,
+    facts,
+    is_best,
+    note,
+    with_cut,
+)
+from engines.models.filters import filter_of, read_filter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check(p: Params) -> None:
+    """A filter file fits its block; the oracle decides by a greedy text, which drawn proposals need not meet."""
+    if p.decides == "filter":
+        check_filter(p)
+    elif p.temperature > 0:
+        raise UserError(
+            f"decides=oracle compares with a greedy text and temperature={p.temperature:g} draws; set temperature=0, "
+            "or decides=filter."
+        )
+
+
+@method(
+    "learn2pd-oracle",
+    title="Learn2PD's oracle",
+    family="diffusion",
+    paper="arXiv:2509.25188",
+    code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
+    summary="What a perfect filter would commit: every proposal that the text of one token per forward has, too. The "
+    "trained filter can be held against it.",
+    needs="masked",
+    params=[
+        max_new_tokens(),
+        Choice(
+            "decides",
+            "oracle",
+            ["oracle", "filter"],
+            sees="Who commits, after a reference of one token per forward, which is counted apart: the oracle, or the "
+            "filter with the oracle beside it.",
+        ),
+        *SHARED,
+    ],
+    signature="bars",
+    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    lanes={
+        **LANES,
+        "oracle": LaneInfo(
+            "probability",
+            "1 where the proposal equals the reference, so that a perfect filter would commit it; 0 elsewhere.",
+        ),
+    },
+    departures="The oracle belongs to the training, and is decoded first here. " + DEPARTURES,
+    former=[
+        Former("learn2pd", {"oracle": "commit"}, {"decides": "oracle"}),
+        Former("learn2pd", {"oracle": "show"}, {"decides": "filter"}),
+    ],
+    check=check,
+)
+def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """y is the reference, right [b] where the block's proposals are y's, q [b] what the filter says, e the last
+    position."""
+    x, y = yield from reference(model, run.canvas(p.max_new_tokens, model.record.device), p, run)  # [L], [G + prompt]
+    before: tuple[int, list[int]] = (-1, [])  # the block and its proposals one forward ago
+    filter_at, forward = cache(lambda path: read_filter(path) if path else filter_of(model.record)), Forward(model)
+    while len(mask_positions(x, model.mask_id)):
+        L, f = len(x), Proposed.of(model, forward, x, p, run)
+        x0, right, now = f.x0, f.x0[f.a : f.b] == y[f.a : f.b], (f.a, f.x0[f.a : f.b].tolist())
+        g = q = None
+        if p.decides == "oracle":
+            accept, cause = f.hidden & right, "oracle"
+            if now == before:  # stuck: what is proposed stays wrong, so the reference is copied
+                accept, cause = f.hidden, "reference"
+                x0[f.a : f.b] = torch.where(f.hidden, y[f.a : f.b], x0[f.a : f.b])
+            ready = accept
+        else:
+            g = filter_at(p.filter) if p.accept_thres < 1 else None
+            q = g(f.c) if g else None  # [b]
+            accept = f.hidden & (q > p.accept_thres) if q is not None else torch.zeros_like(f.hidden)
+            ready, cause = accept | is_best(f.c, f.hidden), "filter"
+        e, sure = f.cut(accept, p, L)
+        chosen = f.a + ready.nonzero()[:, 0]
+        x[chosen] = x0[chosen]
+        x = x[: e + 1]
+        causes = [cause if yes else "top1" for yes in accept[chosen - f.a].tolist()]
+        edit = yield run.step(
+            commits=with_cut(chosen.tolist(), x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
+            scores=lambda: {
+                **({"filter": (range(f.a, f.b), q)} if q is not None else {}),
+                "confidence": f.confidences(),
+                "oracle": (range(f.a, f.b), right),
+            },
+            thresholds={"filter": p.accept_thres},
+            candidates=lambda: (f.masks, f.z),
+            spans=f.marked(e, sure, L),
+            facts=facts(int(f.E.sum()), L - 1 - e, sure, f.hidden, ready, right, cause == "filter"),
+            note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if before[0] < 0 else None) + f.note,
+        )
+        before = now
+        x = run.apply_edit(edit, x)
+
+
+def reference(
+    model: MaskedLM, x: Tensor, p: Params, run: Recorder
+) -> Generator[Step, Edit | None, tuple[Tensor, Tensor]]:
+    """What one token per forward writes, greedily: (board [L] after edits, reference [L]). Its steps write nothing on
+    the board and are counted apart."""
+    y = x.clone()
+    while len(masks := mask_positions(y, model.mask_id)):
+        a, b = block_of(int(masks[0]), run.prompt_length, p.block_length, len(y))
+        inside = masks[masks < b]  # [m]
+        z = model(y)[inside]  # [m, V]
+        tokens = z.argmax(-1)
+        conf = token_probability(z, tokens, torch.float32)
+        best = int(conf.argmax())
+        y[inside[best]] = tokens[best]
+        run.count_as("reference")
+        edit = yield run.step(
+            scores=lambda: {"confidence": (inside, conf)},
+            candidates=lambda: (inside, z),
+            spans=[Span("block", a, b)],
+            note=f"The reference is decoded first, one token per forward, and not shown: {len(masks) - 1} to go.",
+        )
+        x = run.apply_edit(edit, x)
+        y = torch.where(x == model.mask_id, y, x)
+    return x, y
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286")

@@ -1,0 +1,3 @@
+from engines.kit import show
+
+show("context-str", "tiny-reader", "cafe")
