@@ -12,10 +12,9 @@ export const COUNTED = {
   draft: [tr`draft call`, tr`draft calls`],
   other: [tr`call of another model`, tr`calls of other models`],
 };
-const DRAFTS = ["draft", "filler"]; // roles of models that guess what the target may keep
 
-/** Which of COUNTED the calls of a run's other models are: a draft's, or those of a twin, a captioner, an expert. */
-export const besides = (run) =>
-  Object.keys(run.sums.at(-1).roles).every((role) => role === run.target || DRAFTS.includes(role)) ? "draft" : "other";
+/** Which of COUNTED the calls of a run's other models are: a draft's, where drafts are verified, or those of a twin, a
+ * captioner, an expert. */
+export const besides = (run) => (run.has("tree") ? "draft" : "other");
 
 export const many = (n, what, shown = number(n)) => `${shown} ${COUNTED[what][n === 1 ? 0 : 1]}`;

@@ -108,6 +108,37 @@ export const DEFINITIONS = {
     note: "the output is that of this run as it ended",
     needs: ["tokens", "steps"],
   },
+  acceptance_rate_of_drafted: {
+    label: "Acceptance rate",
+    kind: "derived",
+    formula: "Σ accepted ÷ Σ drafted nodes",
+    note: "over the steps that verified a draft tree; the root row is no drafted node",
+  },
+  same_tokens: {
+    label: "Text",
+    kind: "derived",
+    formula: "the emitted ids of both runs before their first end mark, held against each other in order",
+  },
+  same_characters: {
+    label: "Text",
+    kind: "derived",
+    formula: "the texts of both runs, character by character, since their models have other tokenizers",
+  },
+  speed: {
+    label: "Tokens per second over those of another run",
+    kind: "derived",
+    formula: "tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + " +
+      "method time) of the whole run",
+    note: "the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on" +
+      " the machine below: no benchmark",
+  },
+  too_busy: {
+    label: "this machine was too busy to tell the speed",
+    kind: "derived",
+    formula: "no ratio: single steps took far longer than the others of their run, other programs had the " +
+      "processor for much of the calls, or the ratio is more than the calls and the work of the two runs " +
+      "explain. Run both again on a quiet machine, or use decoding-explorer bench, which repeats",
+  },
 };
 export const COUNTED = {
   tokens: [
@@ -153,4 +184,10 @@ export const KINDS = {
   derived: "computed from measured numbers by the formula shown beside it",
   modelled: "computed under an assumption that is stated",
   published: "taken from a paper, never mixed with ours",
+};
+export const NOISE = {
+  JUMP: 10,
+  SHARE: 0.2,
+  LEAST: 4,
+  ROOM: 1.5,
 };

@@ -1,12 +1,10 @@
 // Whether the seconds of two single runs can tell which was faster: the rules of explorer/figures/noise.py. A test
 // compares the two.
 
+import { NOISE } from "./definitions.js";
 import { inAll } from "./race.js";
 
-const JUMP = 10,
-  SHARE = 0.2,
-  LEAST = 4,
-  ROOM = 1.5;
+const { JUMP, SHARE, LEAST, ROOM } = NOISE;
 const sum = (of) => Object.values(of ?? {}).reduce((n, one) => n + one, 0);
 
 function median(values) {

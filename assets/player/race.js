@@ -151,8 +151,9 @@ function tokenAt(run, character) {
   return at;
 }
 
-/** The main model's tokenizer: ids mean the same in two runs where it is the same. */
-const tokenizer = (run) => run.header.models?.[0]?.tokenizer;
+/** The main model's tokenizer: ids mean the same in two runs where it is the same, and is known. */
+const tokenizer = ({ header, missing }) =>
+  !missing.has("token_ids") && !missing.has("tokens") && header.models?.[0]?.tokenizer;
 
 /** The first place where the outputs of two finished runs part: {unit: "token" | "character", at: null (the same),
  * count, ours, theirs, position: of the board or null, limited: compared only as far as both go, respelled: the same

@@ -2,11 +2,12 @@
 // multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
+import { DEFINITIONS } from "./definitions.js";
 import { main, nameOf, place } from "./field.js";
 import { tooBusy } from "./noise.js";
 import { difference } from "./race.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
-import { tr } from "./words.js";
+import { tr, translated } from "./words.js";
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
@@ -19,47 +20,26 @@ export const WORDS = {
   respelled: (name) => tr`same text as ${name}, in other tokens`,
   differs: (name, n, unit) =>
     n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
-  busy: tr`this machine was too busy to tell the speed`,
   speed: (ratio, apart) => tr`${times(ratio)} tokens/s${apart ? tr` on another model` : ""}`,
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
     `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
   beside: (n, what) => tr`${many(n, what)} beside`,
 };
-const TEXT = {
-  label: tr`Text`,
-  formula: tr`the emitted ids of both runs before their first end mark, held against each other in order`,
-  spelled: tr`the texts of both runs, character by character, since their models have other tokenizers`,
-};
 const SPEED = {
   label: (name) => tr`Tokens per second over those of ${name}`,
-  formula: tr`tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method \
-time) of the whole run`,
-  terms: (name) => tr`{gained} ÷ ({model_seconds} + {method_seconds}) here, divided by OTHER in ${name}`,
-  other: tr`{gained} ÷ ({model_seconds} + {method_seconds})`,
-  note: tr`the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the \
-machine below: no benchmark`,
+  terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
-  busy: tr`no ratio: single steps took far longer than the others of their run, other programs had the processor for \
-much of the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again on a quiet \
-machine, or use decoding-explorer bench, which repeats`,
-};
-const DRAFTS = {
-  label: tr`Acceptance rate`,
-  formula: tr`Σ accepted ÷ Σ drafted nodes`,
-  note: tr`over the steps that verified a draft tree; the root row is no drafted node`,
 };
 const CALLS = {
-  target: {
-    label: (alone) => (alone ? tr`Model calls` : tr`Target calls`),
-    formula: tr`calls of the model that was picked; a batch of alternatives in one call is one call`,
-    terms: (name) => tr`{roles}; in ${name} OTHER`,
-  },
-  draft: {
-    label: tr`Draft calls`,
-    formula: tr`calls of all other models of the run: a draft, a small model, an encoder`,
-    note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
-  },
+  alone: tr`Model calls`,
+  terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
+  note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
+};
+/** What is said of a number of definitions.js, in the reader's language. */
+const words = (name) => {
+  const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
+  return { label: translated(label), formula: translated(formula), note: translated(note), kind };
 };
 
 /** Accepted and drafted nodes over all steps of a run; null where it verified no drafts. */
@@ -86,19 +66,17 @@ export function verdict(run, basis) {
 function text(run, basis, name, sheet) {
   const { unit, at, count, limited, respelled } = difference(run, basis),
     same = at === null;
-  const words = respelled
+  const said = respelled
     ? WORDS.respelled(name)
     : same
       ? WORDS[limited ? "far" : "same"](name)
       : WORDS.differs(name, at, unit);
   return {
-    text: words,
+    text: said,
     name: "text",
     receipt: sheet({
-      label: TEXT.label,
-      kind: "derived",
-      value: words,
-      formula: unit === "token" ? TEXT.formula : TEXT.spelled,
+      ...words(`same_${unit}s`),
+      value: said,
       terms: tr`${many(same ? count : at, unit)} are the same`,
     }),
   };
@@ -107,34 +85,30 @@ function text(run, basis, name, sheet) {
 function speed(here, there, run, basis, sheet) {
   const [mine, theirs] = [rate(here), rate(there)];
   if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
-  const value = `${(mine / theirs).toFixed(2)}×`,
-    apart = main(run) !== main(basis);
-  if (tooBusy(run, basis, apart))
+  const apart = main(run) !== main(basis),
+    label = SPEED.label(nameOf(basis));
+  if (tooBusy(run, basis, apart)) {
+    const busy = words("too_busy");
     return {
-      text: WORDS.busy,
+      text: busy.label,
       name: "busy",
       value: null,
-      receipt: sheet({
-        label: SPEED.label(nameOf(basis)),
-        kind: "derived",
-        value: "–",
-        formula: SPEED.formula,
-        terms: "",
-        note: SPEED.busy,
-      }),
+      receipt: sheet({ ...words("speed"), label, value: "–", note: busy.formula }),
     };
+  }
+  const { note, ...it } = words("speed"),
+    { terms } = DEFINITIONS.tokens_per_second;
   return {
     text: WORDS.speed(mine / theirs, apart),
     name: "speed",
     value: mine / theirs,
     receipt: sheet({
-      label: SPEED.label(nameOf(basis)),
-      kind: "derived",
-      value,
-      formula: SPEED.formula,
-      terms: fill(SPEED.terms(nameOf(basis)), here).replace("OTHER", fill(SPEED.other, there)),
+      ...it,
+      label,
+      value: `${(mine / theirs).toFixed(2)}×`,
+      terms: SPEED.terms(fill(terms, here), fill(terms, there), nameOf(basis)),
       counts: ["gained", "time"],
-      note: apart ? `${SPEED.note}. ${SPEED.apart}` : SPEED.note,
+      note: apart ? `${note}. ${SPEED.apart}` : note,
     }),
   };
 }
@@ -148,8 +122,7 @@ function accepted(run, sheet) {
     name: "drafts",
     value: share,
     receipt: sheet({
-      ...DRAFTS,
-      kind: "derived",
+      ...words("acceptance_rate_of_drafted"),
       value: `${(100 * share).toFixed(1)} %`,
       terms: `${found.accepted} ÷ ${found.drafted}`,
     }),
@@ -160,20 +133,18 @@ function accepted(run, sheet) {
 function calls(run, here, there, name, sheet) {
   if (lost("target_calls", run).length) return [];
   const alone = !here.draft_calls,
-    { target, draft } = CALLS,
-    n = WORDS.calls(here.target_calls, alone, there.target_calls);
-  const other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
+    target = words("target_calls"),
+    other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
   return [
     {
-      text: n,
+      text: WORDS.calls(here.target_calls, alone, there.target_calls),
       name: "calls",
       value: here.target_calls,
       receipt: sheet({
-        label: target.label(alone),
-        kind: "measured",
+        ...target,
+        label: alone ? CALLS.alone : target.label,
         value: String(here.target_calls),
-        formula: target.formula,
-        terms: fill(target.terms(name), here).replace("OTHER", other),
+        terms: CALLS.terms(here.roles, other, name),
         counts: ["calls"],
       }),
     },
@@ -181,7 +152,12 @@ function calls(run, here, there, name, sheet) {
       text: WORDS.beside(here.draft_calls, besides(run)),
       name: "draft",
       value: here.draft_calls,
-      receipt: sheet({ ...draft, kind: "measured", value: String(here.draft_calls), terms: fill("{roles}", here) }),
+      receipt: sheet({
+        ...words("draft_calls"),
+        value: String(here.draft_calls),
+        terms: here.roles,
+        note: CALLS.note,
+      }),
     },
   ];
 }

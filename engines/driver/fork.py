@@ -48,7 +48,7 @@ def stream_fork(
             f"step={str(step)[:40]} cannot be forked; this run has {len(trace.steps)} steps, give a whole number from "
             f"0 to {len(trace.steps)}."
         )
-    if trace.steps and all(one.commits is None for one in trace.steps):
+    if trace.steps and all(recorded.commits is None for recorded in trace.steps):
         raise UserError(
             "this trace was recorded without its tokens (detail=none), so a replay could not be checked; record it "
             "with detail=light or full."
@@ -66,7 +66,7 @@ def stream_fork(
         changed, now = True, msgspec.structs.replace(change, method="", params={})
     else:
         now = change
-    edits = [(one.after_step, one.edit) for one in h.edits if one.after_step < step - 1]
+    edits = [(timed.after_step, timed.edit) for timed in h.edits if timed.after_step < step - 1]
     edits += [(step - 1, now)] if changed and now != Edit() else []
     origin = Origin(digest(trace), step, h.method, h.title, change if changed else None)
     run = stream(
@@ -115,10 +115,10 @@ def models_of(header: Header, method: str = "") -> dict[str, Any]:
 
     watched = header.method == WATCHED
     info = get_method(method if watched else header.method).info
-    found: dict[str, Any] = {}
+    models: dict[str, Any] = {}
     for number, record in enumerate(header.models):
         role = info.role if watched and not number else record.role
-        if role not in info.needs or role in found:
+        if role not in info.needs or role in models:
             continue  # of a method that took over later
         if not zoo.is_known(record.name):
             known = {m.name for m in zoo.list_models()}
@@ -126,8 +126,8 @@ def models_of(header: Header, method: str = "") -> dict[str, Any]:
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here "
                 f"are {', '.join(sorted(known))}."
             )
-        found[role] = zoo.load_model(record.name, **record.loading)
-    return found
+        models[role] = zoo.load_model(record.name, **record.loading)
+    return models
 
 
 def _passed_on(before: str, after: str, models: Mapping[str, Any]) -> dict[str, Any]:

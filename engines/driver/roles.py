@@ -43,8 +43,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
     loaded: dict[str, Model] = {}
     for role, kind in info.needs.items():
-        one = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
-        if one is None:
+        model_or_name = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
+        if model_or_name is None:
             raise UserError(
                 f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of "
                 f"{loaded[info.role].record.name}, and none is known; "
@@ -55,7 +55,10 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
             if role not in given
             else {}
         )
-        loaded[role] = zoo.load_model(one, **beside) if isinstance(one, (str, os.PathLike)) else one
+        if isinstance(model_or_name, (str, os.PathLike)):
+            loaded[role] = zoo.load_model(model_or_name, **beside)
+        else:
+            loaded[role] = model_or_name
         if kind not in kinds_of(loaded[role]):
             fitting = ", ".join(m.name for m in zoo.list_models() if kind in m.kinds)
             what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
@@ -75,7 +78,7 @@ def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> No
     from engines.models.tokens import same_vocabulary
 
     first, *all_others = loaded.values()
-    others = [one for one in all_others if KINDS[one.record.kind].board == KINDS[first.record.kind].board]
+    others = [model for model in all_others if KINDS[model.record.kind].board == KINDS[first.record.kind].board]
     for other in others:  # a model of another kind of board writes none of these tokens
         if not same_vocabulary(first.tokenizer, other.tokenizer):
             raise UserError(

@@ -322,14 +322,14 @@ def run(
     params: declared names.
     options: `edits` [(after_step, Edit)], `max_steps`, `max_seconds`. Raises UserError for bad input.
     """
-    one = stream(slug, model, prompt, params=params, seed=seed, detail=detail, **options)
+    running = stream(slug, model, prompt, params=params, seed=seed, detail=detail, **options)
     try:
-        for step in one:
+        for step in running:
             if on_step:
                 on_step(step)
     finally:
-        one.close()
-    return one.trace()
+        running.close()
+    return running.trace()
 
 
 def _tokens(edit: Edit) -> list[int]:

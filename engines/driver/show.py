@@ -16,15 +16,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-
 def visible(text: str) -> str:
     """A text of several lines with its control characters shown as Python escapes: a terminal that prints it obeys
     none of them. Letters, spaces and joiners of all scripts stay."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROL.sub(lambda control: control[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
     """Decode and print each step's cost, commits and note, then the text and the totals."""
-    one = stream(slug, model, prompt, params=params)
-    for step in one:
-        print(line(step, {p.id: p.text for p in one.pieces()}))
-    trace = one.trace()
+    running = stream(slug, model, prompt, params=params)
+    for step in running:
+        print(line(step, {p.id: p.text for p in running.pieces()}))
+    trace = running.trace()
     print(f"\n{visible(trace.text)}\n{trace.totals.tokens} tokens in {trace.totals.forwards} forwards")
 
 

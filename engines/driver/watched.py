@@ -59,8 +59,8 @@ def board_after(trace: Trace, step: int) -> list[int]:
     board = list(header.prompt_ids)
     if header.canvas is not None:
         board += [header.mask_id or 0] * (header.canvas - len(board))
-    for number, one in enumerate(trace.steps[: max(step, 1)]):
-        commits = one.commits
+    for number, watched in enumerate(trace.steps[: max(step, 1)]):
+        commits = watched.commits
         written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
         for position, token, cause in written:
             if number >= step and cause != "constraint":
@@ -89,12 +89,12 @@ class FromBoard(Run):
             declared = next(p.default for p in info.params if p.name == LENGTH)
             given[LENGTH] = max(int(given.get(LENGTH, declared)), len(board) - len(h.prompt_ids) + ROOM)
         super().__init__(method, models, h.prompt_ids, params=given, **options)
-        self._given = [_renamed(one, h.models[0].role, info.role) for one in trace.steps[:step]]
+        self._given = [_renamed(watched, h.models[0].role, info.role) for watched in trace.steps[:step]]
         self._recorder.board, self._recorder._index = board, step
         for piece in trace.pieces:
             self._recorder.pieces.setdefault(piece.id, piece)
-        told = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit
-        edit = msgspec.structs.replace(change, method=info.slug, params=told)
+        changed = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit
+        edit = msgspec.structs.replace(change, method=info.slug, params=changed)
         self._check(edit)
         after = BoundMethod(method, models, parameters(method, given))
         self._head(trace, step, edit)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from engines import Trace, Tree
 from explorer.figures.calls import other_calls, target_role
+from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric, derived, ratio
 
 MAX_POSITIONS = 8  # draft positions that get a number of their own
-ABOUT = "over the steps that verified a draft tree; the root row is no drafted node"
+RATE = DEFINITIONS["acceptance_rate_of_drafted"]
+ABOUT = RATE.note
 
 
 def tree_metrics(trace: Trace) -> list[Metric]:
@@ -43,10 +45,10 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
         ),
         (
             "acceptance_rate_of_drafted",
-            "Acceptance rate",
+            RATE.label,
             acceptance_rate(accepted, nodes),
-            "share",
-            "Σ accepted ÷ Σ drafted nodes",
+            RATE.unit,
+            RATE.formula,
             f"{taken} ÷ {drafted}",
         ),
         (

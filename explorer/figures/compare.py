@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 import engines
 from engines import Trace
+from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.noise import LEAST
 from explorer.figures.samples import gained
 
@@ -28,6 +31,43 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     same."""
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
     return at if at is not None or len(a) == len(b) else min(len(a), len(b))
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where two outputs part. unit: token where both have the same tokenizer, else character; at: how many are the same
+    before it, None where all `count` are. limited: compared only as far as both go, because they were asked for
+    different lengths or one of the runs was stopped; respelled: the same text in other tokens."""
+
+    unit: Literal["token", "character"]
+    at: int | None
+    count: int
+    limited: bool
+    respelled: bool = False
+
+    @property
+    def formula(self) -> str:
+        """How it was found."""
+        return DEFINITIONS[f"same_{self.unit}s"].formula
+
+
+def difference(trace: Trace, other: Trace) -> Difference:
+    """The first place where the outputs of two finished runs part. `assets/player/race.js` keeps the same rules, and a
+    test compares the two."""
+    if (own := _tokenizer(trace)) and own == _tokenizer(other):
+        ours, theirs, limited = _comparable(trace, other)
+        at = first_difference(ours, theirs)
+        respelled = at is not None and not limited and trace.text == other.text
+        return Difference("token", at, len(theirs), limited, respelled)
+    limited = any(one.end.reason != "complete" for one in (trace, other))
+    end = min(len(trace.text), len(other.text)) if limited else None
+    a, b = ([ord(c) for c in one.text[:end]] for one in (trace, other))
+    return Difference("character", first_difference(a, b), len(b), limited)
+
+
+def _tokenizer(trace: Trace) -> str:
+    """Whose ids a run has; "" where they are not known."""
+    known = trace.header.models and not {"token_ids", "tokens"} & set(trace.header.missing)
+    return trace.header.models[0].tokenizer if known else ""
 
 
 def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
@@ -198,16 +238,20 @@ class Pace:
         )
 
 
+def tokens_per_second(trace: Trace) -> float | None:
+    """Tokens, of all samples, ÷ (model time + method time) of the whole run, the reading of the prompt included; None
+    where a run has no time or no tokens, or did not record them."""
+    sums, lost = trace.totals, {"tokens", "model_seconds"} & set(trace.header.missing)
+    seconds, tokens = sums.model_seconds + sums.method_seconds, 0 if lost else gained(trace)
+    return tokens / seconds if seconds and tokens else None
+
+
 def whole_run(trace: Trace, control: Trace) -> float | None:
-    """Tokens per second over the control's: tokens, of all samples, ÷ (model time + method time) of the whole run each,
-    the reading of the prompt included. None where a run has no time or no tokens."""
-    lost = {"tokens", "model_seconds", "method_seconds"}
-    if any(lost & set(one.header.missing) for one in (trace, control)):
+    """Tokens per second over the control's; None where one of them did not record the method's own time."""
+    if any("method_seconds" in one.header.missing for one in (trace, control)):
         return None
-    (tokens, seconds), (others, plain) = (
-        (gained(one), one.totals.model_seconds + one.totals.method_seconds) for one in (trace, control)
-    )
-    return tokens * plain / (seconds * others) if seconds and others and tokens else None
+    ours, plain = tokens_per_second(trace), tokens_per_second(control)
+    return ours / plain if ours and plain else None
 
 
 def pace(trace: Trace, control: Trace) -> Pace | None:

@@ -8,15 +8,14 @@ for the player.
 
 from __future__ import annotations
 
-import json
 import re
-import textwrap
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from explorer import ASSETS
+from explorer.figures.javascript import literal
 
 Kind = Literal["measured", "derived", "modelled", "published"]
 
@@ -205,7 +204,49 @@ DEFINITIONS: dict[str, Definition] = {
         ["tokens"],
         "the output is that of this run as it ended",
     ),
+    "acceptance_rate_of_drafted": Definition(
+        "Acceptance rate",
+        "share",
+        "derived",
+        "Σ accepted ÷ Σ drafted nodes",
+        note="over the steps that verified a draft tree; the root row is no drafted node",
+    ),
+    "same_tokens": Definition(
+        "Text",
+        "tokens",
+        "derived",
+        "the emitted ids of both runs before their first end mark, held against each other in order",
+    ),
+    "same_characters": Definition(
+        "Text",
+        "characters",
+        "derived",
+        "the texts of both runs, character by character, since their models have other tokenizers",
+    ),
+    "speed": Definition(
+        "Tokens per second over those of another run",
+        "times",
+        "derived",
+        "tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method time) "
+        "of the whole run",
+        note="the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the "
+        "machine below: no benchmark",
+    ),
+    "too_busy": Definition(
+        "this machine was too busy to tell the speed",
+        "",
+        "derived",
+        "no ratio: single steps took far longer than the others of their run, other programs had the processor for "
+        "much of the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again "
+        "on a quiet machine, or use decoding-explorer bench, which repeats",
+    ),
 }
+"""The last five are said of runs that are held against each other."""
+
+NOISE = {"JUMP": 10, "SHARE": 0.2, "LEAST": 4, "ROOM": 1.5}
+"""When seconds tell nothing. JUMP: times the usual seconds of a step; SHARE: of a run's seconds that such steps may
+take beyond the usual; LEAST: steps behind the first, which reads the prompt, that make something usual; ROOM: times
+what calls and work explain, and times the seconds in which the calls' threads ran."""
 
 _BUSY = ("model_seconds", "method_seconds")
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -254,6 +295,11 @@ PLAYED = (
     "busy_seconds",
     "revised",
     "missing",
+    "acceptance_rate_of_drafted",
+    "same_tokens",
+    "same_characters",
+    "speed",
+    "too_busy",
 )
 """The numbers that the player shows."""
 
@@ -291,30 +337,9 @@ def module() -> str:
         if one["kind"] == "measured":
             del one["kind"]
     made = "// Made by `python -m explorer.figures.definitions` from the words in that file. Do not edit."
-    named = {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS}
-    parts = [f"export const {name} = {_literal(value, 0)};" for name, value in named.items()]
+    named = {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS, "NOISE": NOISE}
+    parts = [f"export const {name} = {literal(value, 0)};" for name, value in named.items()]
     return "\n".join([made, "", *parts, ""])
-
-
-def _literal(value: Any, depth: int) -> str:
-    """A value as JavaScript. An object's fields and a list's lists stand in lines of their own, a long text is broken
-    at a space."""
-    inner = "  " * (depth + 1)
-    if isinstance(value, Mapping):
-        lines = [f"{inner}{name}: {_literal(one, depth + 1)}," for name, one in value.items()]
-    elif isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value):
-        lines = [f"{inner}{_literal(one, depth + 1)}," for one in value]
-    elif isinstance(value, str):
-        return f" +\n{inner}".join(json.dumps(part, ensure_ascii=False) for part in _broken(value))
-    else:
-        return json.dumps(value, ensure_ascii=False)
-    opening, closing = "{}" if isinstance(value, Mapping) else "[]"
-    return "\n".join([opening, *lines, "  " * depth + closing])
-
-
-def _broken(text: str, room: int = 100) -> list[str]:
-    """The parts of a text, cut behind spaces so that none is longer than `room` characters."""
-    return textwrap.wrap(text, room, drop_whitespace=False, replace_whitespace=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Whether the seconds of two single runs can tell which was faster. A busy machine stops a run for as long as it likes:
 one token of 2 seconds among tokens of 70 ms has made thirtyfold speed-ups. The player keeps the same rules in
-noise.js, and a test compares the two."""
+noise.js, with the same numbers (`definitions.NOISE`), and a test compares the two."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from statistics import median
 
 from engines import Trace
 from explorer.figures.calls import layer_rows, target_calls, target_role
+from explorer.figures.definitions import NOISE
 from explorer.figures.samples import gained
 
-JUMP = 10.0  # times the usual seconds of a step
-SHARE = 0.2  # of a run's seconds that such steps may take beyond the usual
-LEAST = 4  # steps behind the first, which reads the prompt, that make something usual
-ROOM = 1.5  # times what calls and work explain, and times the seconds in which the calls' threads ran
-BUSY = "this machine was too busy to tell the speed"
-WHY = (
-    "no ratio: single steps took far longer than the others of their run, other programs had the processor for much of "
-    "the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again on a quiet "
-    "machine, or use decoding-explorer bench, which repeats"
-)
+JUMP, SHARE, LEAST, ROOM = (NOISE[name] for name in ("JUMP", "SHARE", "LEAST", "ROOM"))
 
 
 def stalled(trace: Trace) -> float:

@@ -9,11 +9,10 @@ import msgspec
 
 from engines import Trace
 from explorer.figures.calls import in_words, target_role
-from explorer.figures.compare import answer_ids, control_of, first_difference
+from explorer.figures.compare import control_of, difference, tokens_per_second
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
 from explorer.figures.metrics import numbers
-from explorer.figures.noise import BUSY, WHY, too_busy
-from explorer.figures.samples import gained
+from explorer.figures.noise import too_busy
 from explorer.figures.verdict import judge
 
 
@@ -63,25 +62,14 @@ def _text(trace: Trace, basis: Trace) -> Part | None:
     name = basis.header.title
     if trace.header.prompt != basis.header.prompt:
         return Part(f"another prompt than {name}", "measured", "the prompts as they were given")
-    own = _spelling(trace)
-    if own is not None and own == _spelling(basis):
-        a, b = answer_ids(trace), answer_ids(basis)
-        what, formula = "token", "the emitted ids before the first end mark, in order"
-    else:
-        a, b = [ord(c) for c in trace.text], [ord(c) for c in basis.text]
-        what, formula = "character", "the texts, in order: the runs do not have the same tokens, or none with ids"
-    at = first_difference(a, b)
-    if at is None:
-        return Part(f"same text as {name}", "derived", formula, f"{len(a)} of {len(b)} {what}s are the same", "right")
-    said = f"parts from {name} at {what} {at + 1}"
-    return Part(said, "derived", formula, f"{at} {what}s are the same before it")
-
-
-def _spelling(trace: Trace) -> tuple[str, str] | None:
-    """The weights and the tokenizer whose ids a run has; None where they are not known."""
-    model = next(iter(trace.header.models), None)
-    known = model is not None and model.sha256 and not {"token_ids", "tokens"} & set(trace.header.missing)
-    return (model.sha256, model.tokenizer) if model and known else None
+    found = difference(trace, basis)
+    if found.respelled:
+        return Part(f"same text as {name}, in other tokens", "derived", found.formula, "", "right")
+    if found.at is None:
+        said, terms = f"same text as {name}", f"{found.count} {found.unit}s are the same"
+        return Part(said + " as far as both go" * found.limited, "derived", found.formula, terms, "right")
+    said = f"parts from {name} at {found.unit} {found.at + 1}"
+    return Part(said, "derived", found.formula, f"{found.at} {found.unit}s are the same before it")
 
 
 def place(trace: Trace) -> tuple[str, ...]:
@@ -92,29 +80,22 @@ def place(trace: Trace) -> tuple[str, ...]:
 
 
 def _speed(trace: Trace, basis: Trace) -> Part | None:
-    known, rate = [numbers(one) for one in (trace, basis)], DEFINITIONS["tokens_per_second"]
-    mine, other = _rate(trace), _rate(basis)
+    rate = DEFINITIONS["tokens_per_second"]
+    mine, other = tokens_per_second(trace), tokens_per_second(basis)
     if mine is None or other is None:
         return None
-    terms = fill(rate.terms, known[0])
+    terms, others = (fill(rate.terms, numbers(one)) for one in (trace, basis))
+    said = f"{mine:.1f} tokens per second"
     if trace is basis:
-        return Part(f"{mine:.1f} tokens per second", "derived", rate.formula, terms)
+        return Part(said, "derived", rate.formula, terms)
     if place(trace) != place(basis):
         formula = f"{rate.formula}; no ratio: the two were clocked at different places"
-        return Part(f"{mine:.1f} tokens per second, clocked elsewhere", "derived", formula, terms)
+        return Part(f"{said}, clocked elsewhere", "derived", formula, terms)
     if too_busy(trace, basis, same_model=trace.header.models[:1] == basis.header.models[:1]):
-        return Part(f"{mine:.1f} tokens per second; {BUSY}", "derived", f"{rate.formula}; {WHY}", terms)
+        busy = DEFINITIONS["too_busy"]
+        return Part(f"{said}; {busy.label}", "derived", f"{rate.formula}; {busy.formula}", terms)
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"
-    return Part(
-        f"{mine / other:.2f}× its tokens per second", "derived", formula, f"({terms}) ÷ ({fill(rate.terms, known[1])})"
-    )
-
-
-def _rate(trace: Trace) -> float | None:
-    sums, lost = trace.totals, set(trace.header.missing)
-    seconds = sums.model_seconds + sums.method_seconds
-    known = seconds > 0 and sums.tokens and not {"tokens", "model_seconds"} & lost
-    return gained(trace) / seconds if known else None
+    return Part(f"{mine / other:.2f}× its tokens per second", "derived", formula, f"({terms}) ÷ ({others})")
 
 
 def _drafts(trace: Trace) -> Part | None:
@@ -124,4 +105,4 @@ def _drafts(trace: Trace) -> Part | None:
     if not drafted:
         return None
     said = f"{100 * accepted / drafted:.1f} % of drafts accepted"
-    return Part(said, "derived", "accepted ÷ drafted tokens, over all steps", f"{accepted} ÷ {drafted}")
+    return Part(said, "derived", DEFINITIONS["acceptance_rate_of_drafted"].formula, f"{accepted} ÷ {drafted}")

@@ -51,7 +51,7 @@ def _of_text(held: Certificate, name: str) -> dict[str, Any]:
         "label": f"Text against that of {name}",
         "kind": "derived",
         "value": "the same" if held.at is None else f"parts at token {held.at + 1}",
-        "formula": "the emitted ids of both runs before their first end mark, held against each other in order",
+        "formula": DEFINITIONS["same_tokens"].formula,
         "terms": f"{same} of {held.tokens} tokens are the same"
         + ("" if held.at is None else ", up to the first that differs"),
         "counts": [],

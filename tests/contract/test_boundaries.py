@@ -272,6 +272,18 @@ def test_no_slug_outside_its_family():
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_script_names_a_method():
+    """Neither the player's nor the page's: a view is found by what a record holds, or by the name that it declares."""
+    slugs = {info.slug for info in engines.list_methods()} - vocabulary()
+    scripts = [path for root in ("assets/player", "explorer") for path in (ROOT / root).rglob("*.js")]
+    wrong = [
+        f"{path.relative_to(ROOT)} names '{slug}'"
+        for path in scripts
+        for slug in slugs & set(re.findall(r"""["'`]([\w-]+)["'`]""", path.read_text(encoding="utf-8")))
+    ]
+    assert scripts and not wrong, "\n".join(wrong)
+
+
 def test_the_slug_rule_bites():
     bad = (
         'run("greedy", model)\nif header.method == "greedy": pass\nshow(method="greedy")\nDEFAULT_METHODS = '

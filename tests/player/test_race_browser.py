@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from engines.core.trace import Commits, Piece, Trace
 from explorer.figures.clock import steps_within
-from explorer.figures.compare import answer_ids, first_difference
+from explorer.figures.compare import Difference, answer_ids, difference
 from explorer.figures.curves import growth
 from explorer.figures.work import lasting, work
 from tests.explorer.figures.lookback import invented
@@ -87,22 +87,40 @@ def differ(js: Call, a: Trace, b: Trace) -> dict[str, Any]:
     return js("race.js", f"(() => {{ {body} return M.difference(one, two); }})()", texts=[a.to_json(), b.to_json()])
 
 
+def agree(js: Call, a: Trace, b: Trace) -> Difference:
+    """What Python says of two runs, which the player says, too."""
+    there, here = differ(js, a, b), difference(a, b)
+    assert {name: there[name] for name in here.__struct_fields__} == msgspec.structs.asdict(here)
+    return here
+
+
 def test_outputs_part_where_python_says_they_do(js: Call) -> None:
-    traces, parted = recorded(), 0
-    for a in traces:
-        for b in traces:
-            if (
-                a is b
-                or a.header.prompt != b.header.prompt
-                or a.header.models[0].tokenizer != b.header.models[0].tokenizer
-                or not a.header.models[0].tokenizer  # not known to be the same one
-            ):
-                continue
-            found = differ(js, a, b)
-            if not found["limited"]:
-                assert (found["unit"], found["at"]) == ("token", first_difference(answer_ids(a), answer_ids(b)))
-                parted += found["at"] is not None
-    assert parted
+    first: dict[str, Trace] = {}  # of each prompt: the others are held against it
+    found = [
+        agree(js, trace, other)
+        for trace in recorded()
+        if (other := first.setdefault(trace.header.prompt, trace)) is not trace
+    ]
+    assert {(one.unit, one.at is None) for one in found} >= {("token", True), ("token", False)}
+
+
+def known(trace: Trace) -> Trace:
+    """The trace, with ids of a tokenizer that is known."""
+    trace.header.models[0].tokenizer = "one"
+    return trace
+
+
+def test_runs_that_were_stopped_or_have_other_ids_are_compared_as_far_as_both_go(js: Call) -> None:
+    a, b = known(masked()), known(masked())
+    b.end.reason, b.end.output_ids = "stopped", a.end.output_ids[:3]
+    assert agree(js, a, b) == Difference("token", None, 3, True)
+    b = known(masked())
+    b.end.output_ids = [*a.end.output_ids[:2], 9, *a.end.output_ids[3:]]
+    assert agree(js, a, b) == Difference("token", 2, len(answer_ids(b)), False, True), "the same text in other tokens"
+    b.header.missing = ["token_ids"]
+    assert agree(js, a, b) == Difference("character", None, len(a.text), False), "ids that nobody knows"
+    b.end.reason, b.end.text = "stopped", a.text[:4]
+    assert agree(js, a, b) == Difference("character", None, 4, True)
 
 
 def test_other_tokenizers_are_compared_by_characters_and_the_token_is_found(js: Call) -> None:

@@ -22,8 +22,8 @@ class Keeping:
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
-        found, said = self.desk.my_runs.keep_all(self.desk.session(request).traces, request)
-        return message(ids=found) if found else gr.skip(), say(said, "ok" if found else "error")
+        ids, sentence = self.desk.my_runs.keep_all(self.desk.session(request).traces, request)
+        return message(ids=ids) if ids else gr.skip(), say(sentence, "ok" if ids else "error")
 
     def as_python(self, request: gr.Request) -> str:
         """The lines that repeat what is shown."""
@@ -42,10 +42,10 @@ class Keeping:
         """Compose files from the shown traces: `kind` is json (one player), html or csv (one or all). Returns
         (download, status)."""
         try:
-            found = files(self.chosen(what, request), kind)
+            saved = files(self.chosen(what, request), kind)
         except UserError as error:
             return gr.skip(), say(str(error), "error")
-        return fresh(files=found), say("Saved " + ", ".join(file["name"] for file in found) + ".", "ok")
+        return fresh(files=saved), say("Saved " + ", ".join(file["name"] for file in saved) + ".", "ok")
 
     def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
         """One trace file per chosen player."""

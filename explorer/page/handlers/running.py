@@ -55,9 +55,9 @@ class Running:
                 if not job.go_on():
                     break
                 try:
-                    for one in feed.messages(plan, prompt, seed, self.desk.limits):
+                    for batch in feed.messages(plan, prompt, seed, self.desk.limits):
                         if job.cleared:
-                            yield one, gr.skip(), gr.skip()
+                            yield batch, gr.skip(), gr.skip()
                         elif job.begun:
                             session.show({})
                             yield joined(job), say(words, go="stage"), tables.results({})

@@ -33,20 +33,20 @@ class Showing:
             traces = {slot: self.desk.gallery.get(name) for slot, name in enumerate(names)}
         except TraceError as error:
             return gr.skip(), say(str(error), "error"), gr.skip()
-        said = ", ".join(trace.header.title for trace in traces.values())
-        return self.desk.show(self.desk.session(request), traces, f"Recorded: {said}.", dict(enumerate(names)))
+        titles = ", ".join(trace.header.title for trace in traces.values())
+        return self.desk.show(self.desk.session(request), traces, f"Recorded: {titles}.", dict(enumerate(names)))
 
     def follow(self, query: Any, request: gr.Request) -> Outputs:
         """Show the runs of a link, at the step, clock and lane that it names."""
         try:
-            found, view, gone = self.desk.my_runs.linked(query)
+            linked, view, gone = self.desk.my_runs.linked(query)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
-        missing = " ".join(one[:1].upper() + one[1:] for one in gone)
-        if not found:
+        missing = " ".join(sentence[:1].upper() + sentence[1:] for sentence in gone)
+        if not linked:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.desk.session(request)
-        traces = {slot: trace for slot, (_, trace) in found.items()}
+        traces = {slot: trace for slot, (_, trace) in linked.items()}
         kept = {slot: packed(trace) for slot, trace in traces.items()}
         try:
             self.desk.check_room(kept.values(), request)
@@ -55,7 +55,7 @@ class Showing:
         session.show(kept)
         session.opened = set(traces)
         text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
-        return message(*batches(found), clear=True, view=view), text, tables.results(traces)
+        return message(*batches(linked), clear=True, view=view), text, tables.results(traces)
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
         """Show a kept run, alone or in the next free player; and whether it is shown."""
@@ -98,10 +98,10 @@ class Showing:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        found, _ = self.desk.my_runs.keep_all({0: trace}, request) if self.desk.my_runs.keep else ({}, "")
+        ids, _ = self.desk.my_runs.keep_all({0: trace}, request) if self.desk.my_runs.keep else ({}, "")
         step = at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
-        yield self.desk.show(self.desk.session(request), {0: trace}, f"Run again: {words}.{where}", found, step)
+        yield self.desk.show(self.desk.session(request), {0: trace}, f"Run again: {words}.{where}", ids, step)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, beside what is shown already."""

@@ -9,8 +9,19 @@ import pytest
 
 import engines
 from explorer.bench import classes
-from explorer.figures.compare import Pace, certificate, control_of, first_difference, near_tie, pace, whole_run
+from explorer.figures.compare import (
+    Difference,
+    Pace,
+    certificate,
+    control_of,
+    difference,
+    first_difference,
+    near_tie,
+    pace,
+    whole_run,
+)
 from explorer.figures.metrics import measure
+from explorer.figures.strip import parts
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.quiet import quieten
 
@@ -30,6 +41,21 @@ def pair():
 )
 def test_the_first_difference(a, b, at):
     assert first_difference(a, b) == first_difference(b, a) == at
+
+
+def test_where_outputs_part_is_told_in_tokens_or_characters_and_as_far_as_both_go(pair):
+    ours, control = pair
+    assert difference(ours, control) == Difference("token", None, control.totals.tokens, False)
+    texts = [part.text for part in parts(ours, control)]
+    assert f"same text as {control.header.title}" in texts
+    other = engines.Trace.from_json(control.to_json())
+    other.end.output_ids[2] = other.end.output_ids[0]
+    assert difference(ours, other) == Difference("token", 2, control.totals.tokens, False, True), "in other tokens"
+    other.header.missing = ["token_ids"]
+    assert difference(ours, other) == Difference("character", None, len(ours.text), False)
+    other.end.reason, other.end.text = "stopped", ours.text[:2]
+    assert difference(ours, other) == Difference("character", None, 2, True)
+    assert f"same text as {control.header.title} as far as both go" in [part.text for part in parts(ours, other)]
 
 
 def test_a_lossless_run_is_certified(pair):
