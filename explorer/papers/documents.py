@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -21,9 +21,11 @@ import msgspec
 from explorer import ASSETS, papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
+from explorer.papers import cards, measured
+from explorer.papers.tables import wrapped
 
-WIDTH = 120
 FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
+PICTURES = DOCS / "pictures"
 MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (
@@ -123,6 +125,8 @@ def planned_table() -> str:
     """The papers that are not in yet."""
     lines = ["| paper | family | missing |", "|---|---|---|"]
     found = [paper for paper in papers.read().papers if paper.state == "planned"]
+    if not found:
+        return "Nothing: every paper of the list works."
     lines += [f"| {one.name} ({_cite(one)}) | {one.family} | {one.missing} |" for one in found]
     return "\n".join(lines)
 
@@ -149,11 +153,6 @@ def index() -> str:
     return wrapped(" · ".join(f"[{title}](assets/docs/{name}.md)" for name, title in documents().items()))
 
 
-def wrapped(text: str) -> str:
-    """A paragraph at the width of the documents."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 PARTS: dict[str, Callable[[], str]] = {
     "papers": lambda: wrapped(papers.sentence()),
     "methods": method_table,
@@ -162,6 +161,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "features": feature_table,
     "kinds": kinds,
     "docs": index,
+    "trained_models": partial(cards.trainings, "models"),
+    "trained_parts": partial(cards.trainings, "parts"),
+    **{f"measured_{name}": partial(measured.section, name) for name in measured.SECTIONS},
 }
 
 
