@@ -84,9 +84,9 @@ Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out,
 law = distribution  # its name in method files written before November 2026
 
 OLDER = {
-    "Completions": "engines.methods.sampling._monitor",
+    "Completions": "engines.methods.sampling.mgd.monitor",
     "Mode": "engines.methods.reasoning._votes",
-    "Operators": "engines.methods.architecture._operators",
+    "Operators": "engines.methods.architecture.pldr_llm.operators",
     "Opinions": "engines.methods.speculative.rapid.opinions",
     "Reading": "engines.methods.multimodal._scene",
     "Scene": "engines.methods.multimodal._scene",

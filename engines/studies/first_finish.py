@@ -17,8 +17,8 @@ from engines.core.params import Choice, Float, Int, Params, Text
 from engines.core.statistics import mean_interval, wilson
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
-from engines.methods.reasoning._finish import Trace, chosen, cutoff, first, votes
 from engines.methods.reasoning._votes import Vote
+from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, first, votes
 
 BINS = 12  # of lengths
 MOST = 96  # tokens of a sample

@@ -47,7 +47,7 @@ class Setting:
             sizes = {one.track: int(one.end - one.start) for one in step.intervals}
             self.weights = sizes["arena: weights"]
             self.peak = max(self.peak, int(step.facts["accounted"]) - self.weights)
-            self.process = max(self.process, sizes["process"])
+            self.process = max(self.process, sizes["process: resident memory"])
 
     @property
     def speed(self) -> float:

@@ -36,12 +36,12 @@ from engines.core.trace import (
 from engines.core.trace.upgrade import _intervals
 from engines.core.trees import behind
 from engines.core.truncated import Truncation
-from engines.methods.architecture._operators import Operator, Operators
+from engines.methods.architecture.pldr_llm.operators import Operator, Operators
 from engines.methods.multimodal._scene import Reading, Scene
 from engines.methods.multimodal._seen import Vision
 from engines.methods.multimodal._word import Sight
 from engines.methods.reasoning._votes import Mode, Tally, Vote
-from engines.methods.sampling._monitor import Completions
+from engines.methods.sampling.mgd.monitor import Completions
 from engines.methods.speculative.rapid.opinions import Opinions
 from explorer import ASSETS
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engines.core.trace import Commits, End, Interval, Step, Trace, pack
-from engines.methods.architecture._operators import Operator, Operators
+from engines.methods.architecture.pldr_llm.operators import Operator, Operators
 from tests.player.handmade import header, records, table
 
 Open = Callable[..., Any]

@@ -5,7 +5,7 @@ import pytest
 from engines.core.errors import UserError
 from engines.core.statistics import wilson
 from engines.core.study import run_study
-from engines.methods.reasoning._finish import Trace
+from engines.methods.reasoning.ffs.finish import Trace
 from engines.studies.first_finish import Asked, against, decided, longest, single, spread
 
 ONE = Asked("7", [Trace(9, "7"), Trace(4, "2"), Trace(6, "7"), Trace(12, None)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
-from engines.methods.reasoning._finish import Trace, chosen, cutoff, first, votes
+from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, first, votes
 
 
 @checks("ffs")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
-from engines.methods.sampling._names import Trie, begun, rests
+from engines.methods.sampling.mgd.names import Trie, begun, rests
 
 
 def states(case: Case) -> list[dict[str, Any]]:

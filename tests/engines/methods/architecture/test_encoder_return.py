@@ -26,7 +26,7 @@ def run(pair):
 
 
 def labels(step, lane):
-    return [i.label for i in step.lanes if i.lane == lane and not i.label.startswith("token")]
+    return [i.label for i in step.intervals if i.track == lane and not i.label.startswith("token")]
 
 
 def test_both_have_exactly_as_many_weights(pair):
@@ -47,7 +47,7 @@ def test_cached_decoding_writes_what_a_decoding_without_cache_writes(pair, run):
     cache = model.new_cache(model.encode(ids), len(ids) + 24)
     rows = torch.cat([model.extend([token], cache).logits for token in [model.start_id, *answer[:-1]]])
     torch.testing.assert_close(rows, z, atol=1e-4, rtol=0)
-    twin, said = pair["twin"], [i.label for s in run.steps for i in s.lanes if i.lane == "decoder-only"]
+    twin, said = pair["twin"], [i.label for s in run.steps for i in s.intervals if i.track == "decoder-only"]
     text = "".join(label.removeprefix("token ") for label in said if label.startswith("token"))
     plain = engines.run("greedy", twin, PROMPT, params={"max_new_tokens": len(answer)})
     assert plain.text.startswith(text.strip()) and text
@@ -107,7 +107,7 @@ def test_behind_an_edit_both_go_on_from_the_same_text(pair, run):
     cache = pair["twin"].new_cache(len(ids) + 8)
     said = int(pair["twin"].extend([*ids, *fork.output_ids[:3]], cache, last_only=True).logits[0].argmax())
     step = next(s for s in fork.steps if s.commits and at in s.commits.positions and token in s.commits.tokens)
-    assert f"token {pair['twin'].tokenizer.piece(said).text}" in {i.label for i in step.lanes}
+    assert f"token {pair['twin'].tokenizer.piece(said).text}" in {i.label for i in step.intervals}
 
 
 def test_above_temperature_zero_tokens_are_drawn(pair):

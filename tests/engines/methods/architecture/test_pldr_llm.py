@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.architecture._operators import Operators
+from engines.methods.architecture.pldr_llm.operators import Operators
 from engines.models import operators
 from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM, attend, deduce
 from engines.studies._operators import MODES, apart, decode
@@ -103,8 +103,8 @@ def test_a_kept_g_stands_still_and_the_other_one_moves(model):
     assert all(one.maps is None and one.moved is None and set(one.change) == {0.0} for one in own[1:])
     assert all(one.moved is not None and min(one.change) > 0 for one in other[1:])
     assert [step.tokens_fed for step in trace.steps] == [9] + [1] * 7
-    assert {lane.lane for lane in trace.steps[2].lanes} == {"target", "reference", "reference: G"}
-    assert {lane.lane for lane in trace.steps[0].lanes} == {"target", "target: G", "reference", "reference: G"}
+    assert {lane.track for lane in trace.steps[2].intervals} == {"target", "reference", "reference: G"}
+    assert {lane.track for lane in trace.steps[0].intervals} == {"target", "target: G", "reference", "reference: G"}
 
 
 def test_the_recorded_maps_are_g(model, ids):

@@ -13,8 +13,8 @@ import engines
 import tests.golden.checkers.first_finish  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.kit import distribution, draw
-from engines.methods.reasoning._finish import Trace, chosen, cutoff, election, first, votes
 from engines.methods.reasoning._votes import Vote
+from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, election, first, votes
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 

@@ -186,7 +186,7 @@ def test_the_prompt_is_routed_before_the_model_runs_and_one_expert_serves_all_la
 
 def test_what_the_slots_hold_follows_from_the_requests():
     trace = decode("story: Mia, boat", slots=1)
-    lanes = [i for s in trace.steps for i in s.lanes if i.lane == "lru: 1"]
+    lanes = [i for s in trace.steps for i in s.intervals if i.track == "lru: 1"]
     names = cut().card["domains"]
     asked = [e for s in trace.steps for e in s.routing[0].chosen.array()[:, 0, 0].tolist()]
     held = [names.index(i.label.split(":")[0]) for i in lanes for _ in range(int(i.start), int(i.end))]

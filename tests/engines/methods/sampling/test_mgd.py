@@ -10,8 +10,8 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.trace import Piece
-from engines.methods.sampling._monitor import Completions, Monitor, mask
-from engines.methods.sampling._names import Trie, begun, ends_name, rests
+from engines.methods.sampling.mgd.monitor import Completions, Monitor, mask
+from engines.methods.sampling.mgd.names import Trie, begun, ends_name, rests
 from engines.tools import completion
 from engines.tools.projects import files_of
 from tests.engines.fakes import TableCausal, board
@@ -166,7 +166,7 @@ def test_one_question_at_each_dot_and_none_inside_names_strings_and_comments():
         for step, at in zip(trace.steps, range(len(ids), len(ids) + len(trace.steps)), strict=True):
             text = Letters().decode([*ids, *trace.output_ids][:at])
             dot = text.endswith(".") and not completion.in_string_or_comment(text)
-            assert step.facts["questions"] == dot == any(lane.lane == "analyser" for lane in step.lanes)
+            assert step.facts["questions"] == dot == any(lane.track == "analyser" for lane in step.intervals)
 
 
 def test_a_prompt_that_ends_inside_a_name_is_held_to_it():

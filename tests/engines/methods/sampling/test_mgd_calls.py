@@ -7,11 +7,14 @@ import re
 import pytest
 
 import engines
-from engines.methods.sampling._calls import Brackets
-from engines.methods.sampling._names import Importing, importing
+from engines.methods.sampling.mgd.monitor import Completions
+from engines.methods.sampling.mgd.names import Importing, importing
+from engines.tools.calls import Brackets
 from engines.tools.completion import Analyser, Parameter, in_string_or_comment
 from engines.tools.projects import files_of
 from tests.engines.methods.sampling.test_mgd import EOS, STRINGS, Letters, decode, model
+
+COMPLETIONS = "completions", Completions
 
 BY = [[Parameter("by", "POSITIONAL_OR_KEYWORD", True)]]
 LEDGER = "payer:POSITIONAL_OR_KEYWORD:1 cents:POSITIONAL_OR_KEYWORD:1"
@@ -125,7 +128,7 @@ def test_an_imported_name_exists(seed, temperature):
     names = re.match(r"from book import (\w+)(\W|$)", written(trace))
     assert names and any(one.startswith(names[1]) for one in ("Book", "Gauge", "Row"))
     assert names[1] in ("Book", "Gauge", "Row") or not names[2]
-    assert trace.steps[0].facts["questions"] == 1 and trace.steps[0].completions.total == 3
+    assert trace.steps[0].facts["questions"] == 1 and trace.steps[0].record(*COMPLETIONS).total == 3
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -152,10 +155,10 @@ def test_a_call_without_parameters_is_closed_at_once_whatever_the_model(seed):
 
 def test_together_they_are_the_intersection():
     prompt = TWO + "1, Book()."
-    both, members = (decode(0, prompt, watches=one).steps[0].completions for one in ("all", "members"))
+    both, members = (decode(0, prompt, watches=one).steps[0].record(*COMPLETIONS) for one in ("all", "members"))
     assert both.names == members.names and both.allowed <= members.allowed
     late = "from gauge import Gauge\nGauge().bump(Gauge().bump"  # its one argument: no comma, no keyword's =
-    both, members = (decode(0, late, watches=one).steps[0].completions for one in ("all", "members"))
+    both, members = (decode(0, late, watches=one).steps[0].record(*COMPLETIONS) for one in ("all", "members"))
     assert both.allowed == members.allowed - sum(text[0] in ",=" for text in STRINGS)
 
 
@@ -163,9 +166,9 @@ def test_together_they_are_the_intersection():
 def test_a_call_is_held_where_the_name_in_it_is_not(argument):
     prompt = f"from gauge import Gauge\nGauge().bump({argument}"
     steps = [decode(s, prompt, watches="all", temperature=2.0).steps[0] for s in range(3)]
-    assert {step.completions.state for step in steps} == {"unknown" if argument == "q." else "astray"}
+    assert {step.record(*COMPLETIONS).state for step in steps} == {"unknown" if argument == "q." else "astray"}
     for step in steps:
-        assert 0 < step.completions.allowed < len(STRINGS) and step.completions.held
+        assert 0 < step.record(*COMPLETIONS).allowed < len(STRINGS) and step.record(*COMPLETIONS).held
         assert Brackets(prompt, lambda at: BY if at > 30 else None).follows(STRINGS[step.commits.tokens[0]])
         assert "only the call around it is held" in step.note
 
@@ -173,21 +176,25 @@ def test_a_call_is_held_where_the_name_in_it_is_not(argument):
 def test_an_unknown_call_inside_a_known_one_says_so_and_the_outer_one_is_held():
     prompt = "from gauge import Gauge\nGauge().bump([nowhere("
     first = decode(0, prompt, watches="arguments").steps[0]
-    assert first.completions.state == "unknown" and first.completions.call and first.facts["questions"] == 2
+    assert (
+        first.record(*COMPLETIONS).state == "unknown"
+        and first.record(*COMPLETIONS).call
+        and first.facts["questions"] == 2
+    )
     assert "what is called" in first.note and "only the call around it is held" in first.note
-    inside = decode(0, prompt, watches="arguments", monitor="off").steps[0].completions
+    inside = decode(0, prompt, watches="arguments", monitor="off").steps[0].record(*COMPLETIONS)
     assert inside.state == "idle" and not inside.call
 
 
 def test_what_a_call_allows_stays_as_the_model_weighs_it_and_is_recorded():
     first = decode(3, TWO, watches="arguments").steps[0]
-    told = first.completions
+    told = first.record(*COMPLETIONS)
     p = model(3).logits(tuple(Letters().encode_prompt(TWO)))[0].softmax(-1)
     legal = [i for i, text in enumerate(STRINGS) if brackets(TWO, LEDGER).follows(text)]
     assert told.call and told.names == ["payer", "cents"] and told.state == "asked" and told.name == ""
     assert told.allowed == len(legal) and told.mass == pytest.approx(float(p[legal].sum()), abs=1e-6)
     assert told.refused[0] == max(set(range(EOS + 1)) - set(legal), key=lambda i: float(p[i]))
-    asked = [lane for lane in first.lanes if lane.lane == "analyser"]
+    asked = [lane for lane in first.intervals if lane.track == "analyser"]
     assert len(asked) == first.facts["questions"] == 1  # not about Book() of the prompt, which is closed
 
 
@@ -213,28 +220,32 @@ def test_a_call_that_is_broken_already_is_held_to_nothing(text):
 
 def test_a_plain_run_that_leaves_the_signature_is_told():
     first = decode(0, TWO + "1, 2, 3", watches="arguments", monitor="watch").steps[0]
-    assert first.completions.state == "astray" and first.note.endswith("The call does not fit its signature.")
+    assert first.record(*COMPLETIONS).state == "astray" and first.note.endswith("The call does not fit its signature.")
 
 
 def test_names_with_two_underscores_come_on_request_or_where_one_stands():
     prompt = "from book import Book\nprint([Book()."
-    first = {d: decode(0, prompt, dunder=d).steps[0].completions for d in (False, True)}
+    first = {d: decode(0, prompt, dunder=d).steps[0].record(*COMPLETIONS) for d in (False, True)}
     assert first[False].total == 6 < first[True].total
     assert not any(name.startswith("__") for name in first[False].names)
-    started = decode(0, prompt + "__").steps[0].completions
+    started = decode(0, prompt + "__").steps[0].record(*COMPLETIONS)
     assert "__init__" in started.names and all(name.startswith("__") for name in started.names)
 
 
 def test_where_only_dunders_exist_nothing_is_held():
     prompt = "object()."
     first = decode(1, prompt).steps[0]
-    assert first.completions.state == "unknown" and "two underscores" in first.note and not first.completions.held
+    assert (
+        first.record(*COMPLETIONS).state == "unknown"
+        and "two underscores" in first.note
+        and not first.record(*COMPLETIONS).held
+    )
 
 
 def test_watching_and_what_is_not_known_stay_plain():
     for prompt, options in ((TWO, {"monitor": "watch"}), ("q = nowhere(", {})):
         plain = engines.run("greedy", model(1), prompt, params={"max_new_tokens": 12})
         trace = decode(1, prompt, watches="arguments", max_new_tokens=12, **options)
-        first = trace.steps[0].completions
+        first = trace.steps[0].record(*COMPLETIONS)
         assert not first.held and (trace.output_ids == plain.output_ids or options == {})
     assert first.state == "unknown"

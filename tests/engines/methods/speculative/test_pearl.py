@@ -239,19 +239,21 @@ def test_lanes_of_turns_and_threads(ar, monkeypatch):
     threads = decode(models, prompt=prompt, execution="threads")
     assert turns.output_ids == threads.output_ids
     for step in turns.steps:
-        measured = sorted((i for i in step.lanes if i.measured), key=lambda i: i.start)
+        measured = sorted((i for i in step.intervals if i.measured), key=lambda i: i.start)
         assert all(a.end <= b.start for a, b in itertools.pairwise(measured)) and len(measured) == sum(
             step.forwards.values()
         )
         begins = {}
-        for i in (i for i in step.lanes if not i.measured):
-            begins.setdefault(i.lane, i.start)
+        for i in (i for i in step.intervals if not i.measured):
+            begins.setdefault(i.track, i.start)
         assert len(begins) == 2 and len(set(begins.values())) == 1
-    assert all(i.measured for step in threads.steps for i in step.lanes)
+    assert all(i.measured for step in threads.steps for i in step.intervals)
     overlaps = 0
     for step in threads.steps:
-        (verifying,) = [i for i in step.lanes if i.lane == "target"]
-        overlaps += any(i.start < verifying.end and verifying.start < i.end for i in step.lanes if i.lane == "draft")
+        (verifying,) = [i for i in step.intervals if i.track == "target"]
+        overlaps += any(
+            i.start < verifying.end and verifying.start < i.end for i in step.intervals if i.track == "draft"
+        )
     assert overlaps > 0
 
 

@@ -158,7 +158,7 @@ def test_caches_hold_the_text():
     for cached, fed in models["target"].calls:
         assert cached == text[: len(cached)] and fed[0] == text[len(cached)]
     assert all(step.facts["wasted"] == step.facts["drafted"] - step.facts["accepted"] for step in trace.steps)
-    assert all({i.lane for i in step.lanes} == {"draft", "target"} for step in trace.steps[:-1])
+    assert all({i.track for i in step.intervals} == {"draft", "target"} for step in trace.steps[:-1])
 
 
 @pytest.mark.parametrize("given", [{}, {"head": "confidence", "threshold": 0.3}])

@@ -50,8 +50,8 @@ def test_every_forward_continues_the_text():
         assert cached + fed[: read - len(cached)] == text[:read]
     for cached, _ in models["draft"].calls:
         assert len(cached) <= len(text)
-    assert {lane.lane for step in trace.steps for lane in step.lanes} == {"draft", "target"}
-    assert all(a.end <= b.start for step in trace.steps for a, b in itertools.pairwise(step.lanes))
+    assert {lane.track for step in trace.steps for lane in step.intervals} == {"draft", "target"}
+    assert all(a.end <= b.start for step in trace.steps for a, b in itertools.pairwise(step.intervals))
 
 
 @pytest.mark.parametrize("sizes", [(8, 6), (6, 8)])

@@ -69,7 +69,7 @@ def test_a_part_begins_when_what_it_needs_is_there(model, execution):
     microbatches: the pipeline of the report's event model."""
     m, L = 3, model.num_layers
     for step in decode(model, microbatches=m, texts=2, execution=execution).steps:
-        own = {side: [i for i in step.lanes if i.lane == side] for side in SIDES}
+        own = {side: [i for i in step.intervals if i.track == side] for side in SIDES}
         assert [[i.label for i in own[side]] for side in SIDES] == [
             [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
         ] * 2
@@ -80,7 +80,7 @@ def test_a_part_begins_when_what_it_needs_is_there(model, execution):
             assert all(a.end <= b.start for a, b in itertools.pairwise(parts))
             assert all(i.measured and i.end > i.start for i in parts)
         if execution == "one process":
-            both = sorted(step.lanes, key=lambda i: i.start)
+            both = sorted(step.intervals, key=lambda i: i.start)
             assert all(a.end <= b.start for a, b in itertools.pairwise(both))
 
 

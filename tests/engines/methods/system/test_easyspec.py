@@ -67,23 +67,23 @@ def test_no_two_parts_stand_on_one_device_at_one_time_and_none_before_what_it_ne
 def test_every_lane_says_whether_it_was_measured():
     trace = decode("story: Mia, boat", size=3, devices=2)
     for step in trace.steps:
-        parts = [i for i in step.lanes if i.lane == "one device"]
-        laid = [i for i in step.lanes if not i.measured]
+        parts = [i for i in step.intervals if i.track == "one device"]
+        laid = [i for i in step.intervals if not i.measured]
         assert bool(parts) == (step.facts["drafted"] > 1)  # the second draft is the first fuzzy one
         assert all(i.measured and i.end > i.start for i in parts)
-        assert sorted(i.label for i in laid) == sorted(f"scheduled: {i.label}" for i in parts)
-        assert all(i.lane in ("device 1", "device 2") for i in laid)
+        assert sorted(i.label for i in laid) == sorted(i.label for i in parts)
+        assert all(i.track in ("device 1", "device 2") for i in laid)
 
 
 @pytest.mark.timing
 def test_timed_parts_take_no_longer_than_the_calls_they_lie_in():
     for step in decode("story: Mia, boat", size=3, devices=2).steps:
-        parts = [i for i in step.lanes if i.lane == "one device"]
-        laid = [i for i in step.lanes if not i.measured]
+        parts = [i for i in step.intervals if i.track == "one device"]
+        laid = [i for i in step.intervals if not i.measured]
         if parts:
             time = sum(i.end - i.start for i in parts)
             calls = [
-                i for i in step.lanes if i.lane == "draft" and parts[0].start <= i.end and i.start <= parts[-1].end
+                i for i in step.intervals if i.track == "draft" and parts[0].start <= i.end and i.start <= parts[-1].end
             ]
             assert time <= sum(i.end - i.start for i in calls) * 1.001
             assert max(i.end for i in laid) - laid[0].start <= time * 1.001

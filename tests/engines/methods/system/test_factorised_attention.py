@@ -46,7 +46,7 @@ def test_bytes_and_operations_are_those_of_the_four_and_linear_in_the_text(trace
 def test_every_half_of_every_layer_is_timed_on_the_lane_of_its_network(trace):
     for step in trace.steps:
         for name in ELEMENTS:
-            own = [i for i in step.lanes if i.lane == name.upper()]
+            own = [i for i in step.intervals if i.track == name.upper()]
             labels = [f"{side}, layer {k + 1}" for k in range(4) for side in ("attention", "feed-forward")]
             assert [i.label for i in own] == labels and all(i.measured and i.end > i.start for i in own)
 

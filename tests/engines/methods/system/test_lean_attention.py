@@ -167,14 +167,14 @@ def test_threads_give_the_same_and_share_the_pieces(kind, threads):
     one, many = (decode(schedule=kind, workers=5, threads=n, max_new_tokens=6) for n in (1, threads))
     assert one.output_ids == many.output_ids
     for a, b in zip(one.steps, many.steps, strict=True):
-        labels = [sorted(i.label for i in s.lanes if i.unit == "seconds") for s in (a, b)]
-        assert labels[0] == labels[1] and all(i.measured for s in (a, b) for i in s.lanes if i.unit == "seconds")
-        assert {i.lane for i in b.lanes if i.unit == "seconds"} <= {f"thread {i + 1}" for i in range(threads)}
+        labels = [sorted(i.label for i in s.intervals if i.unit == "seconds") for s in (a, b)]
+        assert labels[0] == labels[1] and all(i.measured for s in (a, b) for i in s.intervals if i.unit == "seconds")
+        assert {i.track for i in b.intervals if i.unit == "seconds"} <= {f"thread {i + 1}" for i in range(threads)}
 
 
 def test_a_host_merges_behind_the_last_piece_of_its_head():
     for step in decode(workers=6, threads=2, max_new_tokens=8).steps:
-        done = {i.label: i for i in step.lanes if i.unit == "seconds"}
+        done = {i.label: i for i in step.intervals if i.unit == "seconds"}
         for label, merged in ((k, v) for k, v in done.items() if k.startswith("merge")):
             head = label.split(", ")[1]
             assert all(v.end <= merged.end for k, v in done.items() if k.startswith(f"{head},"))
@@ -182,9 +182,9 @@ def test_a_host_merges_behind_the_last_piece_of_its_head():
 
 def test_the_two_clocks_never_mix():
     for step in decode(schedule="plain", max_new_tokens=8).steps:
-        units = {(i.lane.split(": ")[0], i.unit, i.measured) for i in step.lanes}
+        units = {(i.track.split(": ")[0], i.unit, i.measured) for i in step.intervals}
         assert units == {*((kind, "tiles", False) for kind in SCHEDULES), ("thread 1", "seconds", True)}
-        found = {i.lane.split(": ")[0] for i in step.lanes if ", m " in i.label}
+        found = {i.track.split(": ")[0] for i in step.intervals if ", m " in i.label}
         assert found == {"plain"}  # only what was carried out has found something
 
 

@@ -97,7 +97,7 @@ def test_threads_change_nothing_but_the_clock():
     assert [(s.facts, s.branches, s.choice) for s in one.steps] == [
         (s.facts, s.branches, s.choice) for s in other.steps
     ]
-    assert all(i.measured for s in other.steps for i in s.lanes)
+    assert all(i.measured for s in other.steps for i in s.intervals)
 
 
 @pytest.mark.parametrize("rooting", ["every row", "first row"])
@@ -166,11 +166,11 @@ def test_the_draft_is_free_until_it_outlasts_the_upper_layers():
 def test_stages_are_laid_out_as_the_model_of_a_step_says():
     trace = decode()
     for step in trace.steps:
-        measured, laid = ([i for i in step.lanes if i.measured is kind] for kind in (True, False))
+        measured, laid = ([i for i in step.intervals if i.measured is kind] for kind in (True, False))
         spent = {i.label: i.end - i.start for i in measured}
-        assert {i.label.removeprefix("scheduled: ") for i in laid} == set(spent)
-        for lane in {i.lane for i in step.lanes}:
-            row = sorted((i.start, i.end) for i in step.lanes if i.lane == lane)
+        assert {i.label for i in laid} == set(spent)
+        for lane in {i.track for i in step.intervals}:
+            row = sorted((i.start, i.end) for i in step.intervals if i.track == lane)
             assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(row))
 
         def took(word, spent=spent):

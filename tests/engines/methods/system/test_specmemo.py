@@ -41,7 +41,7 @@ def plan(**changed):
 
 
 def arena(step, group="arena"):
-    return {i.label: i.end - i.start for i in step.lanes if i.lane.startswith(f"{group}:")}
+    return {i.label: i.end - i.start for i in step.intervals if i.track.startswith(f"{group}:")}
 
 
 def test_the_golden_cases_pass():
@@ -113,9 +113,9 @@ def test_the_account_is_that_of_the_live_buffers(batch, allocation):
         assert parts["weights"] == 4 * counted.record.parameters
         assert step.facts["accounted"] == sum(parts.values()) <= step.facts["planned"]
         assert ("logits by path" in parts) == (allocation == "reference")
-        modelled = {i.label for i in step.lanes if not i.measured and i.lane.startswith("arena")}
+        modelled = {i.label for i in step.intervals if not i.measured and i.track.startswith("arena")}
         assert modelled == {"weights", "mask of the tree"} and all(
-            not i.measured for i in step.lanes if "reference" in i.lane
+            not i.measured for i in step.intervals if "reference" in i.track
         )
     saved = [step.facts["saved"] for step in trace.steps]
     assert min(saved) > 0.5 if allocation == "lean" else abs(saved[-1]) < 0.1

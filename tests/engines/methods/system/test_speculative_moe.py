@@ -118,7 +118,7 @@ def test_the_record_holds_where_things_are_and_what_travelled():
     assert kinds == [("expert", ""), ("device", ""), ("device", "experts")]
     assert all(len(step.routing) == 2 for step in run.steps[1:])  # the placement is told once
     for step in run.steps:
-        assert max(i.end for i in step.lanes) == step.facts["bytes_moved"]
+        assert max(i.end for i in step.intervals) == step.facts["bytes_moved"]
         assert 0 <= step.facts["lar"] <= 1 and step.facts["imbalance"] >= 1
     alone = decode(devices=1)
     assert all(s.facts["lar"] == 1 and s.facts["bytes_moved"] == s.facts["exchange_us"] == 0 for s in alone.steps)

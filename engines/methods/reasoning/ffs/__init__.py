@@ -36,8 +36,8 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.reasoning._finish import Trace, chosen, election, first, votes
 from engines.methods.reasoning._votes import Vote, answer_of
+from engines.methods.reasoning.ffs.finish import Trace, chosen, election, first, votes
 
 MOST = 64
 
@@ -186,9 +186,3 @@ class Finish:
             counts = ", ".join(f"'{answer}' {count}×" for answer, count in found.most_common())
             said += f" The vote of all that ended: {counts}."
         return said
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("ffs", "tiny-ar-s", "subtract: 8754 - 4184")

@@ -33,7 +33,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.sampling._monitor import WATCHES, Completions, Monitor, mask, question, told
+from engines.methods.sampling.mgd.monitor import WATCHES, Completions, Monitor, mask, question, told
 from engines.tools import completion, projects
 
 
@@ -137,9 +137,3 @@ def opening(p: Params) -> str:
     }[p.monitor]
     asked += ", those with two underscores too" if p.dunder else ""
     return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(projects.files_of(p.project))})."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("mgd", "smollm2-text", "from book import Book\n\nbook = Book()\nbook.")

@@ -33,7 +33,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.architecture._operators import Beside, Maps, Now, Operators, given
+from engines.methods.architecture.pldr_llm.operators import Beside, Maps, Now, Operators, given
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -124,9 +124,3 @@ def kept(model: CountedPowerLaw, rows: int, mode: str) -> dict[str, float]:
     G = model.operator_bytes if "G" in mode else 0
     A = model.operator_bytes / 2 if "KV" in mode else 0
     return {"kv_bytes": rows * model.position_bytes, "operator_bytes": G + A}
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("pldr-llm", "tiny-pldr", "story: Mia, boat, lamp")

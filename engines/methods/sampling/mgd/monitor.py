@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 
 from engines.core.trace import Count, Detail, Position, Probability, Record, TokenId
 from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, top_ids, torch
-from engines.methods.sampling._calls import Brackets, Signatures, open_names
-from engines.methods.sampling._names import Importing, Trie, begun, importing, rests, trie_of
+from engines.methods.sampling.mgd.names import Importing, Trie, begun, importing, rests, trie_of
 from engines.tools import completion
+from engines.tools.calls import Brackets, Signatures, open_names
 from engines.tools.completion import Analyser, Answer, Signed
 from engines.tools.projects import files_of
 
