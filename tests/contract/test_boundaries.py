@@ -415,69 +415,6 @@ def test_methods_cite_what_a_reader_can_find():
     assert not wrong, "\n".join(wrong)
 
 
-METHODS = ROOT / "engines" / "methods"
-MAX_LOOP, MAX_FOLDER = 250, 600  # lines of a file that holds a method's loop, and of a method's folder
-SHARED_FILES, SHARED_LINES = 24, 3100  # of the underscore files, which several methods share
-
-
-def lines_of(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def test_a_method_file_shows_its_loop():
-    """A paper's file is read whole; what is beyond 250 lines lies in a folder of the method, whose `__init__.py` has
-    the declaration and the loop."""
-    allowed = {"engines/methods/speculative/reflective_verification.py": 251}
-    found = sorted(
-        ((lines_of(p), p.relative_to(ROOT).as_posix()) for p, nodes in trees().items()
-         if p.is_relative_to(METHODS) and any(isinstance(n, ast.FunctionDef) and n.name == "decode" for n in nodes)),
-        reverse=True,
-    )  # fmt: skip
-    print(f"method files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
-    long = [f"{name} has {n} lines" for n, name in found if n > allowed.get(name, MAX_LOOP)]
-    assert not long, "\n".join(long)
-    assert median(n for n, _ in found) <= 180
-
-
-def test_a_methods_folder_stays_small_and_runs_by_itself():
-    folders = [path.parent for path in METHODS.glob("*/*/__init__.py")]
-    found = sorted(((sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders))
-    print(f"folders of one method: {len(found)}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in reversed(found[-5:])), sep="\n")
-    assert not [f"{name} has {n} lines" for n, name in found if n > MAX_FOLDER]
-    assert not [one for one in folders if any(part.is_dir() and part.name != "__pycache__" for part in one.iterdir())]
-    silent = [one.name for one in folders if not (one / "__main__.py").is_file()]
-    assert not silent, f"`python -m` finds no __main__.py in {silent}"
-
-
-def test_what_methods_share_stays_small():
-    """An underscore file beside the methods is read by several of them; what one alone needs is its own."""
-    files = [path for path in METHODS.glob("*/_*.py") if path.name != "__init__.py"]
-    lines = sum(map(lines_of, files))
-    print(f"shared: {len(files)} files with {lines:,} lines")
-    assert len(files) <= SHARED_FILES and lines <= SHARED_LINES
-    of_one = {"_operators", "_monitor", "_context", "_weibull"}  # still to move
-    alone = []
-    for file in files:
-        users = [name for name, found in import_graph(trees()).items() if module_of(file) in found]
-        if len({name for name in users if name.startswith("engines.")}) < 2:
-            alone.append(file.stem)
-    assert {*alone} <= of_one, f"{alone} have one user each"
-
-
-def test_methods_cite_what_a_reader_can_find():
-    """The paper's section or the official file; notes of ours are not there to be read."""
-    cards = re.compile(r"\bCard\b|\bthe card's? (step|row|invariant)|\b[Ss]teps? [0-9-]+ of the card|_templates\b")
-    wrong = [
-        f"{path.relative_to(ROOT).as_posix()}:{number} {line.strip()}"
-        for path in sources("engines/methods")
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if cards.search(line)
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
 # --- what must never be done
 
 
