@@ -66,8 +66,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     calls r_i. M_q has not read its last guess yet: it does if that one stays."""
     target = Target(models.target, prompt, p, rows=17)
     drafter = Drafter(models.draft, prompt, p, rows=17, vocab_size=models.target.vocab_size)
-    T, T_d, ids = p.temperature, drafter.temperature, prompt
+    ids, T_d = prompt, drafter.temperature
     while target.unfinished(ids):
+        T = p.temperature  # an edit may change it
         # Sample gamma guesses x_1, .., x_gamma from M_q, one behind the other, x_i from q_i.
         draft, qs = Draft(ids[-1]), []
         for i in range(min(p.gamma, target.room(ids))):

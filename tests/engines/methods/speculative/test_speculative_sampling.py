@@ -40,6 +40,19 @@ def test_a_drafter_that_is_the_target_is_always_accepted():
         assert [len(step.commits.tokens) for step in trace.steps] == [5] * 5
 
 
+def test_an_edit_of_the_temperature_holds_from_the_next_round_on():
+    trace = engines.run(
+        "speculative-sampling",
+        pair(memory=2),
+        [1, 2, 3],
+        params={"max_new_tokens": 24, "draft_temperature": 1.0},
+        edits=[(1, engines.Edit(params={"temperature": 1.1})), (4, engines.Edit(params={"temperature": 0.0}))],
+    )
+    drawn = [step.tree.emitted_source != "argmax" for step in trace.steps]
+    tested = [any(u is not None for u in step.tree.uniforms) for step in trace.steps]
+    assert drawn == tested == [2 <= step <= 4 for step in range(len(trace.steps))]
+
+
 def test_every_forward_continues_the_text():
     """Both caches hold the text and nothing else when a round begins."""
     models = pair(2)
