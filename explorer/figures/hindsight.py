@@ -8,18 +8,16 @@ Definitions, over the steps 0, 1, ... of one trace:
 
 * The *final token* of a position is what its last commit wrote. A position may be written several times (re-masked,
   forced, rewritten): only the last commit counts, and only what was guessed after the write before it. Where that
-  earlier write hid the position, its own step is looked at
-  too, because an edit hides a position before the forward of the step that records it.
+  earlier write hid the position, its own step is looked at too, because an edit hides a position before the forward of
+  the step that records it.
 * The *top guess* for a position at a step is the first of its recorded candidates. A step without candidates for it
-  says nothing and ends the
-  look back: what may have been guessed before is not assumed.
+  says nothing and ends the look back: what may have been guessed before is not assumed.
 * A position is *decodable since* step s if its final token was the top guess at every step from s to the one that
-  committed it. A guess that was
-  right, then wrong, then right again counts from the last time it became right.
-* The *delay* is the number of forwards (all roles) made after step s up to and including the step of the commit.
-* *Enough* is the smallest number of forwards, counted from the start, after which every committed position either had
-  been written for good or
-  was decodable. A position whose start is not known counts from its commit, so nothing is claimed for it.
+  committed it. A guess that was right, then wrong, then right again counts from the last time it became right.
+* The *delay* is the number of target calls made after step s up to and including the step of the commit.
+* *Enough* is the smallest number of target calls, counted from the start, after which every committed position either
+  had been written for good or was decodable. A position whose start is not known counts from its commit, so nothing is
+  claimed for it.
 
 All this is an observation about this one run. It is no promise: a selector that had written earlier would have changed
 every later guess."""
@@ -50,7 +48,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         "since", "other", "unknown"
     ]  # other: not the top guess when committed; unknown: no candidates at that step
     since: int | None = None
-    delay: int | None = None  # forwards
+    delay: int | None = None  # target calls
     earlier: bool = False  # the step before `since` has no candidates for it, so it may have been decodable already
 
 
@@ -71,12 +69,12 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_delay(self) -> float | None:
-        """In forwards; None where no start is known."""
+        """In target calls; None where no start is known."""
         return sum(self.delays) / len(self.delays) if self.delays else None
 
     @property
     def max_delay(self) -> int | None:
-        """In forwards; None where no start is known."""
+        """In target calls; None where no start is known."""
         return max(self.delays, default=None)
 
 
@@ -159,11 +157,11 @@ def summary(lens: Hindsight) -> str:
     if lens.enough is None:
         return NOTHING
     told = (
-        f"{lens.enough} of {lens.forwards} forwards until every final token was written, or was the top guess and "
+        f"{lens.enough} of {lens.forwards} target calls until every final token was written, or was the top guess and "
         "stayed it"
     )
     if lens.mean_delay is not None:
-        told += f"; committed {lens.mean_delay:.1f} forwards later on average, {lens.max_delay} at most"
+        told += f"; committed {lens.mean_delay:.1f} target calls later on average, {lens.max_delay} at most"
     return f"{told} ({coverage(lens)}; {CAVEAT})"
 
 

@@ -245,18 +245,16 @@ def hindsight_metrics(trace: Trace) -> list[Metric]:
     if lens.enough is None:
         return []
     about = f"{CAVEAT}; {coverage(lens)}"
-    since = "forwards from the step since which the final token stayed the top guess to the step that committed it"
-    formula = (
-        "forwards until every final token was written, or was the top guess and stayed it ÷ all forwards of the run"
-    )
+    since = "target calls from the step since which the final token stayed the top guess to the step that committed it"
+    formula = "target calls until every final token was written, or was the top guess and stayed it ÷ all target calls"
     return [
-        derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "forwards", f"mean of {since}", about),
+        derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "target calls", f"mean of {since}", about),
         derived(
             "commit_delay_max", "Commit delay, longest", lens.max_delay, "count", f"largest number of {since}", about
         ),
         derived(
             "forwards_enough",
-            "Forwards that were enough",
+            "Target calls that were enough",
             ratio(lens.enough, lens.forwards),
             "share",
             formula,

@@ -18,7 +18,7 @@ SCRIPTS = (
     "assets/player/*.js", "assets/player/views/*.js", "assets/page/*.js", "assets/learn/*.js", "explorer/page/*.js",
 )  # fmt: skip
 SENTENCES = (
-    "explorer/page/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/own_pictures.py",
+    "explorer/page/**/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/own_pictures.py",
     "explorer/importers/answers.py", "explorer/runs/*.py", "explorer/figures/*.py",
 )  # fmt: skip
 ERRORS = (

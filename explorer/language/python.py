@@ -46,7 +46,8 @@ def _raised(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _skipped(node: ast.AST) -> Iterator[ast.AST]:
-    """What is no message: documentation, the parts of an f-string, names of attributes and keys, what goes to a log."""
+    """What is no message: documentation, the parts of an f-string, names of attributes and keys, what goes to a log,
+    what a module exports."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -55,6 +56,8 @@ def _skipped(node: ast.AST) -> Iterator[ast.AST]:
         yield node.format_spec
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOGGING:
         yield from node.args
+    elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        yield from ast.walk(node.value)
     elif isinstance(node, ast.keyword) and node.arg in ("elem_id", "elem_classes", "help", "pattern"):
         yield node.value
 

@@ -57,7 +57,7 @@ PARTS = {
     "reading": ("engines/core/trace/*.py engines/core/trace/groups/*.py", 12),
     "decode": ("engines/methods/*/*.py engines/methods/*/*/__init__.py", 0),
     "player": ("assets/player/*.js assets/player/views/*.js", 12),
-    "page": ("explorer/page/*.py", 9),
+    "page": ("explorer/page/*.py explorer/page/handlers/*.py", 9),
     "command line": ("explorer/cli/*.py", 7),
     "exporters": ("explorer/export/*.py", 6),
     "importers": ("explorer/importers/*.py explorer/attach/*.py", 6),

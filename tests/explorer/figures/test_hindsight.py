@@ -132,7 +132,11 @@ def test_numbers_and_summary_say_what_they_rest_on():
     about = found["forwards_enough"].conditions
     assert CAVEAT in about and "start known for 2 of 4" in about and found["forwards_enough"].kind == "derived"
     told = summary(hindsight(one))
-    assert told.startswith("4 of 4 forwards") and CAVEAT in told and "0.5 forwards later on average, 1 at most" in told
+    assert (
+        told.startswith("4 of 4 target calls")
+        and CAVEAT in told
+        and "0.5 target calls later on average, 1 at most" in told
+    )
     for part in ("1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never committed"):
         assert part in told
 

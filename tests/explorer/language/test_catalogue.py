@@ -19,6 +19,14 @@ def test_every_catalogue_is_complete_and_names_only_the_places_of_its_english():
     assert len(read("en")) > 1000
 
 
+def test_no_file_of_the_page_or_the_player_is_left_out():
+    top = ASSETS.parent
+    read_of = {path for globs in (catalogue.SENTENCES, catalogue.SCRIPTS) for one in globs for path in top.glob(one)}
+    files = {*(top / "explorer/page").rglob("*.py"), *(top / "explorer/page").rglob("*.js")}
+    files |= set((ASSETS / "player").rglob("*.js"))
+    assert files - read_of == set()
+
+
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_no_translation_is_the_english_sentence_again(language):
     """What is the same in both has no words of ours: names, formulas of numbers."""
@@ -81,6 +89,10 @@ goes on.
         ]
     )
     assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
+
+
+def test_what_a_module_exports_is_no_message():
+    assert list(python.messages('__all__ = ["Handlers", "Desk"]\nx = "A sentence."')) == ["A sentence."]
 
 
 def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):
