@@ -85,13 +85,16 @@ class Speedup(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """All points of one model. refused: tasks that it cannot do, with its reason."""
+    """All points of one model. refused: tasks that it cannot do, with its reason. command, date: what was typed, and
+    when."""
 
     model: ModelRecord
     prompts: int
     points: list[Point]
     speedups: list[Speedup]
     refused: dict[str, str] = {}
+    command: str = ""
+    date: str = ""
 
 
 class Outcome(NamedTuple):

@@ -57,7 +57,7 @@ class Score:
 
 class Bench(msgspec.Struct, frozen=True):
     """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score
-    per method and class."""
+    per method and class. command, date: what was typed, and when."""
 
     models: list[engines.ModelRecord]
     control: str
@@ -67,6 +67,8 @@ class Bench(msgspec.Struct, frozen=True):
     repeats: int
     row_seconds: dict[int, float]
     scores: list[Score]
+    command: str = ""
+    date: str = ""
 
     def classes(self) -> list[str]:
         """The classes in the order of the prompts."""

@@ -43,7 +43,7 @@ class Lane(msgspec.Struct, frozen=True):
 
 class Names(msgspec.Struct, frozen=True):
     """A measurement in a file. asked: places that the analyser was asked about to find the prompts; wrong: where it
-    knew names and the author's was none of them."""
+    knew names and the author's was none of them. command, date: what was typed, and when."""
 
     model: ModelRecord
     python: str
@@ -52,6 +52,9 @@ class Names(msgspec.Struct, frozen=True):
     wrong: int
     lanes: list[Lane]
     code: str = ""
+    machine: str = ""
+    command: str = ""
+    date: str = ""
 
 
 def bench_names(
@@ -62,15 +65,18 @@ def bench_names(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Names:
     """Run each method on each prompt."""
-    lanes = []
+    lanes: list[Lane] = []
+    machine = ""
     for i, (slug, params) in enumerate(plans):
         given = {**params, "max_new_tokens": LENGTH}
         runs = []
         for k, one in enumerate(found.prompts):
             runs.append(engines.run(slug, model, one.prompt, params=given, detail="light"))
+            machine = runs[-1].header.machine
             progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
         lanes.append(lane(slug, params, runs, found.prompts))
-    return Names(model.record, platform.python_version(), seed, found.asked, found.wrong, lanes, engines.code_version())
+    version, code = platform.python_version(), engines.code_version()
+    return Names(model.record, version, seed, found.asked, found.wrong, lanes, code, machine)
 
 
 def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:

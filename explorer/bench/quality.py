@@ -225,8 +225,9 @@ class Recorded(msgspec.Struct, frozen=True):
     """A sweep in a file: the model that ran (with the sha256 of its weights), the tasks, the prompts of each, and every
     point with every task.
 
-    seed: of every run. code: `engines.code_version()`. refused: settings that could not run, with the reason. left:
-    runs that the budget did not reach; points then count only the prompts that all settings have run on."""
+    seed: of every run. code: `engines.code_version()`. command, date: what was typed, and when. refused: settings that
+    could not run, with the reason. left: runs that the budget did not reach; points then count only the prompts that
+    all settings have run on."""
 
     model: engines.ModelRecord
     tasks: list[str]
@@ -236,6 +237,8 @@ class Recorded(msgspec.Struct, frozen=True):
     code: str = ""
     refused: dict[str, str] = {}
     left: int = 0
+    command: str = ""
+    date: str = ""
 
 
 def recorded() -> list[Recorded]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character gets its escape
     try:
         args = parser().parse_args(argv)
+        args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
         if not getattr(args, "fetch", None):
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
         load_own_methods(args)

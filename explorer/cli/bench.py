@@ -11,7 +11,7 @@ import msgspec
 
 import engines
 from engines import UserError
-from explorer.cli.io import check_target, key_values, positive, print_json, print_table, write
+from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
 from explorer.figures import compare
 from explorer.fitting import runs_on
 from explorer.words import printable
@@ -98,7 +98,7 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
             progress=progress,
         )
     if args.json:
-        _json(args.json, msgspec.json.encode(found))
+        _json(args.json, msgspec.json.encode(signed(found, args)))
     lines = classes.rows(found)
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
     print(
@@ -121,7 +121,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
         plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
         found = names.bench_names(plans, model, names.prompts(args.prompts), progress=progress)
     if args.json:
-        _json(args.json, msgspec.json.encode(found))
+        _json(args.json, msgspec.json.encode(signed(found, args)))
     print(
         f"{model.record.name}, {model.record.dtype}, Python {found.python}; the analyser was asked about {found.asked} "
         f"places to find these, and lacked the author's name at {found.wrong} of those it knew"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import gzip
 import io
 import json
@@ -100,6 +101,12 @@ def check_target(name: str | None) -> None:
         raise UserError(f"'{name}' is a folder; give the name of a file to write.")
     if not path.parent.is_dir():
         raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
+
+
+def signed(found: Any, args: argparse.Namespace) -> Any:
+    """A measurement with the command that made it, and the day."""
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return msgspec.structs.replace(found, command=args.typed, date=day)
 
 
 def write(name: str, text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import engines
 from engines import UserError, parallelbench
-from explorer.cli.io import check_target, print_table, write
+from explorer.cli.io import check_target, print_table, signed, write
 from explorer.words import printable
 
 
@@ -68,7 +68,7 @@ def parallelbench_command(args: argparse.Namespace) -> int:
                 bar.update(done - bar.n)
 
             part = parallelbench.run(model, args.task or list(parallelbench.GRID), prompts, progress)
-        old[part.model.name] = part
+        part = old[part.model.name] = signed(part, args)
         if args.json and args.json != "-":
             write(
                 args.json, parallelbench.written(list(old.values()))

@@ -14,7 +14,7 @@ import msgspec
 import engines
 from engines import UserError
 from engines.tasks import TASKS
-from explorer.cli.io import check_target, complain, key_values, positive, print_table, write
+from explorer.cli.io import check_target, complain, key_values, positive, print_table, signed, write
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -139,7 +139,7 @@ def _told(sweep: Any, args: argparse.Namespace) -> int:
         found = quality.Recorded(
             model, sweep.tasks, sweep.prompts, points, sweep.seed, engines.code_version(), sweep.refused, sweep.left
         )
-        write(args.json, msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
+        write(args.json, msgspec.json.format(msgspec.json.encode(signed(found, args)), indent=1).decode())
     if points and args.json != "-":
         heading = f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}"
         print(printable(heading))

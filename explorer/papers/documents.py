@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -21,8 +21,9 @@ import msgspec
 from explorer import ASSETS, papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
+from explorer.papers import measured
+from explorer.papers.tables import wrapped
 
-WIDTH = 120
 FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
 MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
@@ -149,11 +150,6 @@ def index() -> str:
     return wrapped(" · ".join(f"[{title}](assets/docs/{name}.md)" for name, title in documents().items()))
 
 
-def wrapped(text: str) -> str:
-    """A paragraph at the width of the documents."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 PARTS: dict[str, Callable[[], str]] = {
     "papers": lambda: wrapped(papers.sentence()),
     "methods": method_table,
@@ -162,6 +158,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "features": feature_table,
     "kinds": kinds,
     "docs": index,
+    **{f"measured_{name}": partial(measured.section, name) for name in measured.SECTIONS},
 }
 
 

@@ -31,7 +31,8 @@ OWN = [
     PAPER.relative_to(ROOT),
     *(Path("assets/traces") / name for name in TRACES),
 ]
-MEASURED = ("assets/sweeps/", "assets/bench/", "assets/studies/")  # records of what ran say what ran
+# records of what ran say what ran
+MEASURED = ("assets/sweeps/", "assets/bench/", "assets/studies/", "assets/measured/")
 PROSE = ("assets/docs/", "assets/models/")  # texts and cards may tell of any method
 GOLDEN = "tests/golden/checkers/"  # a checker per topic of the golden files runs the methods that the topic is about
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,14 @@ REQUIRED = ("name", "data", "licence", "command")
 
 
 def write_card(folder: Path, facts: Mapping[str, Any]) -> Path:
-    """Write card.json into a folder, at once: the facts, and the sum and storage of the weights where there are any.
-    Raises UserError for facts without a name, data, licence or command."""
+    """Write card.json into a folder, at once: the facts, today's date unless they have one, and the sum and storage of
+    the weights where there are any. Raises UserError for facts without a name, data, licence or command."""
     if missing := [key for key in REQUIRED if not facts.get(key)]:
         raise UserError(
             f"the card of {folder.name} lacks {', '.join(missing)}; a card says at least {', '.join(REQUIRED)}."
         )
     said = {key: value for key, value in read_card(folder).items() if key in KEPT}
-    card, weights = dict(facts) | said, folder / WEIGHTS
+    card, weights = {"date": date.today().isoformat()} | dict(facts) | said, folder / WEIGHTS
     if weights.is_file():
         card |= said_of(weights, card)
         if not card["stored"]:  # as plain as any file

@@ -1,6 +1,7 @@
 """The commands that measure: certify says what it found, and bench by class prints and writes one benchmark."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -103,3 +104,5 @@ def test_bench_by_class_prints_and_writes(capsys, monkeypatch, tmp_path):
     found = msgspec.json.decode(file.read_bytes(), type=classes.Bench)
     assert found.scores[0].params == {"template": "7"} and found.classes() == ["sums", "lists"]
     assert json.loads(file.read_text())["control"] == "greedy"
+    assert found.command.startswith("decoding-explorer bench --by-class --model tiny-ar-s ") and found.machine
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.date)
