@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -141,3 +141,76 @@ def reader() -> Iterator[Measured]:
         rows,
         f"{card['held_out_words']['number']} held-out words of `tiny-reader`, all distortions by chance",
     )
+
+
+# --- trainings
+
+
+def trainings(folder: str) -> str:
+    """A row for each card of a folder of `assets`: what it took, where and when, its command, and what it reached."""
+    head = ["name", "weights", "steps", "tokens", "minutes", "on held-out data", "machine", "date", "made again by"]
+    rows = [head, ["---"] * len(head)]
+    for name, card in cards(folder).items():
+        took = [_count(card.get(key)) for key in ("parameters", "steps", "tokens")]
+        machine = str(card.get("machine", "–")).replace("(R)", "").partition(", torch")[0].replace(", cpu", "")
+        minutes = "–" if card.get("minutes") is None else f"{card['minutes']:g}"
+        end = [machine.replace(" 1 threads", " 1 thread"), card["date"], f"`{card['command']}`"]
+        rows.append([f"`{name}`", *took, minutes, reached(card), *end])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _count(value: Any) -> str:
+    if isinstance(value, dict):  # of tokens by split
+        value = value.get("train")
+    if not value:
+        return "–"
+    return f"{value:,}" if value < 1_000_000 else f"{value / 1e6:.1f} M"
+
+
+def reached(card: dict[str, Any]) -> str:
+    """The first thing that a card says of held-out data, in a few words; a dash where it says nothing."""
+    for path, text in REACHED:
+        found: Any = card
+        for key in path.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            return text(found)
+    return "–"
+
+
+def _mean(values: dict[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def _first(rank: list[Any]) -> str:
+    """Of the first guess; of several widths, exits or windows the least and the most."""
+    values = [one[0] if isinstance(one, list) else one for one in (rank if isinstance(rank[0], list) else rank[:1])]
+    return f"first guess right {_span(values)}"
+
+
+def _span(values: Any) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
+
+
+REACHED: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("held_out_exact_match", lambda of: f"exact match {_mean(of):.1%}, mean of {len(of)} tasks"),
+    ("held_out.loss", lambda of: f"loss {of:.3f} nats"),
+    ("held_out.exact_match", lambda of: f"exact match {of:.1%}"),
+    ("held_out_right", lambda of: f"right {of['greedy']:.0%} greedily, {of['drawn_at_temperature_1']:.0%} drawn"),
+    ("held_out_words", lambda of: f"words {of['in_one_pass']:.1%} in one pass, {of['letter_by_letter']:.1%} by letter"),
+    ("held_out_scenes", lambda of: f"mask overlap {of['mask_overlap']:.3f}, captions {of['captions_right']:.1%}"),
+    ("read_as_wanted", lambda of: f"read as wanted {of['drawn']:.1%} (real digits {of['real']:.1%})"),
+    ("drawn", lambda of: f"both colours {of['both_colours']:.1%}, in place {of['in_place']:.1%}"),
+    ("held_out.describe.objects_right", lambda of: f"objects named right in captions {of:.1%}"),
+    ("decoding.all.tokens_per_forward", lambda of: f"{of:.2f} tokens per target call"),
+    ("held_out_by_accept_line", lambda of: f"precision {of['0.96']['precision']:.1%} at a threshold of 0.96"),
+    ("held_out.auc", lambda of: f"AUC {of:.3f}"),
+    ("held_out.rank_1", _first),
+    ("held_out.first_choice_in_top_8.mapped", lambda of: f"first choice among 8 guesses {_span(of.values())}"),
+    ("held_out.same_first_token", lambda of: f"same first choice {_span(of.values())}"),
+    ("held_out.same_first_token_ridge_alone", lambda of: f"same first choice {_span(of.values())}"),
+    ("held_out.router.agreement", lambda of: f"router agrees on {of:.1%}"),
+    ("held_out.as_stored", lambda of: f"same first choice {_span([x['same_first_token'] for x in of.values()])}"),
+    ("held_out.favourites", lambda of: f"calls foretold by token id {_span(of)}"),
+)

@@ -21,7 +21,7 @@ import msgspec
 from explorer import ASSETS, papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
-from explorer.papers import measured
+from explorer.papers import cards, measured
 from explorer.papers.tables import wrapped
 
 FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
@@ -158,6 +158,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "features": feature_table,
     "kinds": kinds,
     "docs": index,
+    "trained_models": partial(cards.trainings, "models"),
+    "trained_parts": partial(cards.trainings, "parts"),
     **{f"measured_{name}": partial(measured.section, name) for name in measured.SECTIONS},
 }
 

@@ -212,4 +212,5 @@ SECTIONS: Mapping[str, Any] = {
     "architectures": cards.domains,
     "pictures": lambda: chain(cards.reader(), cards.vision()),
     "program": tuple,
+    "training": tuple,
 }

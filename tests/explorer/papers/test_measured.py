@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from explorer.papers import measured
+from explorer.papers import cards, measured
 from explorer.papers.tables import Measured, markdown
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,3 +69,14 @@ def test_a_table_shows_as_many_digits_as_its_column_needs():
 def test_an_interval_follows_its_value():
     heads, rows = measured._joined(["share (measured)", "from (derived)", "to (derived)", "n"], [[0.5, 0.25, 0.75, 4]])
     assert heads == ["share (measured)", "n"] and rows == [["0.5 (0.25 to 0.75)", "4"]]
+
+
+def test_every_training_has_a_row_with_date_command_and_what_it_reached():
+    for folder in ("models", "parts"):
+        found, rows = cards.cards(folder), cards.trainings(folder).splitlines()[2:]
+        assert len(rows) == len(found) > 30
+        for (name, card), row in zip(found.items(), rows, strict=True):
+            assert row.startswith(f"| `{name}` |") and f"| {card['date']} | `{card['command']}` |" in row
+    every = {**cards.cards("models"), **cards.cards("parts")}
+    silent = {name for name, card in every.items() if cards.reached(card) == "–"}
+    assert silent == {"smollm2-store", "tiny-store", "tiny-ar-l-draft-grid"}, "stores hold tokens, the grid has a study"
