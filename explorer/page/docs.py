@@ -3,25 +3,35 @@ that names one (`?doc=NAME`)."""
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
 import gradio as gr
 
-from explorer.papers.documents import document, documents
+from explorer.papers.documents import PICTURES, document, documents
 
 FENCE = re.compile(r"^```\w+$", re.MULTILINE)  # with a language Gradio colours code, in tones too light to read
-LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+\.svg)\)")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def text(name: object) -> str:
-    """A text as the page shows it: links to other texts stay on the page, those to files of the repository and to
-    headings are words. A name that is none of them gives a sentence that says so."""
+    """A text as the page shows it: pictures are within it; links to other texts stay on the page, those to files of the
+    repository and to headings are words. A name that is none of them gives a sentence that says so."""
     try:
         found = document(str(name))
     except KeyError:
         return f"There is no text '{str(name)[:60]}' here; choose one from the list."
-    return LINK.sub(_link, FENCE.sub("```", found))
+    return LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", found)))
+
+
+def _picture(found: re.Match[str]) -> str:
+    words, file = found.groups()
+    if not (PICTURES / file).is_file():
+        return words
+    data = base64.b64encode((PICTURES / file).read_bytes()).decode()
+    return f"![{words}](data:image/svg+xml;base64,{data})"
 
 
 def _link(found: re.Match[str]) -> str:

@@ -25,6 +25,7 @@ from explorer.papers import cards, measured
 from explorer.papers.tables import wrapped
 
 FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
+PICTURES = DOCS / "pictures"
 MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (

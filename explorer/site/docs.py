@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from explorer.papers.documents import document, documents
+from explorer.papers.documents import PICTURES, document, documents
 from explorer.site.markdown import markdown
 from explorer.site.markup import Html, h, join, link, page
 
 
 def pages() -> dict[str, str]:
-    """Path -> page: the list, and one page for each text."""
+    """Path -> page: the list, one page for each text, and the pictures that these show."""
     texts = {name: document(name) for name in documents()}
     made = {f"docs/{name}.html": _page(name, title, texts[name]) for name, title in documents().items()}
     cards = [
@@ -22,7 +22,8 @@ def pages() -> dict[str, str]:
     ]
     lead = "How to use it from the page, the command line and Python, what runs, and what was measured."
     main = join(h("h1", {}, "Docs"), h("p", {"class": "lead"}, lead), h("ul", {"class": "cards"}, cards))
-    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made}
+    pictures = {f"docs/pictures/{file.name}": file.read_text("utf-8") for file in sorted(PICTURES.glob("*.svg"))}
+    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made, **pictures}
 
 
 def _lead(text: str) -> str:
@@ -39,7 +40,7 @@ def _page(name: str, title: str, text: str) -> str:
 def _resolve(target: str) -> str:
     """Links between texts lead to their pages; files of the repository are not on the site."""
     file, place, head = target.partition("#")
-    if target.startswith(("https://", "#")):
+    if target.startswith(("https://", "#")) or (PICTURES.parent / file).is_relative_to(PICTURES):
         return target
     known = file.removesuffix(".md") in documents()
     return f"{file.removesuffix('.md')}.html{place}{head}" if known else ""

@@ -1,5 +1,5 @@
-"""The Markdown of `assets/docs` as HTML: headings, paragraphs, lists, tables, code, **bold**, *slanted*, links. Every
-text is escaped; what is none of these stays the text that it is."""
+"""The Markdown of `assets/docs` as HTML: headings, paragraphs, lists, tables, code, **bold**, *slanted*, links,
+pictures. Every text is escaped; what is none of these stays the text that it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.site.markup import Html, h, join, table
 HEAD = re.compile(r"(#{1,4}) (.+)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) +(.*)")
 INLINE = re.compile(
-    r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\*(?P<slanted>[^*]+)\*|!?\[(?P<words>[^\]]*)\]\((?P<to>[^)\s]+)\)"
+    r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\*(?P<slanted>[^*]+)\*|(?P<picture>!)?\[(?P<words>[^\]]*)\]\((?P<to>[^)\s]+)\)"
 )
 Resolve = Callable[[str], str]  # the target of a link -> its address on this site; empty where there is none
 
@@ -106,6 +106,8 @@ def _marked(found: re.Match[str], resolve: Resolve) -> str:
         return h("em", {}, inline(found["slanted"], resolve))
     address = resolve(found["to"])
     away = {"rel": "noreferrer"} if address.startswith("https://") else {}
+    if address and found["picture"]:
+        return h("img", {"src": address, "alt": found["words"], "loading": "lazy"})
     words = inline(found["words"], resolve)
     return h("a", {"href": address, **away}, words) if address else words
 
