@@ -125,6 +125,8 @@ def planned_table() -> str:
     """The papers that are not in yet."""
     lines = ["| paper | family | missing |", "|---|---|---|"]
     found = [paper for paper in papers.read().papers if paper.state == "planned"]
+    if not found:
+        return "Nothing: every paper of the list works."
     lines += [f"| {one.name} ({_cite(one)}) | {one.family} | {one.missing} |" for one in found]
     return "\n".join(lines)
 
