@@ -1,4 +1,4 @@
-// One clock for all players of a group: steps, calls of the target, measured seconds, or work in rows times layers. The
+// One clock for all players of a group: steps, target calls, measured seconds, or work in rows times layers. The
 // shorter run ends and stays at its end.
 
 import { tr } from "./words.js";

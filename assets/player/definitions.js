@@ -3,7 +3,7 @@
 export const DEFINITIONS = {
   steps: {
     label: "Steps",
-    formula: "turns of the decoding loop",
+    formula: "iterations of the decoding loop",
   },
   tokens: {
     label: "Tokens",
@@ -19,7 +19,7 @@ export const DEFINITIONS = {
   },
   target_calls: {
     label: "Target calls",
-    formula: "calls of the model that was picked; a batch of alternatives in one call is one call",
+    formula: "calls of the chosen model; a batch of alternatives in one call is one call",
     terms: "all calls: {roles}",
     counts: ["calls"],
     needs: ["forwards"],
@@ -33,11 +33,11 @@ export const DEFINITIONS = {
   tokens_per_call: {
     label: "Tokens per target call",
     kind: "derived",
-    formula: "tokens ÷ calls of the target",
+    formula: "tokens ÷ target calls",
     terms: "{gained} ÷ {target_calls}",
     counts: ["gained", "calls"],
-    note: "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of" +
-      " a draft are beside it; of a run with several samples the tokens of all count, since the calls " +
+    note: "end marks and padding do not count as tokens, although a masked model spends calls on them; draft " +
+      "calls are shown beside it; of a run with several samples the tokens of all count, since the calls " +
       "served all",
     needs: ["tokens", "forwards"],
   },
@@ -92,7 +92,7 @@ export const DEFINITIONS = {
   revised: {
     label: "Revised later",
     kind: "derived",
-    formula: "tokens that stand here and are taken away by a later write, each counted once, by the first one",
+    formula: "tokens written by now that a later write replaces or removes, each counted once, by the first one",
     terms: "{remasked} re-masked + {changed} changed + {cut} cut off",
     counts: ["tokens"],
     note: "read off the trace; it ends where the trace ends. Tokens behind an end mark that came later are not " +
@@ -102,7 +102,7 @@ export const DEFINITIONS = {
   missing: {
     label: "Still missing",
     kind: "derived",
-    formula: "tokens of the run's output that do not stand at their place yet",
+    formula: "tokens of the run's output that are not in their place yet",
     terms: "{final} of the output − {kept} in their place",
     counts: ["tokens"],
     note: "the output is that of this run as it ended",
@@ -119,7 +119,7 @@ export const COUNTED = {
     ["corrections after a refusal", "corrections", true],
   ],
   calls: [
-    ["calls of the model that was picked", "target_calls", true],
+    ["calls of the chosen model", "target_calls", true],
     ["calls of a draft or another model", "draft_calls", false],
     ["the warm-up call", "", false],
   ],

@@ -1,5 +1,5 @@
 // What finished runs of one prompt say when held against each other: same text or not, tokens per second as a
-// multiple, drafts that were accepted, calls of the target. Each part has the facts of its receipt. No DOM.
+// multiple, drafts that were accepted, target calls. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
 import { main, nameOf, place } from "./field.js";
@@ -52,13 +52,13 @@ const DRAFTS = {
 const CALLS = {
   target: {
     label: (alone) => (alone ? tr`Model calls` : tr`Target calls`),
-    formula: tr`calls of the model that was picked; a batch of alternatives in one call is one call`,
+    formula: tr`calls of the chosen model; a batch of alternatives in one call is one call`,
     terms: (name) => tr`{roles}; in ${name} OTHER`,
   },
   draft: {
     label: tr`Draft calls`,
     formula: tr`calls of all other models of the run: a draft, a small model, an encoder`,
-    note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
+    note: tr`a draft call costs less than a target call, so they are never added up; the work in layer-rows has both`,
   },
 };
 

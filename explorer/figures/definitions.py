@@ -37,7 +37,7 @@ COUNTED: dict[str, list[tuple[str, str, bool]]] = {
         ("corrections after a refusal", "corrections", True),
     ],
     "calls": [
-        ("calls of the model that was picked", "target_calls", True),
+        ("calls of the chosen model", "target_calls", True),
         ("calls of a draft or another model", "draft_calls", False),
         ("the warm-up call", "", False),
     ],
@@ -70,12 +70,12 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 DEFINITIONS: dict[str, Definition] = {
-    "steps": Definition("Steps", "count", "measured", "turns of the decoding loop"),
+    "steps": Definition("Steps", "count", "measured", "iterations of the decoding loop"),
     "target_calls": Definition(
         "Target calls",
         "count",
         "measured",
-        "calls of the model that was picked; a batch of alternatives in one call is one call",
+        "calls of the chosen model; a batch of alternatives in one call is one call",
         "all calls: {roles}",
         ["calls"],
     ),
@@ -125,11 +125,11 @@ DEFINITIONS: dict[str, Definition] = {
         "Tokens per target call",
         "ratio",
         "derived",
-        "tokens ÷ calls of the target",
+        "tokens ÷ target calls",
         "{gained} ÷ {target_calls}",
         ["gained", "calls"],
-        "end marks and padding do not count as tokens, although a masked model spends calls on them; calls of a draft "
-        "are beside it; of a run with several samples the tokens of all count, since the calls served all",
+        "end marks and padding do not count as tokens, although a masked model spends calls on them; draft calls "
+        "are shown beside it; of a run with several samples the tokens of all count, since the calls served all",
     ),
     "model_seconds": Definition(
         "Model time",
@@ -171,7 +171,7 @@ DEFINITIONS: dict[str, Definition] = {
         "Recording time",
         "seconds",
         "measured",
-        "time spent on writing down the steps, not part of model or method time",
+        "time spent on recording the steps, not part of model or method time",
     ),
     "recording_overhead": Definition(
         "Recording overhead",
@@ -190,7 +190,7 @@ DEFINITIONS: dict[str, Definition] = {
         "Revised later",
         "count",
         "derived",
-        "tokens that stand here and are taken away by a later write, each counted once, by the first one",
+        "tokens written by now that a later write replaces or removes, each counted once, by the first one",
         "{remasked} re-masked + {changed} changed + {cut} cut off",
         ["tokens"],
         "read off the trace; it ends where the trace ends. Tokens behind an end mark that came later are not counted "
@@ -200,7 +200,7 @@ DEFINITIONS: dict[str, Definition] = {
         "Still missing",
         "count",
         "derived",
-        "tokens of the run's output that do not stand at their place yet",
+        "tokens of the run's output that are not in their place yet",
         "{final} of the output − {kept} in their place",
         ["tokens"],
         "the output is that of this run as it ended",

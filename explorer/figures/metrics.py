@@ -103,7 +103,7 @@ def _by_role(counts: Mapping[str, int], between: str) -> str:
 
 
 def counts(trace: Trace) -> list[Metric]:
-    """Steps, calls of the target and beside them those of other models, work, tokens and their ratios."""
+    """Steps, target calls and beside them those of other models, work, tokens and their ratios."""
     sums, known = trace.totals, numbers(trace)
     target, roles = target_role(trace), sums.forwards_by_role
     calls, alone = sum(target_calls(step, target) for step in trace.steps), set(roles) <= {target}

@@ -8,13 +8,13 @@ Definitions, over the first t steps of one trace; `assets/player/race.js` counts
 the two:
 
 * A step is *inside* a budget if the run had spent no more than the budget when the step was over. Forwards are the
-  calls of the target, those of a draft are not added to them; seconds are model time plus method time; work is rows
+  target calls, draft calls are not added to them; seconds are model time plus method time; work is rows
   times layers, all models together.
 * *Tokens* are the ids that stand after the prompt and before the first end mark; open masks are not counted.
 * Of these, each one counts once as *re-masked*, *changed* or *cut*, by the first later write that takes it away: a
   mask, another token, or the end of the board. One that is never taken away but stands behind an end mark that came
   later is *behind*: it is no part of the output.
-* *Missing* are the tokens of the run's output that do not stand at their place yet.
+* *Missing* are the tokens of the run's output that are not in their place yet.
 
 What is "later" ends with the trace: of a stopped run nothing is claimed beyond its stop.
 """
@@ -54,7 +54,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def steps_within(trace: Trace, clock: Clock, budget: float) -> int:
-    """How many steps wholly fit a budget of steps, calls of the target, seconds, or layer-rows."""
+    """How many steps wholly fit a budget of steps, target calls, seconds, or layer-rows."""
     target = target_role(trace)
     spent = accumulate(cost(step, clock, target) for step in trace.steps)
     return sum(cost <= budget + SLACK for cost in spent)

@@ -257,7 +257,7 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
                 "img",
                 {
                     "src": f"{root}figures/compare-{name}.svg",
-                    "alt": "Tokens against calls of the target in these runs; the sums stand in the table below.",
+                    "alt": "Tokens against target calls in these runs; the sums are in the table below.",
                 },
             ),
         ),

@@ -108,7 +108,7 @@ def test_a_number_of_the_results_opens_its_receipt_and_curves_are_drawn_when_ask
     expect(number).to_be_focused()
     screen.tab("All numbers")
     screen.page.locator("#numbers .number").first.click()
-    expect(screen.page.get_by_role("dialog")).to_contain_text("turns of the decoding loop")
+    expect(screen.page.get_by_role("dialog")).to_contain_text("iterations of the decoding loop")
     screen.page.keyboard.press("Escape")
     screen.tab("Curves")
     expect(screen.page.locator(".js-plotly-plot")).to_have_count(2, timeout=30_000)

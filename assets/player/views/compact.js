@@ -23,7 +23,7 @@ const WORDS = {
   alone: tr`model calls`,
 };
 
-/** A run's numbers in one line; calls of the target first, those of other models beside them. */
+/** A run's numbers in one line; target calls first, those of other models beside them. */
 function lineOf(run, t) {
   const { forwards, others, model, method } = run.sums[t],
     held = (field, text) => (run.missing.has(field) ? "" : text),
