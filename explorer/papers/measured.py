@@ -36,25 +36,29 @@ def section(name: str) -> str:
 
 def _bench() -> Iterator[Measured]:
     for found in sorted(classes.recorded(), key=lambda found: found.max_new_tokens):
-        lines = classes.rows(found)
-        dropped = {"verdict"}
-        columns = [name for name in lines[0] if name not in dropped]
+        said = {line["method"]: line for line in classes.rows(found)}
+        rows: list[list[Cell]] = []
+        for label in sorted(said, key=found.overall, reverse=True):
+            line, span = said[label], found.interval(label)
+            speed = [round(x, 2) for x in (found.overall(label), *(span or ()))]
+            cell: Cell = speed if span else speed[0]
+            each = [str(line[group]).replace("×", "") for group in found.classes()]
+            rows.append([label, cell, line["tokens/forward"], line["same text"], *each])
         main = found.models[0]
+        costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in found.row_seconds.items())
         yield Measured(
             f"{found.max_new_tokens} new tokens on {main.name}",
             found.command,
             f"{found.machine}, {main.dtype}",
             found.date,
-            [name.replace("median class", "× over greedy, median class") for name in columns],
-            [[str(line[name]).replace("×", "") for name in columns] for line in lines],
+            ["method", "× over greedy, median class (95 %)", "tokens per forward", "greedy's text", *found.classes()],
+            rows,
             "tokens per second over greedy's in the same process, the prompt's forward included",
             [
                 "The interval is that of the median over the classes, by order statistics: a method is faster or "
-                "slower than greedy only where it leaves out 1.",
+                "slower than greedy only where it leaves out 1; methods whose intervals overlap are not told apart.",
                 f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's.",
-                "A forward took "
-                + ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in found.row_seconds.items())
-                + ".",
+                f"A forward took {costs}.",
             ],
         )
 
@@ -118,7 +122,7 @@ def _names() -> Iterator[Measured]:
             rows.append([line["method"], [float(x) for x in shares], line["the author's"], lane.cut])
             rows[-1] += [line["legal mass at the dot"].replace("-", "–"), line["analyser, median"].replace("-", "–")]
         yield Measured(
-            "Names that exist",
+            "Names that exist at a dot (Monitor-Guided Decoding)",
             found.command,
             f"{found.machine}, Python {found.python}",
             found.date,
