@@ -112,8 +112,8 @@ def _architectures(found: dict[str, dict[str, Any]]) -> list[str]:
     if twins := ultramem.compared(found):
         told = (
             "One text and as many steps for both, and equal work for a token: what differs is the table. Known is the "
-            "attribute that is the likeliest token where it must be told, of 500 people each; behind it what one guess "
-            "for all gets right."
+            "attribute that is the likeliest token where it must be given, of 500 people each; in brackets what one "
+            "guess for all gets right."
         )
         lines += ["", "## A memory and its twin", "", told, "", *_table(*twins)]
     if pair := encoder_decoder.compared(found):
@@ -183,7 +183,7 @@ def _before_and_after(card: dict[str, Any]) -> list[str]:
     rule, base, block = card["entropy_rule"], card["init_from"], card["distillation"]["block_length"]
     told = (
         f"Means over the tasks, {rule['prompts_per_task']} held-out prompts each, blocks of {block}. Every model "
-        "under the same line, on the same prompts:"
+        "under the same threshold, on the same prompts:"
     )
     share = "forwards / one per forward"
     rows = [

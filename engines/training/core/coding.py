@@ -117,7 +117,7 @@ SECTION = """
 
 Large matrices are coded, see `engines/models/stored.py`; what is loaded from them has the type that is asked for and
 the sum (sha256) of the plain file. bfloat16 with coded exponents is the same weights bit by bit: loss 0, every mark and
-every recording as before. int8 by row stands only where the held-out marks did not move. The right half says what int8
+every recording as before. int8 by row is kept only where the held-out marks did not move. The right half says what int8
 by row does to each model instead: tasks whose exact match moves on the prompts of the tables below (masked and block
 models: at p > 0.9), the mean over the tasks and the loss on them before and after, and how many recordings of the
 gallery still repeat, all models that take part in one being in int8. Any folder is stored another way, or made plain
