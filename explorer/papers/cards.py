@@ -54,7 +54,7 @@ def calls() -> Iterator[Measured]:
         "held-out prompts of the text cache, temperature 0, the call that reads the prompt counted",
         [
             "Other methods in a row are controls on the same prompts. Intervals are about ±0.2 with 40 prompts and "
-            "wider with twelve, which order nothing.",
+            "wider with twelve, which rank nothing.",
             "Layer-rows are per token and leave out heads and EAGLE's layer. This is one model and its tasks.",
         ],
     )
@@ -83,7 +83,7 @@ def domains() -> Iterator[Measured]:
             f"{held['texts']} held-out texts; untuned",
             [
                 f"The router agrees with the labels on {router['agreement']:.1%} of the tokens; the most common expert "
-                f"alone would on {router['most_common_alone']:.1%}. Close shares are not ordered by so few texts.",
+                f"alone would on {router['most_common_alone']:.1%}. So few texts do not rank close shares.",
             ],
         )
 

@@ -56,7 +56,7 @@ def _bench() -> Iterator[Measured]:
             "tokens per second over greedy's in the same process, the prompt's forward included",
             [
                 "The interval is that of the median over the classes, by order statistics: a method is faster or "
-                "slower than greedy only where it leaves out 1; methods whose intervals overlap are not told apart.",
+                "slower than greedy only where it excludes 1; methods whose intervals overlap are not told apart.",
                 f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's.",
                 f"A forward took {costs}.",
             ],
