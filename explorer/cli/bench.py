@@ -180,6 +180,8 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
                 f"'{slug}' does not claim its control's text with these parameters, so there is nothing to certify; "
                 f"{advice}."
             )
+        if not info.baseline:
+            raise UserError(f"'{slug}' is a control itself and has none; choose a method that claims its text.")
     return list(params.items())
 
 

@@ -78,6 +78,7 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     ("argv", "says"),
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
+        (("certify", "--model", "tiny-ar-l", "--method", "greedy"), "'greedy' is a control itself and has none"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
         (
             ("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"),
