@@ -42,6 +42,7 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
             metavar="N",
             help="bundled prompts to use; with --by-class of every class (default 6)",
         )
+        parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
     bench.add_argument(
         "--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)"
     )
@@ -55,7 +56,6 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         action="store_true",
         help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
     )
-    bench.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
     bench.set_defaults(command=bench_command)
     certify.set_defaults(command=certify_command)
 
@@ -180,32 +180,51 @@ def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str,
                 f"'{slug}' does not claim its control's text with these parameters, so there is nothing to certify; "
                 f"{advice}."
             )
+        if not info.baseline:
+            raise UserError(f"'{slug}' is a control itself and has none; choose a method that claims its text.")
     return list(params.items())
 
 
 def certify_command(args: argparse.Namespace) -> int:
     """Hold every lossless method against its control, prompt by prompt, and the control against the network's own
     forward, since both runs read the model through one cache. Exit status 1 where a text differs."""
+    from explorer.bench import certified
     from explorer.bench.measure import prompts_for
 
+    check_target(args.json)
     model = engines.load_model(args.model, dtype=args.dtype)
-    diverged, controls = 0, dict[tuple[str, str], engines.Trace]()
+    controls = dict[str, dict[str, engines.Trace]]()
+    kept, network = list[certified.Kept](), list[certified.Kept]()
     for slug, params in _lossless(args, model):
         if float(params.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
-        baseline = engines.get_method(slug).info.baseline
+        baseline, found = str(engines.get_method(slug).info.baseline), list[compare.Certificate]()
         for prompt in prompts_for(model.record.name, args.prompts):
             ours, control = (
                 engines.run(one, model, prompt, params={**given, "max_new_tokens": args.max_new_tokens}, detail="light")
-                for one, given in ((slug, params), (str(baseline), {}))
+                for one, given in ((slug, params), (baseline, {}))
             )
-            if engines.get_method(str(baseline)).info.lossless:  # its text is the model's own
-                controls.setdefault((str(baseline), prompt), control)
-            held = compare.certificate(ours, control, compare.near_tie(model, ours, control))
-            diverged += held.at is not None
-            print(f"{slug}: {prompt[:50]!r}: {printable(held.sentence)}")
-    for (slug, prompt), control in controls.items():
-        if own := compare.network_certificate(model, control):
-            diverged += own.at is not None
-            print(f"{slug} against the network without a cache: {prompt[:50]!r}: {printable(own.sentence)}")
-    return int(diverged > 0)
+            controls.setdefault(baseline, {}).setdefault(prompt, control)
+            found.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
+            _certified(args, f"{slug}: {prompt[:50]!r}", found[-1])
+        kept.append(certified.kept(slug, params, found))
+    for slug, traces in controls.items():
+        if not engines.get_method(slug).info.lossless:  # its text is not the model's own
+            continue
+        own = {prompt: compare.network_certificate(model, control) for prompt, control in traces.items()}
+        for prompt, one in own.items():
+            if one:
+                _certified(args, f"{slug} against the network without a cache: {prompt[:50]!r}", one)
+        network.append(certified.kept(slug, {}, [one for one in own.values() if one]))
+    if args.json:
+        header = next(trace.header for traces in controls.values() for trace in traces.values())
+        record = certified.Certified(
+            model.record, header.machine, header.versions, args.max_new_tokens, kept, network
+        )  # fmt: skip
+        _json(args.json, msgspec.json.encode(signed(record, args)))
+    return int(any(one.same < one.prompts for one in (*kept, *network)))
+
+
+def _certified(args: argparse.Namespace, what: str, found: compare.Certificate) -> None:
+    if args.json != "-":
+        print(f"{what}: {printable(found.sentence)}")

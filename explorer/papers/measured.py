@@ -17,7 +17,7 @@ import msgspec
 import engines
 from engines import parallelbench
 from explorer import ASSETS
-from explorer.bench import classes, names, quality
+from explorer.bench import certified, classes, names, quality
 from explorer.papers import cards
 from explorer.papers.tables import Cell, Measured, markdown
 
@@ -60,6 +60,27 @@ def _bench() -> Iterator[Measured]:
                 f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's.",
                 f"A forward took {costs}.",
             ],
+        )
+
+
+def _certified() -> Iterator[Measured]:
+    for found in certified.recorded():
+        rows: list[list[Cell]] = []
+        for one in (*found.kept, *found.network):
+            name = f"{one.method} against the network without a cache" if one in found.network else one.method
+            given = ", ".join(f"{key}={value}" for key, value in one.params.items())
+            first = ", ".join(str(at + 1) for at in one.first)
+            rows.append(
+                [f"{name} ({given})" if given else name, f"{one.same} of {one.prompts}", one.tokens, first or "–"]
+            )
+        yield Measured(
+            f"Lossless methods on {found.model.name}, token by token",
+            found.command,
+            f"{found.machine}, {found.model.dtype}",
+            found.date,
+            ["method", "same text as its control", "tokens compared", "differs from token"],
+            rows,
+            "bundled prompts, temperature 0",
         )
 
 
@@ -209,7 +230,7 @@ def _coherence() -> Iterator[Measured]:
 
 
 SECTIONS: Mapping[str, Any] = {
-    "speculation": lambda: chain(_bench(), _study("needles-in-documents", "RAPID")),
+    "speculation": lambda: chain(_bench(), _certified(), _study("needles-in-documents", "RAPID")),
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
     "diffusion": lambda: chain(_sweeps(), _parallel()),
     "sampling": lambda: chain(_coherence(), _names()),

@@ -14,7 +14,7 @@ from engines.studies import _closed_forms as closed_forms
 from engines.studies import parallelbench
 from engines.studies._closed_forms import chance, derived
 from engines.studies._parallel_grid import ADAPTIVE, GRID, ITEMS, THRESHOLDS, Setting
-from engines.studies._parallel_points import ALL, LENIENT, STRICT, WRONG, Outcome
+from engines.studies._parallel_points import ALL, LENIENT, STRICT, WRONG, Outcome, recorded
 from engines.tasks import Example, check, recognise
 from explorer import cli
 from explorer.bench.quality import PARALLELBENCH
@@ -338,8 +338,10 @@ def test_without_a_model_those_of_the_file_run_again_with_as_many_prompts(tmp_pa
     arguments = ["parallelbench", "--task", "copy", "--json", str(file)]
     assert cli.main([*arguments, "--model", "oracle", "--prompts", "2"]) == 0
     before = file.read_text()
+    (part,) = recorded(file)
+    assert part.command.endswith("bench.json --model oracle --prompts 2") and len(part.date) == len("2026-11-26")
     file.write_text(before.replace('"marks":"=="', '"marks":".."'))
-    assert cli.main(arguments) == 0 and file.read_text() == before
+    assert cli.main(arguments) == 0 and file.read_text() == before.replace(" --model oracle --prompts 2", "")
 
 
 @pytest.mark.parametrize(

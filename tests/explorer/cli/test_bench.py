@@ -8,7 +8,7 @@ import pytest
 
 import engines
 from engines.core.method import Method, MethodInfo
-from explorer.bench import classes
+from explorer.bench import certified, classes
 from explorer.cli import main
 
 
@@ -27,6 +27,19 @@ def certify(model, *, prompts, tokens):
 def test_certify_says_same_for_a_lossless_method(capsys):
     code, out, _ = call(capsys, *certify("tiny-ar-l", prompts=2, tokens=16))
     assert code == 0 and out.count("token-recycling: ") == 2 and out.count("Same ") == 4 and "float32" in out
+
+
+def test_certify_writes_what_it_found(capsys, tmp_path):
+    file = tmp_path / "c.json"
+    code, out, _ = call(capsys, *certify("tiny-ar-s", prompts=2, tokens=8), "--json", str(file))
+    found = msgspec.json.decode(file.read_bytes(), type=certified.Certified)
+    assert code == 0 and out.count("Same ") == 4, "what it finds is printed as well"
+    (method,), (control,) = found.kept, found.network
+    assert (method.method, method.same, method.prompts, method.first) == ("token-recycling", 2, 2, [])
+    assert control.method == "greedy" and control.same == 2 and method.tokens > 0
+    assert found.command.startswith("decoding-explorer certify --model tiny-ar-s") and found.machine and found.date
+    code, out, _ = call(capsys, *certify("tiny-ar-s", prompts=1, tokens=4), "--json")
+    assert code == 0 and json.loads(out)["kept"][0]["same"] == 1, "standard output has the record alone"
 
 
 def test_certify_holds_the_control_itself_against_the_network_without_a_cache(capsys, monkeypatch):
@@ -65,6 +78,7 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     ("argv", "says"),
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
+        (("certify", "--model", "tiny-ar-l", "--method", "greedy"), "'greedy' is a control itself and has none"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
         (
             ("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"),

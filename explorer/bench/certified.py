@@ -1,0 +1,53 @@
+"""What `certify` found, as a record: how many texts of each lossless method are its control's, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from engines import ModelRecord
+from explorer import ASSETS
+from explorer.figures.compare import Certificate
+
+FOLDER = ASSETS / "bench" / "certified"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One method on all prompts. same: prompts with the control's very tokens; tokens: of the control, on all prompts;
+    first: the places of the first differing tokens, counted from 0."""
+
+    method: str
+    params: dict[str, Any]
+    prompts: int
+    same: int
+    tokens: int
+    first: list[int] = []
+
+
+class Certified(msgspec.Struct, frozen=True):
+    """A certificate in a file. network: each control against the network's own forward without a cache. command, date:
+    what was typed, and when."""
+
+    model: ModelRecord
+    machine: str
+    versions: dict[str, str]
+    max_new_tokens: int
+    kept: list[Kept]
+    network: list[Kept] = []
+    command: str = ""
+    date: str = ""
+
+
+def kept(method: str, params: dict[str, Any], found: Iterable[Certificate]) -> Kept:
+    """Certificates of one method, counted."""
+    each = list(found)
+    first = [one.at for one in each if one.at is not None]
+    return Kept(method, params, len(each), len(each) - len(first), sum(one.tokens for one in each), first)
+
+
+def recorded() -> list[Certified]:
+    """The certificates that ship, written by `decoding-explorer certify --json`. Raises msgspec.ValidationError for a
+    damaged file."""
+    return [msgspec.json.decode(path.read_bytes(), type=Certified) for path in sorted(FOLDER.glob("*.json"))]
