@@ -25,7 +25,6 @@ from engines.kit import (
     Span,
     Step,
     Steps,
-    UserError,
     block_of,
     mask_positions,
     max_new_tokens,
@@ -49,17 +48,6 @@ from engines.models.filters import filter_of, read_filter
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def check(p: Params) -> None:
-    """A filter file fits its block; the oracle decides by a greedy text, which drawn proposals need not meet."""
-    if p.decides == "filter":
-        check_filter(p)
-    elif p.temperature > 0:
-        raise UserError(
-            f"decides=oracle compares with a greedy text and temperature={p.temperature:g} draws; set temperature=0, "
-            "or decides=filter."
-        )
 
 
 @method(
@@ -96,7 +84,7 @@ def check(p: Params) -> None:
         Former("learn2pd", {"oracle": "commit"}, {"decides": "oracle"}),
         Former("learn2pd", {"oracle": "show"}, {"decides": "filter"}),
     ],
-    check=check,
+    check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """y is the reference, right [b] where the block's proposals are y's, q [b] what the filter says, e the last
@@ -110,9 +98,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         g = q = None
         if p.decides == "oracle":
             accept, cause = f.hidden & right, "oracle"
-            if now == before:  # stuck: what is proposed stays wrong, so the reference is copied
+            stuck = now == before if p.temperature == 0 else not accept.any()
+            if stuck:  # what is proposed stays wrong, so the reference is copied
                 accept, cause = f.hidden, "reference"
-                x0[f.a : f.b] = torch.where(f.hidden, y[f.a : f.b], x0[f.a : f.b])
+                known = f.hidden & (y[f.a : f.b] != model.mask_id)
+                x0[f.a : f.b] = torch.where(known, y[f.a : f.b], x0[f.a : f.b])
             ready = accept
         else:
             g = filter_at(p.filter) if p.accept_thres < 1 else None
@@ -138,7 +128,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if before[0] < 0 else None) + f.note,
         )
         before = now
-        x = run.apply_edit(edit, x)
+        x, y = run.apply_edit(edit, x), allowed(y, edit, model.mask_id)
 
 
 def reference(
@@ -163,8 +153,17 @@ def reference(
             note=f"The reference is decoded first, one token per forward, and not shown: {len(masks) - 1} to go.",
         )
         x = run.apply_edit(edit, x)
-        y = torch.where(x == model.mask_id, y, x)
+        y = allowed(torch.where(x == model.mask_id, y, x), edit, model.mask_id)
     return x, y
+
+
+def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
+    """The reference [L], open where an edit forbids what it holds: while it is decoded that place is decoded again,
+    later the proposal there is as good as any."""
+    for position, tokens in edit.forbid.items() if edit else ():
+        if position < len(y) and int(y[position]) in tokens:
+            y[position] = mask_id
+    return y
 
 
 if __name__ == "__main__":

@@ -230,6 +230,13 @@ def test_the_oracle_reproduces_the_reference(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_an_oracle_of_drawn_proposals_comes_to_the_same_text(seed):
+    trace = decode(seed, slug=ORACLE, temperature=0.9)
+    assert trace.output_ids == decode(seed, slug="llada").output_ids
+    assert trace.totals.forwards_by_role["model"] <= G, "each forward commits what is right, or copies the block"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_showing_the_oracle_changes_nothing(seed, made):
     own = {"accept_thres": 0.9, "filter": made(by_threshold(0.4)), "eotp": True}
     shown, plain = decode(seed, slug=ORACLE, decides="filter", **own), decode(seed, **own)
@@ -285,6 +292,19 @@ def test_an_edit_while_the_reference_is_decoded_holds_in_both():
     assert trace.output_ids[5] == 7 and board(trace) == trace.output_ids
 
 
+@pytest.mark.parametrize("step", [G // 2, G, G + 1])
+def test_what_is_forbidden_is_in_no_reference_and_not_copied(step):
+    """While the reference is decoded, behind it, and after the first forward of the oracle."""
+    for seed in SEEDS:
+        plain = decode(seed, slug=ORACLE)
+        for place in range(0, G, 3):
+            held = plain.output_ids[place]
+            fork = decode(seed, slug=ORACLE, edits=[(step - 1, engines.Edit(forbid={P + place: [held]}))])
+            late = [s.commits for s in fork.steps[step:] if s.commits]
+            assert all((P + place, held) not in zip(one.positions, one.tokens, strict=True) for one in late)
+            assert fork.end.reason == "complete" and board(fork) == fork.output_ids
+
+
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
@@ -294,7 +314,6 @@ def test_an_edit_while_the_reference_is_decoded_holds_in_both():
         ({"filter": "\0.safetensors"}, "is not a filter"),
         ({"filter": "x" * 1900 + ".safetensors"}, "is not a filter"),
         ({"filter": "layer_2_flan.pth"}, "pickle.*--convert"),
-        ({"slug": ORACLE, "temperature": 0.5}, "temperature=0"),
     ],
 )
 def test_errors_say_what_to_do(params, sentence):
