@@ -109,8 +109,8 @@ export const field = (param, ids, changed) => KINDS[param.kind](param, ids, chan
     range, and a button back to the default. id: the control's. baseline: the title of the method that a neutral value
     equals. */
 export function parameter(param, { id, baseline }, changed) {
-  const { name, symbol, kind, sees, default: usual } = param;
-  const control = field(param, { control: id, described: `${id}-sees ${id}-hint` }, changed);
+  const { name, symbol, kind, help, default: usual } = param;
+  const control = field(param, { control: id, described: `${id}-help ${id}-hint` }, changed);
   const back = () => {
     control.write(usual);
     changed();
@@ -124,7 +124,7 @@ export function parameter(param, { id, baseline }, changed) {
     { class: "param", "data-param": name, "data-kind": kind },
     make("label", { for: id }, name, mark),
     make("div", { class: "param-row" }, control.node, make("button", reset, "↺")),
-    make("p", { class: "param-sees", id: `${id}-sees` }, sees),
+    make("p", { class: "param-help", id: `${id}-help` }, help),
     make("p", { class: "param-hint", id: `${id}-hint` }, hint(param, baseline)),
   );
   return { node, control };

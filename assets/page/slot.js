@@ -1,7 +1,7 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
 // offers: {open, models: [{name, kind, label, tasks, kinds?, has?}], methods: [{slug, title, family, kind, needs?,
 // wants?, summary, baseline?, params}]}; wants and has are companions by role and trained parts. A parameter is {name,
-// kind, default, sees, symbol?, low?, high?, step?, choices?, neutral?, source?, presets?}. The server checks every
+// kind, default, help, symbol?, low?, high?, step?, choices?, neutral?, source?, presets?}. The server checks every
 // value again.
 
 import { tr } from "../player/words.js";

@@ -32,8 +32,8 @@ from engines.kit import (
     needs="causal",  # the kind of model: masked, causal, layered, block or seq2seq
     params=[
         max_new_tokens(),
-        Float("temperature", 1.0, 0.0, 2.0, step=0.05, sees="0 always takes the best token."),
-        Float("part", 0.2, 0.0, 1.0, sees="Higher leaves fewer tokens to draw from; 1 is greedy."),
+        Float("temperature", 1.0, 0.0, 2.0, step=0.05, help="0 always takes the best token."),
+        Float("part", 0.2, 0.0, 1.0, help="Higher leaves fewer tokens to draw from; 1 is greedy."),
     ],
     signature="next",
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player

@@ -28,7 +28,7 @@ from engines.kit import (
     paper="",
     summary="Writes every token whose probability reaches the threshold, and always the surest one.",
     needs="masked",  # the kind of model: masked, causal, layered, block or seq2seq
-    params=[max_new_tokens(), Float("threshold", 0.9, 0.0, 1.0, sees="Lower writes more tokens in one forward.")],
+    params=[max_new_tokens(), Float("threshold", 0.9, 0.0, 1.0, help="Lower writes more tokens in one forward.")],
     signature="bars",
     emits={"commits", "scores", "candidates", "note"},  # what run.step is given below; each has its view in the player
     lanes={"confidence": LaneInfo("probability", "Probability of the most likely token at each masked position.")},

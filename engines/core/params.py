@@ -3,10 +3,11 @@ from here."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import msgspec
 
@@ -18,7 +19,7 @@ LENGTH = "max_new_tokens"  # the one parameter that every method has and no edit
 
 
 class Param(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter of a method. `low` and `high` are inclusive; `sees` tells what a viewer sees when it moves.
+    """One parameter of a method. `low` and `high` are inclusive; `help` tells what a viewer sees when it moves.
 
     `neutral`: the value at which the method equals its declared baseline, where there is one.
     """
@@ -26,7 +27,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     default: Any
-    sees: str
+    help: str
     symbol: str = ""
     low: float | None = None
     high: float | None = None
@@ -82,13 +83,29 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+P = ParamSpec("P")
+
+
+def _older(make: Callable[P, Param]) -> Callable[P, Param]:
+    """Method files written before December 2026 say `sees=` for `help=`."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **given: P.kwargs) -> Param:
+        if "sees" in given:
+            given["help"] = given.pop("sees")
+        return make(*args, **given)
+
+    return made
+
+
+@_older
 def Int(
     name: str,
     default: int,
     low: int,
     high: int,
     *,
-    sees: str,
+    help: str,
     symbol: str = "",
     neutral: int | None = None,
     source: str = "",
@@ -101,20 +118,21 @@ def Int(
         low=low,
         high=high,
         step=1,
-        sees=sees,
+        help=help,
         symbol=symbol,
         neutral=neutral,
         source=source,
     )
 
 
+@_older
 def Float(
     name: str,
     default: float,
     low: float,
     high: float,
     *,
-    sees: str,
+    help: str,
     step: float = 0.01,
     symbol: str = "",
     neutral: float | None = None,
@@ -128,26 +146,28 @@ def Float(
         low=low,
         high=high,
         step=step,
-        sees=sees,
+        help=help,
         symbol=symbol,
         neutral=neutral,
         source=source,
     )
 
 
+@_older
 def Bool(
-    name: str, default: bool, *, sees: str, symbol: str = "", neutral: bool | None = None, source: str = ""
+    name: str, default: bool, *, help: str, symbol: str = "", neutral: bool | None = None, source: str = ""
 ) -> Param:
     """A switch."""
-    return Param(name=name, kind="bool", default=default, sees=sees, symbol=symbol, neutral=neutral, source=source)
+    return Param(name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, source=source)
 
 
+@_older
 def Choice(
     name: str,
     default: str,
     choices: Sequence[str],
     *,
-    sees: str,
+    help: str,
     symbol: str = "",
     neutral: str | None = None,
     source: str = "",
@@ -158,25 +178,27 @@ def Choice(
         kind="choice",
         default=default,
         choices=tuple(choices),
-        sees=sees,
+        help=help,
         symbol=symbol,
         neutral=neutral,
         source=source,
     )
 
 
+@_older
 def Text(
-    name: str, default: str, *, sees: str, source: str = "", file: bool = False, longest: int | None = None
+    name: str, default: str, *, help: str, source: str = "", file: bool = False, longest: int | None = None
 ) -> Param:
     """Free text of at most `longest` characters (2,000); `file` if it names a file of this machine, which a page that
     strangers use does not offer."""
-    return Param(name=name, kind="text", default=default, sees=sees, source=source, file=file, longest=longest)
+    return Param(name=name, kind="text", default=default, help=help, source=source, file=file, longest=longest)
 
 
-def Code(name: str, default: str, presets: Mapping[str, str], *, sees: str, source: str = "") -> Param:
+@_older
+def Code(name: str, default: str, presets: Mapping[str, str], *, help: str, source: str = "") -> Param:
     """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
     a page that strangers use takes the names alone."""
-    return Param(name=name, kind="code", default=default, presets=dict(presets), sees=sees, source=source)
+    return Param(name=name, kind="code", default=default, presets=dict(presets), help=help, source=source)
 
 
 def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
@@ -187,7 +209,7 @@ def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
         1,
         high,
         symbol="G",
-        sees="How many tokens may be written; on a masked board, how many masks it starts with.",
+        help="How many tokens may be written; on a masked board, how many masks it starts with.",
     )
 
 

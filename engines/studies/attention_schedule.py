@@ -48,17 +48,17 @@ class Row(NamedTuple):
     summary="Length of one layer's attention in tile units, by context, of plain, FlashDecoding's and the lean "
     "schedule, modelled.",
     inputs=[
-        Text("contexts", CONTEXTS, sees="Lengths of the context in tokens, with commas between them."),
-        Int("heads", 56, 1, 128, symbol="H", sees="Heads that have keys and values of their own."),
-        Int("head_size", 64, 16, 256, sees="Numbers of a key; a tile has 256 tokens up to 64, 128 up to 128, else 64."),
-        Int("batch", 1, 1, 32, symbol="B", sees="Sequences that are decoded at once."),
+        Text("contexts", CONTEXTS, help="Lengths of the context in tokens, with commas between them."),
+        Int("heads", 56, 1, 128, symbol="H", help="Heads that have keys and values of their own."),
+        Int("head_size", 64, 16, 256, help="Numbers of a key; a tile has 256 tokens up to 64, 128 up to 128, else 64."),
+        Int("batch", 1, 1, 32, symbol="B", help="Sequences that are decoded at once."),
         Int(
             "processors",
             108,
             1,
             256,
             symbol="P",
-            sees="108 on an A100; lean and FlashDecoding run two workers on each.",
+            help="108 on an A100; lean and FlashDecoding run two workers on each.",
         ),
         Float(
             "shortest",
@@ -66,7 +66,7 @@ class Row(NamedTuple):
             0.05,
             1.0,
             step=0.05,
-            sees="The shortest context of the batch, as a share of the longest; the others lie evenly between them.",
+            help="The shortest context of the batch, as a share of the longest; the others lie evenly between them.",
         ),
     ],
     departures="The cost of a launch, of scratch memory and of merging is left out, and so is what two workers on one "

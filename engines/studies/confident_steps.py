@@ -55,12 +55,12 @@ class Told:
     summary="Length and accuracy with confidence injection, early stopping, both, and after training on such traces; "
     "and over the line of the probe.",
     inputs=[
-        Text("model", "tiny-reasoner", sees="A model that writes marked steps."),
-        Text("tuned", "tiny-reasoner-concise", sees="The same, trained on brief traces and decoded plainly."),
-        Int("problems", 200, 20, 400, sees="Held-out problems, in the order of their generator."),
-        Float("t_stop", 0.5, 0.0, 1.0, step=0.05, sees="The line in the table; the figure shows all."),
-        Float("temperature", 1.0, 0.1, 2.0, step=0.05, sees="Of all traces."),
-        Int("seed", 0, 0, 10_000, sees="Problems and draws."),
+        Text("model", "tiny-reasoner", help="A model that writes marked steps."),
+        Text("tuned", "tiny-reasoner-concise", help="The same, trained on brief traces and decoded plainly."),
+        Int("problems", 200, 20, 400, help="Held-out problems, in the order of their generator."),
+        Float("t_stop", 0.5, 0.0, 1.0, step=0.05, help="The line in the table; the figure shows all."),
+        Float("temperature", 1.0, 0.1, 2.0, step=0.05, help="Of all traces."),
+        Int("seed", 0, 0, 10_000, help="Problems and draws."),
     ],
     departures="The tiny reasoner learnt the traces of a synthetic overthinker, in which doubt comes with errors: that "
     "injection makes it right more often is a property of that data.",

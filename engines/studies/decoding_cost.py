@@ -40,16 +40,16 @@ QUOTED = 4039.0  # tokens a second and GPU, Step-3 at 4 k tokens, the report's T
         Text(
             "config",
             "",
-            sees="The text of a Hugging Face config.json (GQA, MLA or MFA): one more row and ray.",
+            help="The text of a Hugging Face config.json (GQA, MLA or MFA): one more row and ray.",
             longest=20_000,
         ),
-        Int("context", 8192, 1, 1_048_576, sees="Tokens in the cache when the next one is decoded."),
-        Float("attention", 272.0, 1.0, 10_000.0, sees="Microseconds of a microbatch in one attention layer."),
-        Float("ffn", 272.0, 1.0, 10_000.0, sees="Microseconds of a microbatch in one feed-forward layer."),
-        Float("out", 91.0, 0.0, 10_000.0, sees="Microseconds on the link to the feed-forward server."),
-        Float("back", 181.0, 0.0, 10_000.0, sees="Microseconds on the way back."),
+        Int("context", 8192, 1, 1_048_576, help="Tokens in the cache when the next one is decoded."),
+        Float("attention", 272.0, 1.0, 10_000.0, help="Microseconds of a microbatch in one attention layer."),
+        Float("ffn", 272.0, 1.0, 10_000.0, help="Microseconds of a microbatch in one feed-forward layer."),
+        Float("out", 91.0, 0.0, 10_000.0, help="Microseconds on the link to the feed-forward server."),
+        Float("back", 181.0, 0.0, 10_000.0, help="Microseconds on the way back."),
         Int(
-            "microbatches", 3, 1, MOST_MICROBATCHES, sees="Groups of sequences that follow each other through a layer."
+            "microbatches", 3, 1, MOST_MICROBATCHES, help="Groups of sequences that follow each other through a layer."
         ),
     ],
     departures="As in the report: one byte for an element of the cache; full batches, so that reading weights costs "

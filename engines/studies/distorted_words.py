@@ -80,10 +80,10 @@ class Level:
     summary="Share of held-out words read right, in one pass and letter by letter, as the picture is turned, blurred, "
     "grained or paled; forwards and milliseconds of both.",
     inputs=[
-        Choice("distortion", "rotation", tuple(LEVELS), sees="What is done to the picture, ever more of it."),
-        Text("model", "tiny-reader", sees="A reader of word images."),
-        Int("words", 60, 10, 400, sees="Held-out words, evenly out of the alphabet."),
-        Int("seed", 0, 0, 10_000, sees="Of the noise."),
+        Choice("distortion", "rotation", tuple(LEVELS), help="What is done to the picture, ever more of it."),
+        Text("model", "tiny-reader", help="A reader of word images."),
+        Int("words", 60, 10, 400, help="Held-out words, evenly out of the alphabet."),
+        Int("seed", 0, 0, 10_000, help="Of the noise."),
     ],
     departures="Words of 2 to 10 small letters in the plain cut of DejaVu Sans, drawn by this program; the paper reads "
     "photographs.",

@@ -34,11 +34,11 @@ PROMPTS = "add: 457 + 86 | sort: Zoe, Mia, Leo, Ada, Kim | story: Mia, boat | co
     summary="How much of the target's probability the likeliest tokens of every layer's exit hold, measured, and the "
     "time of a step of Mirror-SD by exit and number of guesses, modelled from measured stages.",
     inputs=[
-        Text("model", "tiny-ar-l", sees="A causal model with a draft and with maps for its exits."),
-        Text("prompts", PROMPTS, sees="Prompts to answer, with | between them."),
-        Int("tokens", 32, 12, 256, sees="Tokens written behind each prompt."),
-        Int("kappa", 8, 1, WIDEST, symbol="κ", sees="Guesses of an exit, in the first table."),
-        Int("gamma", 3, 1, LONGEST, symbol="γ", sees="Tokens of a window, in the second table."),
+        Text("model", "tiny-ar-l", help="A causal model with a draft and with maps for its exits."),
+        Text("prompts", PROMPTS, help="Prompts to answer, with | between them."),
+        Int("tokens", 32, 12, 256, help="Tokens written behind each prompt."),
+        Int("kappa", 8, 1, WIDEST, symbol="κ", help="Guesses of an exit, in the first table."),
+        Int("gamma", 3, 1, LONGEST, symbol="γ", help="Tokens of a window, in the second table."),
     ],
     departures="Nothing runs on two devices; the transfer between them is left out, so that modelled times are the "
     "best case. The maps in front of exits are ours.",

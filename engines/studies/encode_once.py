@@ -55,11 +55,11 @@ def check(p: Params) -> None:
     summary="Milliseconds to the first token and for each later one of an encoder-decoder and a decoder-only model of "
     "as many weights, measured on this machine: the trained pair, and a wider one without training.",
     inputs=[
-        Text("lengths", "64, 256", sees="Tokens of the input, with commas between them."),
-        Int("width", 384, 96, 768, symbol="d", sees="Of the untrained pair, a multiple of 16; 12 layers, or 8 + 3."),
-        Int("new", 16, 2, 128, sees="Tokens that are written, by both, whatever they are."),
-        Int("turns", 3, 1, 20, sees="Times that everything is repeated; the best counts."),
-        Bool("trained", True, sees="Also measure tiny-encdec and tiny-deconly, of width 96."),
+        Text("lengths", "64, 256", help="Tokens of the input, with commas between them."),
+        Int("width", 384, 96, 768, symbol="d", help="Of the untrained pair, a multiple of 16; 12 layers, or 8 + 3."),
+        Int("new", 16, 2, 128, help="Tokens that are written, by both, whatever they are."),
+        Int("turns", 3, 1, 20, help="Times that everything is repeated; the best counts."),
+        Bool("trained", True, help="Also measure tiny-encdec and tiny-deconly, of width 96."),
     ],
     departures="One thread of this machine in float32. The wide pair is untrained and marked so: its weights are "
     "drawn, what it writes means nothing, and its time is what counts. The published extremes are of one NPU.",

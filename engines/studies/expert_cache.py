@@ -28,11 +28,11 @@ RULES = (RANDOM, LRU, LOOKAHEAD, BELADY)
     summary="Hit rates of four caches on one stream of interleaved requests, and experts per batch in order and "
     "grouped, with the trained router's choices.",
     inputs=[
-        Text("model", "smollm2", sees="A model that was cut into experts."),
-        Int("requests", 16, 2, 64, sees="Texts that are written at once, a token of each in every round."),
-        Int("tokens", 96, 8, 400, sees="Tokens of each request."),
-        Int("batch", 8, 1, 64, sees="Tokens of a batch; the others wait for the next one."),
-        Int("seed", 0, 0, 1000, sees="Which held-out texts are taken."),
+        Text("model", "smollm2", help="A model that was cut into experts."),
+        Int("requests", 16, 2, 64, help="Texts that are written at once, a token of each in every round."),
+        Int("tokens", 96, 8, 400, help="Tokens of each request."),
+        Int("batch", 8, 1, 64, help="Tokens of a batch; the others wait for the next one."),
+        Int("seed", 0, 0, 1000, help="Which held-out texts are taken."),
     ],
     departures="The texts are held-out ones and stand for what would be written: only the router runs. No expert is "
     "loaded, so nothing is timed.",

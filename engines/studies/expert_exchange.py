@@ -30,12 +30,12 @@ LINKS = (1, 3, 10, 30, 100, 400)  # GB/s
     summary="The share of expert calls that stay on their token's device, and the bytes of the others, measured on "
     "held-out text for four placements; seconds modelled by the link; two real processes that exchange activations.",
     inputs=[
-        Text("model", "tiny-moe", sees="A mixture of experts whose experts were counted by token id."),
-        Int("rows", 56, 1, 400, sees="Held-out rows of 128 tokens."),
-        Int("devices", 4, 1, 8, symbol="G", sees="Devices over which the experts are spread; simulated."),
-        Float("bandwidth", 50.0, 1.0, 400.0, step=1.0, sees="GB/s of a device's link, for the modelled seconds."),
-        Float("latency", 10.0, 1.0, 50.0, step=1.0, sees="Microseconds before an exchange begins, for the same."),
-        Int("turns", 5, 0, 50, sees="Rounds of the two processes, of which the middle one counts; 0 leaves them out."),
+        Text("model", "tiny-moe", help="A mixture of experts whose experts were counted by token id."),
+        Int("rows", 56, 1, 400, help="Held-out rows of 128 tokens."),
+        Int("devices", 4, 1, 8, symbol="G", help="Devices over which the experts are spread; simulated."),
+        Float("bandwidth", 50.0, 1.0, 400.0, step=1.0, help="GB/s of a device's link, for the modelled seconds."),
+        Float("latency", 10.0, 1.0, 50.0, step=1.0, help="Microseconds before an exchange begins, for the same."),
+        Int("turns", 5, 0, 50, help="Rounds of the two processes, of which the middle one counts; 0 leaves them out."),
     ],
     departures="Devices are simulated and no throughput is claimed. A table of token ids alone foretells. The two "
     "processes share memory and a machine, so their waiting is that of two cores, not of a link.",

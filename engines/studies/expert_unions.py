@@ -42,11 +42,11 @@ WIDTHS, TURNS, GZIP = (1, 2, 4, 8, 16, 32), 9, b"\x1f\x8b"
     summary="Sparsity by token and by chunk, reuse and what a chunk of verified tokens reads, measured on mixtures of "
     "experts that differ in their router and its losses only.",
     inputs=[
-        Text("models", MODELS, sees="Mixtures of experts, with | between them."),
-        Text("prompts", PROMPTS, sees="Prompts that each of them answers, with | between them."),
-        Int("tokens", 48, 1, 256, sees="Tokens written behind each prompt, at most."),
-        Int("chunk", 8, 1, 256, symbol="L", sees="Tokens of a chunk in the first and the last table."),
-        Text("trace", "", sees="A file of a recorded run; its routing is counted in place of the prompts.", file=True),
+        Text("models", MODELS, help="Mixtures of experts, with | between them."),
+        Text("prompts", PROMPTS, help="Prompts that each of them answers, with | between them."),
+        Int("tokens", 48, 1, 256, help="Tokens written behind each prompt, at most."),
+        Int("chunk", 8, 1, 256, symbol="L", help="Tokens of a chunk in the first and the last table."),
+        Text("trace", "", help="A file of a recorded run; its routing is counted in place of the prompts.", file=True),
     ],
     departures="Models of 1.6 M parameters on tasks of this project; the perplexities of the paper are not comparable.",
     runs_models=True,

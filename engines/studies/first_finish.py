@@ -42,12 +42,12 @@ class Asked:
     "arXiv:2505.18149",
     summary="Accuracy, waiting and writing of the first to finish, of votes and of the longest, over the same samples.",
     inputs=[
-        Text("model", "tiny-reasoner", sees="A causal model that was trained on the task."),
-        Choice("task", "chain", ["chain", "add", "subtract", "problem"], sees="Whose held-out problems are asked."),
-        Int("problems", 100, 10, 400, sees="Held-out problems, in the order of their generator."),
-        Int("n", 8, 2, 32, sees="Samples of each problem."),
-        Float("temperature", 1.0, 0.1, 2.0, step=0.05, sees="Of all samples."),
-        Int("seed", 0, 0, 10_000, sees="Problems and samples."),
+        Text("model", "tiny-reasoner", help="A causal model that was trained on the task."),
+        Choice("task", "chain", ["chain", "add", "subtract", "problem"], help="Whose held-out problems are asked."),
+        Int("problems", 100, 10, 400, help="Held-out problems, in the order of their generator."),
+        Int("n", 8, 2, 32, help="Samples of each problem."),
+        Float("temperature", 1.0, 0.1, 2.0, step=0.05, help="Of all samples."),
+        Int("seed", 0, 0, 10_000, help="Problems and samples."),
     ],
     departures="The tiny reasoners learnt the traces of a synthetic overthinker: their long traces are worse by "
     "construction. What is seen here shows the method at work and is no evidence about real reasoners.",

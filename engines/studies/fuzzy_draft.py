@@ -38,10 +38,10 @@ class Row:
     summary="Agreement of a fuzzy forward with the exact one for N = 2 to 7, measured, and the time of a draft step on "
     "N devices, modelled from measured times of attention and feed-forward parts.",
     inputs=[
-        Text("model", "tiny-ar-l", sees="A causal model that can be run layer by layer; it is read in float32."),
-        Text("prompts", PROMPTS, sees="Prompts to answer, with | between them."),
-        Int("tokens", 32, 4, 256, sees="Tokens written behind each prompt."),
-        Int("ends", 1, 0, 3, sees="Layers at either end that stay alone."),
+        Text("model", "tiny-ar-l", help="A causal model that can be run layer by layer; it is read in float32."),
+        Text("prompts", PROMPTS, help="Prompts to answer, with | between them."),
+        Int("tokens", 32, 4, 256, help="Tokens written behind each prompt."),
+        Int("ends", 1, 0, 3, help="Layers at either end that stay alone."),
     ],
     departures="The draft is the model itself; nothing runs on several devices. Synchronising them is left out of the "
     "modelled times, so they are the best case.",

@@ -30,10 +30,10 @@ Rows = list[list[str | float | int | bool | None]]
     summary="Spread of G over prompts, trained and untrained; loss with the G of other texts, the identity and noise; "
     "text, logits and milliseconds of the four ways to cache; and the spread while the model was trained.",
     inputs=[
-        Text("model", "tiny-pldr", sees="A model with power-law graph attention."),
-        Int("prompts", 2, 1, 20, sees="Held-out prompts of each task that the model knows."),
-        Int("tokens", 24, 2, 96, sees="Tokens that every mode writes behind each prompt, at most."),
-        Int("seed", 3, 0, 10_000, sees="Of the prompts, the untrained model and the noise."),
+        Text("model", "tiny-pldr", help="A model with power-law graph attention."),
+        Int("prompts", 2, 1, 20, help="Held-out prompts of each task that the model knows."),
+        Int("tokens", 24, 2, 96, help="Tokens that every mode writes behind each prompt, at most."),
+        Int("seed", 3, 0, 10_000, help="Of the prompts, the untrained model and the noise."),
     ],
     departures="A model of 1.2 M parameters trained here on 2 M tokens; the paper's has 110 M and saw 8 billion. "
     "G differs at the 2nd digit in the first layer and at the 4th or 5th in the others, not at the 15th.",

@@ -49,11 +49,11 @@ class Way:
     summary="Tokens per call, agreement, perplexity and right answers of lexical units by the line of the confidence, "
     "beside the untouched model, the tuned one token by token, and units that are verified.",
     inputs=[
-        Text("model", "tiny-ar-l", sees="A causal model with adapters for lexical units."),
-        Text("tasks", TASKS, sees="Tasks to ask, with commas between them; they have checks of their own."),
-        Int("prompts", 5, 1, 50, sees="Held-out prompts of each task."),
-        Int("tokens", 64, 8, 200, sees="Tokens written at most."),
-        Int("k", 4, 2, 6, symbol="k", sees="Tokens foreseen in one forward."),
+        Text("model", "tiny-ar-l", help="A causal model with adapters for lexical units."),
+        Text("tasks", TASKS, help="Tasks to ask, with commas between them; they have checks of their own."),
+        Int("prompts", 5, 1, 50, help="Held-out prompts of each task."),
+        Int("tokens", 64, 8, 200, help="Tokens written at most."),
+        Int("k", 4, 2, 6, symbol="k", help="Tokens foreseen in one forward."),
     ],
     departures="A tiny model and tasks with short answers; the figures of the paper are of large models, and are not "
     "reproduced here.",

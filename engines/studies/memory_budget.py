@@ -62,13 +62,13 @@ class Setting:
     summary="Tokens per second and accounted bytes of tree speculation, lean with 1 to 32 nodes and as the reference "
     "allocates, both measured, and the budgets that follow.",
     inputs=[
-        Text("model", "tiny-ar-l", sees="A causal model."),
-        Text("prompts", PROMPTS, sees="Prompts to answer, with | between them."),
-        Int("tokens", 32, 8, 256, sees="Tokens written behind each prompt."),
-        Int("batch", 1, 1, 8, symbol="B", sees="Sequences of each prompt that share every forward."),
-        Int("nodes", 16, 2, 32, sees="Nodes of the tree in the reference's allocation."),
-        Float("share", 0.96, 0.5, 1.0, step=0.01, symbol="ρ", sees="Speed that a budget is to keep."),
-        Int("repeats", 3, 1, 10, sees="Turns; the middle one counts."),
+        Text("model", "tiny-ar-l", help="A causal model."),
+        Text("prompts", PROMPTS, help="Prompts to answer, with | between them."),
+        Int("tokens", 32, 8, 256, help="Tokens written behind each prompt."),
+        Int("batch", 1, 1, 8, symbol="B", help="Sequences of each prompt that share every forward."),
+        Int("nodes", 16, 2, 32, help="Nodes of the tree in the reference's allocation."),
+        Float("share", 0.96, 0.5, 1.0, step=0.01, symbol="ρ", help="Speed that a budget is to keep."),
+        Int("repeats", 3, 1, 10, help="Turns; the middle one counts."),
     ],
     departures="The memory formula of the paper was not available: the account is ours. The reference reserves all "
     "positions that the model has. Sequences of a batch answer one prompt, alike at temperature 0.",

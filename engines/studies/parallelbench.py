@@ -91,11 +91,11 @@ __all__ = [
         Text(
             "model",
             "oracle",
-            sees="A masked model; the oracle knows all right answers, so that what it loses is "
+            help="A masked model; the oracle knows all right answers, so that what it loses is "
             "lost by writing in parallel alone.",
         ),
-        Choice("task", "shuffle", [*GRID, ALL], sees="The task whose prompts are answered; all tasks take minutes."),
-        Int("prompts", 4, 1, 256, sees="Held-out prompts per task: more make narrower intervals."),
+        Choice("task", "shuffle", [*GRID, ALL], help="The task whose prompts are answered; all tasks take minutes."),
+        Int("prompts", 4, 1, 256, help="Held-out prompts per task: more make narrower intervals."),
     ],
     departures="13 of the 17 tasks; the board is only as long as the answer; a shuffle may leave the list as it is.",
     runs_models=True,

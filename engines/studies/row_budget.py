@@ -49,15 +49,15 @@ class Point:
     summary="Expected tokens per forward and the measured time of a forward for seven budgets of rows, and the budget "
     "that pays most here.",
     inputs=[
-        Text("model", "tiny-ar-l", sees="A causal model with trained prompt tokens."),
-        Text("prompt", "add: 4827 + 3169", sees="What the runs continue."),
-        Int("tokens", 32, 8, 256, sees="Tokens of each run."),
+        Text("model", "tiny-ar-l", help="A causal model with trained prompt tokens."),
+        Text("prompt", "add: 4827 + 3169", help="What the runs continue."),
+        Int("tokens", 32, 8, 256, help="Tokens of each run."),
         Int(
             "repeats",
             3,
             1,
             20,
-            sees="Runs of each budget, taken in turns; the middle time of all their forwards is used.",
+            help="Runs of each budget, taken in turns; the middle time of all their forwards is used.",
         ),
     ],
     departures="The expectation is that of the loop as it runs, without the idle step that the released score adds "

@@ -63,16 +63,16 @@ class Pool:
     summary="Accuracy of four rules as the number of sampled paths grows, and the error of their confidence taken "
     "apart into estimation and model error.",
     inputs=[
-        Text("model", "tiny-ar-s", sees="A causal model that was trained on the task."),
+        Text("model", "tiny-ar-s", help="A causal model that was trained on the task."),
         Choice(
             "task",
             "subtract",
             ["subtract", "add", "problem", "chain"],
-            sees="The task whose held-out problems are asked; chains are for the tiny reasoners.",
+            help="The task whose held-out problems are asked; chains are for the tiny reasoners.",
         ),
-        Int("problems", 24, 2, 200, sees="Held-out problems, in the order of their generator."),
-        Int("samples", 192, 32, 4096, sees="Paths sampled for each problem; the sizes are drawn from them."),
-        Int("seed", 0, 0, 10_000, sees="Problems and samples."),
+        Int("problems", 24, 2, 200, help="Held-out problems, in the order of their generator."),
+        Int("samples", 192, 32, 4096, help="Paths sampled for each problem; the sizes are drawn from them."),
+        Int("seed", 0, 0, 10_000, help="Problems and samples."),
     ],
     departures="p(y) is the sum over the paths that were seen, a lower bound; the covered part is told. Intervals are "
     "those of the mean over problems.",

@@ -59,20 +59,20 @@ class Point:
     summary="Acceptance of 24 drafts of tiny-ar-l over training tokens and size, with log-linear fits, intervals and "
     "the miss of an extrapolation, measured; the best draft length by batch, modelled from forwards timed here.",
     inputs=[
-        Int("prompts", 42, 4, 210, sees="Held-out prompts, of all tasks in turn; more narrow the intervals."),
-        Int("tokens", 32, 8, 128, sees="Tokens of an answer, at most."),
-        Int("points", 6, 1, 6, sees="Lengths of training that are used, the shortest first; a fit needs three."),
-        Int("gamma", 5, 1, 16, symbol="γ", sees="Window of the tokens per target call."),
-        Choice("measure", next(iter(MEASURES)), list(MEASURES), sees="The acceptance that is fitted."),
-        Bool("batch", True, sees="Whether forwards of batches are timed, about five seconds on a quiet machine."),
+        Int("prompts", 42, 4, 210, help="Held-out prompts, of all tasks in turn; more narrow the intervals."),
+        Int("tokens", 32, 8, 128, help="Tokens of an answer, at most."),
+        Int("points", 6, 1, 6, help="Lengths of training that are used, the shortest first; a fit needs three."),
+        Int("gamma", 5, 1, 16, symbol="γ", help="Window of the tokens per target call."),
+        Choice("measure", next(iter(MEASURES)), list(MEASURES), help="The acceptance that is fitted."),
+        Bool("batch", True, help="Whether forwards of batches are timed, about five seconds on a quiet machine."),
         Int(
             "budget",
             60,
             0,
             1_000_000,
-            sees="Seconds of training that are to be spent on one size; 0 plans nothing.",
+            help="Seconds of training that are to be spent on one size; 0 plans nothing.",
         ),
-        Int("seed", 0, 0, 10000, sees="Which held-out prompts, and which resamples."),
+        Int("seed", 0, 0, 10000, help="Which held-out prompts, and which resamples."),
     ],
     departures="The paper's fitted constants were not available and none is drawn. Sizes and lengths of training are "
     "far below the paper's. The drafts are chains without a tree, all trained here on one target.",

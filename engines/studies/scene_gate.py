@@ -73,10 +73,10 @@ def scenes(n: int, distortion: str) -> list[tuple[str, dict[str, str | int | flo
     summary="Accuracy, mean time and share of scenes without the heavy reader, as the line moves from always light to "
     "always heavy.",
     inputs=[
-        Int("scenes", 24, 12, 600, sees="Scenes, of every kind in turn; one word of ten is of another kind."),
-        Choice("distortion", "some", ("none", "some"), sees="Rotation, blur, noise and contrast, as in the training."),
-        Choice("matching", "by word", MATCHINGS, sees="What the spelling of a reading is compared with."),
-        Text("model", "tiny-reader", sees="A reader of word images."),
+        Int("scenes", 24, 12, 600, help="Scenes, of every kind in turn; one word of ten is of another kind."),
+        Choice("distortion", "some", ("none", "some"), help="Rotation, blur, noise and contrast, as in the training."),
+        Choice("matching", "by word", MATCHINGS, help="What the spelling of a reading is compared with."),
+        Text("model", "tiny-reader", help="A reader of word images."),
     ],
     departures="Scenes drawn by this program with one word each, parts of our own, not the benchmarks of the paper.",
     runs_models=True,

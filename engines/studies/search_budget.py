@@ -38,11 +38,11 @@ class Tried:
     "arXiv:2505.13672",
     summary="Right answers against tokens and calls of the reward model: one sample, a vote, best of n, A*-decoding.",
     inputs=[
-        Text("model", "tiny-reasoner", sees="A reasoner with a trained reward model of its steps."),
-        Int("problems", 60, 10, 200, sees="Held-out chains of five operations, in the order of their generator."),
-        Float("temperature", 1.2, 0.1, 2.0, step=0.05, sees="Of the policy, for every rule."),
-        Int("budget", 12, 1, 64, sees="Expansions of a search."),
-        Int("seed", 0, 0, 10_000, sees="Problems and samples."),
+        Text("model", "tiny-reasoner", help="A reasoner with a trained reward model of its steps."),
+        Int("problems", 60, 10, 200, help="Held-out chains of five operations, in the order of their generator."),
+        Float("temperature", 1.2, 0.1, 2.0, step=0.05, help="Of the policy, for every rule."),
+        Int("budget", 12, 1, 64, help="Expansions of a search."),
+        Int("seed", 0, 0, 10_000, help="Problems and samples."),
     ],
     departures="A synthetic overthinker as the policy and a reward model with exact labels from its own traces: both "
     "far from the paper's models.",

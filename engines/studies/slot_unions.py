@@ -37,13 +37,13 @@ PROMPTS = (
     summary="Different slots of a memory that 1 to 32 tokens read together, and the bytes beside those of a mixture of "
     "experts and of a dense twin on the same text: where the lines cross.",
     inputs=[
-        Text("model", "tiny-ultramem", sees="A model with memory layers."),
-        Text("mixture", "tiny-moe", sees="A mixture of experts with the same tokenizer."),
-        Text("dense", "tiny-ultramem-dense", sees="A dense model with the same tokenizer."),
+        Text("model", "tiny-ultramem", help="A model with memory layers."),
+        Text("mixture", "tiny-moe", help="A mixture of experts with the same tokenizer."),
+        Text("dense", "tiny-ultramem-dense", help="A dense model with the same tokenizer."),
         Text(
-            "prompts", PROMPTS, sees="Prompts that the first model answers, with | between them; all read the answers."
+            "prompts", PROMPTS, help="Prompts that the first model answers, with | between them; all read the answers."
         ),
-        Int("tokens", 48, 1, 256, sees="Tokens written behind each prompt, at most."),
+        Int("tokens", 48, 1, 256, help="Tokens written behind each prompt, at most."),
     ],
     departures="Models of 1.0 to 1.9 M parameters; the three do not do equal work, the mixture does less.",
     runs_models=True,

@@ -25,9 +25,9 @@ WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
     summary="Where a model's first choice stops being the reference's: two histograms of entropy, and the threshold "
     "between them.",
     inputs=[
-        Text("model", "smollm2", sees="The model whose threshold is learned; one learned for another does not fit."),
-        Int("functions", 110, 4, 200, sees="Functions of the standard library that are read, 0.4 s each."),
-        Int("seed", 42, 0, 10_000, sees="How the steps are split and drawn down.", source="official code"),
+        Text("model", "smollm2", help="The model whose threshold is learned; one learned for another does not fit."),
+        Int("functions", 110, 4, 200, help="Functions of the standard library that are read, 0.4 s each."),
+        Int("seed", 42, 0, 10_000, help="How the steps are split and drawn down.", source="official code"),
     ],
     departures="Functions of the standard library instead of BigCodeBench; bodies are cut at 160 tokens.",
     runs_models=True,

@@ -272,7 +272,7 @@ def show_method(info: MethodInfo, as_json: bool) -> int:
     print(f"needs: {', '.join(f'{role} ({kind})' for role, kind in info.needs.items())}")
     print(f"baseline: {info.baseline or 'none'}{promise}\ndeparts from the paper: {info.departures}\n")
     print_table(
-        ("parameter", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.sees) for p in info.params]
+        ("parameter", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.help) for p in info.params]
     )
     return 0
 

@@ -96,7 +96,7 @@ def describe(info: StudyInfo, as_json: bool) -> int:
         return 0
     print(f"{info.title} ({info.slug}), {info.paper}\n{info.summary}\ndeparts from the paper: {info.departures}\n")
     print_table(
-        ("input", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.sees) for p in info.inputs]
+        ("input", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.help) for p in info.inputs]
     )
     return 0
 

@@ -17,7 +17,7 @@ from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
 TOLD = (
-    *("name", "kind", "default", "sees", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
+    *("name", "kind", "default", "help", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
     "longest",
 )
 

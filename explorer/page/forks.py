@@ -178,7 +178,7 @@ def _summary(feed: Feed, where: str, stopped: bool) -> str:
 def offered(methods: Mapping[str, MethodInfo]) -> str:
     """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
     change."""
-    names = ("name", "kind", "default", "low", "high", "step", "choices", "sees", "symbol", "presets")
+    names = ("name", "kind", "default", "low", "high", "step", "choices", "help", "symbol", "presets")
     found = [
         {
             "slug": info.slug,

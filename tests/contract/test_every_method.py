@@ -254,7 +254,7 @@ def test_only_who_is_lossless_says_that_the_distribution_stays():
         s
         for s in SLUGS
         for p in METHODS[s].params
-        if p.sees.endswith("drawn; the distribution stays that of plain sampling.")
+        if p.help.endswith("drawn; the distribution stays that of plain sampling.")
     }
     assert said and all(METHODS[s].lossless for s in said)
 

@@ -368,7 +368,7 @@ def test_a_task_example_fills_the_prompt_its_answer_is_marked_and_a_method_bring
         screen.method(0, slug)
         expect(shown.locator(".param")).to_have_count(len(info.params))
         for param in info.params:
-            expect(shown.get_by_text(param.sees, exact=True)).to_be_visible()
+            expect(shown.get_by_text(param.help, exact=True)).to_be_visible()
 
 
 def test_on_a_phone_the_offer_of_the_tour_leaves_the_title_alone(visit):

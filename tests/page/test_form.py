@@ -65,7 +65,7 @@ def test_a_slot_is_one_component_and_the_catalogue_is_sent_once(handlers):
     run = next(fn for fn in demo.fns.values() if fn.name == "run" and len(fn.inputs) == 3 + SLOTS)
     assert [one.elem_id for one in run.inputs] == ["prompt", "seed", "count", *(f"slot-{i}" for i in range(SLOTS))]
     page = json.dumps(demo.get_config_file(), default=str)
-    rarest = max((p.sees for info in handlers.catalogue.methods.values() for p in info.params), key=len)
+    rarest = max((p.help for info in handlers.catalogue.methods.values() for p in info.params), key=len)
     forker = 1  # the panel of a player offers the methods too
     assert page.count(json.dumps(json.dumps(rarest, ensure_ascii=False)[1:-1])[1:-1]) == 1 + forker
 
@@ -293,7 +293,7 @@ def test_whatever_the_catalogue_says_stays_text(visit):
         "kind": "choice",
         "default": HOSTILE,
         "choices": [HOSTILE],
-        "sees": HOSTILE,
+        "help": HOSTILE,
         "symbol": HOSTILE,
     }
     method = {

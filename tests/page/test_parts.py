@@ -36,7 +36,7 @@ def test_every_parameter_of_every_method_is_offered(catalogue):
     assert list(told) == list(catalogue.methods)
     for info in catalogue.methods.values():
         for param, one in zip(info.params, told[info.slug]["params"], strict=True):
-            assert (one["name"], one["sees"], one["default"]) == (param.name, param.sees, param.default)
+            assert (one["name"], one["help"], one["default"]) == (param.name, param.help, param.default)
             assert one.get("low") == param.low and one.get("high") == param.high
 
 

@@ -30,7 +30,7 @@ def ended(studies, value, request=VISITOR):
     return last
 
 
-@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 3, 1, 9, sees="Points.")])
+@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 3, 1, 9, help="Points.")])
 def own(p, progress):
     progress(0, 1)
     xs = [float(x) for x in range(1, p.n + 1)]
@@ -49,7 +49,7 @@ def own(p, progress):
     )
 
 
-@study("slow", "Slow", "", summary="Runs a model.", inputs=[Int("n", 3, 1, 9, sees="")], runs_models=True)
+@study("slow", "Slow", "", summary="Runs a model.", inputs=[Int("n", 3, 1, 9, help="")], runs_models=True)
 def slow(p, progress):
     STOP()
     progress(1, 2)
@@ -128,7 +128,7 @@ def test_a_session_stops_its_own_study(registered, monkeypatch):
     assert ended(studies, asked("slow", n=3))[0]  # the next one runs
 
 
-@study("steps", "Steps", "", summary="Points, one by one.", inputs=[Int("n", 3, 1, 9, sees="")])
+@study("steps", "Steps", "", summary="Points, one by one.", inputs=[Int("n", 3, 1, 9, help="")])
 def steps(p, progress):
     for n in range(1, p.n + 1):
         STOP()

@@ -42,7 +42,7 @@ export function paramField(param, was, value, keep) {
   if (param.kind !== "bool") input.value = param.presets?.[value] ?? value;
   return el(
     "label",
-    { title: param.sees },
+    { title: param.help },
     el("span", {}, `${param.name}${param.symbol ? ` (${param.symbol})` : ""}`),
     input,
   );

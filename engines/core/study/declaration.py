@@ -1,6 +1,6 @@
 """What a study declares, how it is found, and how it is run: one file of `engines/studies` each.
 
-@study("dice", title="Dice", paper="", summary="Sums of two dice.", inputs=[Int("sides", 6, 2, 20, sees="...")])
+@study("dice", title="Dice", paper="", summary="Sums of two dice.", inputs=[Int("sides", 6, 2, 20, help="...")])
 def dice(p: Params, progress: Progress) -> Study:
     return Study(tables=[...])
 """

@@ -42,7 +42,7 @@ def temperature(neutral: float | None = None) -> Param:
         step=0.05,
         symbol="T",
         neutral=neutral,
-        sees="Flattens the distribution before the cut: 0 is greedy, at 2 the tail holds most of the mass.",
+        help="Flattens the distribution before the cut: 0 is greedy, at 2 the tail holds most of the mass.",
     )
 
 

@@ -40,7 +40,7 @@ from engines.kit import (
     needs="causal",
     params=[
         max_new_tokens(),
-        Int("width", 3, 1, 16, symbol="w", neutral=1, sees="Continuations that live; 1 is greedy.", source="usual"),
+        Int("width", 3, 1, 16, symbol="w", neutral=1, help="Continuations that live; 1 is greedy.", source="usual"),
         Float(
             "length_penalty",
             1.0,
@@ -48,7 +48,7 @@ from engines.kit import (
             2.0,
             step=0.1,
             symbol="λ",
-            sees="An ended beam is ranked by its sum over length^λ: 0 likes short texts, 2 long ones.",
+            help="An ended beam is ranked by its sum over length^λ: 0 likes short texts, 2 long ones.",
             source="1 in transformers",
         ),
     ],

@@ -23,7 +23,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
             0.0,
             1.0,
             neutral=0.0,
-            sees="The share of the first token's probability that another one must have; 0 lets all through.",
+            help="The share of the first token's probability that another one must have; 0 lets all through.",
             source="0.05 to 0.1 in the paper",
         ),
         temperature(),

@@ -23,7 +23,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
             1000,
             symbol="k",
             neutral=0,
-            sees="The same number of tokens at every step; 0 lets all through.",
+            help="The same number of tokens at every step; 0 lets all through.",
             source="usual setting",
         ),
         temperature(),

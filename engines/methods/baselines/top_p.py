@@ -25,7 +25,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
             1.0,
             symbol="p",
             neutral=1.0,
-            sees="The mass that stays; the set grows with the temperature, 1 lets all through.",
+            help="The mass that stays; the set grows with the temperature, 1 lets all through.",
             source="0.9 in the comparisons",
         ),
         temperature(),

@@ -32,7 +32,7 @@ CACHE = Choice(
     "cache",
     "none",
     ["none", "prefix", "dual"],
-    sees="Feed only the block and what follows (prefix) or the block alone (dual) on keys and values from the block's "
+    help="Feed only the block and what follows (prefix) or the block alone (dual) on keys and values from the block's "
     "start: as many forwards, fewer tokens.",
     source="arXiv:2505.22618",
 )

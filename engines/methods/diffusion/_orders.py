@@ -27,7 +27,7 @@ STEPS = Int(
     1,
     1024,
     symbol="S",
-    sees="Points of the time grid: fewer commit more per forward.",
+    help="Points of the time grid: fewer commit more per forward.",
     source="as many as tokens in the README",
 )
 ALG_TEMP = Float(
@@ -36,7 +36,7 @@ ALG_TEMP = Float(
     0.0,
     4.0,
     step=0.05,
-    sees="Above 0 the positions are drawn, better ones more often, instead of being the best.",
+    help="Above 0 the positions are drawn, better ones more often, instead of being the best.",
     source="0",
 )
 TEMPERATURE = Float(
@@ -46,7 +46,7 @@ TEMPERATURE = Float(
     2.0,
     step=0.05,
     symbol="τ",
-    sees="Above 0 the proposals are drawn instead of being the most likely.",
+    help="Above 0 the proposals are drawn instead of being the most likely.",
     source="0; 0.2 in the README",
 )
 TOP_P = Float(
@@ -54,11 +54,11 @@ TOP_P = Float(
     1.0,
     0.01,
     1.0,
-    sees="Only the most likely tokens with this mass together may be proposed; 1 allows all.",
+    help="Only the most likely tokens with this mass together may be proposed; 1 allows all.",
     source="off; 0.95 in the README",
 )
 TOP_K = Int(
-    "top_k", 0, 0, 1024, sees="Only this many of the most likely tokens may be proposed; 0 allows all.", source="off"
+    "top_k", 0, 0, 1024, help="Only this many of the most likely tokens may be proposed; 0 allows all.", source="off"
 )
 
 MARGIN = LaneInfo("probability", "How far the best token is ahead of the second; the order of topk_margin.")

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
             1,
             1024,
             symbol="b",
-            sees="Credit is kept inside a block and starts at zero in the next.",
+            help="Credit is kept inside a block and starts at zero in the next.",
             source="32 in dInfer",
         ),
         Float(
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
             0.0,
             1.01,
             symbol="θ",
-            sees="The line for the fused confidence; above 1 only the best is committed.",
+            help="The line for the fused confidence; above 1 only the best is committed.",
             source="dInfer tests",
         ),
         Float(
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
             0.0,
             1.0,
             step=1e-5,
-            sees="Where nothing reaches the line, all that come this close to the best are committed with it; 0 is "
+            help="Where nothing reaches the line, all that come this close to the best are committed with it; 0 is "
             "the best alone, the first of equals.",
             source="dInfer",
         ),
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
             4.0,
             step=0.05,
             symbol="α",
-            sees="How much credit lifts a logit; at 0 a threshold alone decides, with slack and end as set.",
+            help="How much credit lifts a logit; at 0 a threshold alone decides, with slack and end as set.",
             neutral=0.0,
             source="dInfer",
         ),
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
             0.0,
             0.99,
             symbol="β",
-            sees="How long credit lasts: about 1 / (1 - β) forwards.",
+            help="How long credit lasts: about 1 / (1 - β) forwards.",
             source="dInfer",
         ),
         Float(
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
             2.0,
             step=0.05,
             symbol="γ",
-            sees="0 counts every top guess fully, 1 by its probability.",
+            help="0 counts every top guess fully, 1 by its probability.",
             source="dInfer",
         ),
         Float(
@@ -114,17 +114,17 @@ if TYPE_CHECKING:
             2.0,
             step=0.05,
             symbol="τ",
-            sees="Above 0 the proposals are drawn from the fused distribution.",
+            help="Above 0 the proposals are drawn from the fused distribution.",
         ),
         Bool(
             "stop_at_end",
             True,
-            sees="A finished block with an end mark ends the run, as in dInfer; off decodes the blocks behind it too.",
+            help="A finished block with an end mark ends the run, as in dInfer; off decodes the blocks behind it too.",
         ),
         Bool(
             "early_stop",
             True,
-            sees="Fill the rest with end marks where the run ends at one; off leaves masks behind, as the official "
+            help="Fill the rest with end marks where the run ends at one; off leaves masks behind, as the official "
             "loop does.",
         ),
     ],

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
             1,
             1024,
             symbol="b",
-            sees="Only masks of the current block may be committed.",
+            help="Only masks of the current block may be committed.",
             source="32 in the paper's scripts",
         ),
         Float(
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
             -0.01,
             12.0,
             symbol="τ",
-            sees="In nats. Higher commits more per forward and risks more; below 0 one token per forward.",
+            help="In nats. Higher commits more per forward and risks more; below 0 one token per forward.",
             source="0.5; 0.45 for MBPP and Dream",
         ),
         Float(
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
             0.0,
             2.0,
             step=0.05,
-            sees="Above 0 the proposals are drawn instead of being the most likely; the entropy stays as it is.",
+            help="Above 0 the proposals are drawn instead of being the most likely; the entropy stays as it is.",
         ),
     ],
     signature="bars",

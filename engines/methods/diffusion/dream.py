@@ -79,7 +79,7 @@ BLOCK = Int(
     0,
     1024,
     symbol="b",
-    sees="Only masks of the current block compete; 0 is the whole answer at once. Blocks are what a cache saves most "
+    help="Only masks of the current block compete; 0 is the whole answer at once. Blocks are what a cache saves most "
     "with.",
     source="off; 32 in Fast-dLLM's cached loop",
 )
@@ -109,7 +109,7 @@ def check(p: Params) -> None:
             "alg",
             "entropy",
             ["entropy", "maskgit_plus", "topk_margin", "origin"],
-            sees="The order: lowest entropy, highest probability, largest lead over the second token, or at random.",
+            help="The order: lowest entropy, highest probability, largest lead over the second token, or at random.",
             source="origin; entropy in the README",
         ),
         ALG_TEMP,

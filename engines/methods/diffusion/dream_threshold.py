@@ -63,7 +63,7 @@ def check_shares(p: Params) -> None:
             1,
             1024,
             symbol="S",
-            sees="Steps that the answer is shared over; more are appended while unsure tokens are left.",
+            help="Steps that the answer is shared over; more are appended while unsure tokens are left.",
         ),
         Float(
             "threshold",
@@ -71,7 +71,7 @@ def check_shares(p: Params) -> None:
             0.0,
             1.01,
             symbol="θ",
-            sees="Lower keeps more of each step's share; above 1 one token per forward.",
+            help="Lower keeps more of each step's share; above 1 one token per forward.",
             source="0.9 in the scripts",
         ),
         BLOCK,

@@ -49,7 +49,7 @@ BLOCK = Int(
     1,
     1024,
     symbol="b",
-    sees="Only masks of the current block may be committed.",
+    help="Only masks of the current block may be committed.",
     source="32 in the paper's scripts",
 )
 TEMPERATURE = Float(
@@ -59,7 +59,7 @@ TEMPERATURE = Float(
     2.0,
     step=0.05,
     symbol="τ",
-    sees="Above 0 the proposals are drawn instead of being the most likely.",
+    help="Above 0 the proposals are drawn instead of being the most likely.",
 )
 DEPARTURES = (
     "The mask token is never proposed; the last block may be shorter; with a cache, shifted models are fed "
@@ -85,7 +85,7 @@ DEPARTURES = (
             0.0,
             1.01,
             symbol="θ",
-            sees="Lower commits more per forward and risks more; above 1 one token per forward.",
+            help="Lower commits more per forward and risks more; above 1 one token per forward.",
             neutral=1.01,
         ),
         TEMPERATURE,
@@ -122,7 +122,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
             4.0,
             step=0.05,
             symbol="f",
-            sees="Higher allows more tokens per forward at the same confidence.",
+            help="Higher allows more tokens per forward at the same confidence.",
         ),
         TEMPERATURE,
         CACHE,

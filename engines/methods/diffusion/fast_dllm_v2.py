@@ -67,7 +67,7 @@ TOP_P = 0.95  # official, where a temperature is set
             1,
             1024,
             symbol="b",
-            sees="Sub-blocks are finished from left to right; at most b tokens per forward.",
+            help="Sub-blocks are finished from left to right; at most b tokens per forward.",
         ),
         Float(
             "threshold",
@@ -75,12 +75,12 @@ TOP_P = 0.95  # official, where a temperature is set
             0.0,
             1.0,
             symbol="θ",
-            sees="Lower commits more per forward and risks more; 1 is one token per forward.",
+            help="Lower commits more per forward and risks more; 1 is one token per forward.",
         ),
         Bool(
             "use_block_cache",
             False,
-            sees="Feed only the sub-block where its first token is known: fewer tokens, older keys and values around "
+            help="Feed only the sub-block where its first token is known: fewer tokens, older keys and values around "
             "it.",
         ),
         Float(
@@ -90,7 +90,7 @@ TOP_P = 0.95  # official, where a temperature is set
             2.0,
             step=0.05,
             symbol="τ",
-            sees="Above 0 the proposals are drawn, from the likeliest tokens that make up 95 %.",
+            help="Above 0 the proposals are drawn, from the likeliest tokens that make up 95 %.",
         ),
     ],
     signature="bars",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
             "decides",
             "oracle",
             ["oracle", "filter"],
-            sees="Who commits, after a reference of one token per forward, which is counted apart: the oracle, or the "
+            help="Who commits, after a reference of one token per forward, which is counted apart: the oracle, or the "
             "filter with the oracle beside it.",
         ),
         *SHARED,

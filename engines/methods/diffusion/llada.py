@@ -72,7 +72,7 @@ def check(p: Params) -> None:
             1,
             1024,
             symbol="b",
-            sees="Small blocks write left to right, one large block in free order.",
+            help="Small blocks write left to right, one large block in free order.",
             source="32 in the paper's scripts",
         ),
         Int(
@@ -81,13 +81,13 @@ def check(p: Params) -> None:
             0,
             1024,
             symbol="S",
-            sees="Forward passes in all; 0 means one token per forward. Fewer steps commit several tokens at once.",
+            help="Forward passes in all; 0 means one token per forward. Fewer steps commit several tokens at once.",
         ),
         Choice(
             "remasking",
             "low_confidence",
             ["low_confidence", "random"],
-            sees="Which proposals are kept: the most confident, or random ones.",
+            help="Which proposals are kept: the most confident, or random ones.",
         ),
         Float(
             "temperature",
@@ -96,7 +96,7 @@ def check(p: Params) -> None:
             2.0,
             step=0.05,
             symbol="τ",
-            sees="Above 0 the proposals are drawn instead of being the most likely.",
+            help="Above 0 the proposals are drawn instead of being the most likely.",
         ),
         Float(
             "cfg_scale",
@@ -105,7 +105,7 @@ def check(p: Params) -> None:
             4.0,
             step=0.1,
             symbol="w",
-            sees="Guidance towards the prompt; above 0 every forward computes two rows.",
+            help="Guidance towards the prompt; above 0 every forward computes two rows.",
         ),
         CACHE,
     ],

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
             1,
             1024,
             symbol="b",
-            sees="Only masks of the current block may be committed.",
+            help="Only masks of the current block may be committed.",
             source="32 official",
         ),
         Float(
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
             0.0,
             1.01,
             symbol="θ_hi",
-            sees="How sure a mask must be to be an anchor; above 1 one token per forward.",
+            help="How sure a mask must be to be an anchor; above 1 one token per forward.",
             source="official",
         ),
         Float(
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
             0.0,
             1.01,
             symbol="θ_lo",
-            sees="How sure the neighbours of an anchor must be; at or above the anchors' own threshold nothing is "
+            help="How sure the neighbours of an anchor must be; at or above the anchors' own threshold nothing is "
             "relaxed.",
             neutral=1.01,
             source="official",
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
             0,
             1024,
             symbol="r",
-            sees="How far an anchor reaches to either side; at 0 the trenches vanish.",
+            help="How far an anchor reaches to either side; at 0 the trenches vanish.",
             neutral=0,
             source="official",
         ),
@@ -97,12 +97,12 @@ if TYPE_CHECKING:
             2.0,
             step=0.05,
             symbol="τ",
-            sees="Above 0 the proposals are drawn instead of being the most likely.",
+            help="Above 0 the proposals are drawn instead of being the most likely.",
         ),
         Bool(
             "early_stop",
             False,
-            sees="Fill the rest with end marks once a finished block holds one.",
+            help="Fill the rest with end marks once a finished block holds one.",
             source="off in the official signature",
         ),
     ],

@@ -60,11 +60,11 @@ WINDOW = 3  # tokens of the longest run
             0,
             63,
             neutral=0,
-            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            help="Guesses in the tree: more are right more often, and the forward takes longer.",
             source="25 in the code",
         ),
         Int(
-            "K", 3, 1, 3, symbol="K", sees="How many heads guess, so how deep the tree may go.", source="4 in the code"
+            "K", 3, 1, 3, symbol="K", help="How many heads guess, so how deep the tree may go.", source="4 in the code"
         ),
         Int(
             "window",
@@ -72,14 +72,14 @@ WINDOW = 3  # tokens of the longest run
             1,
             3,
             symbol="W",
-            sees="How many of the newest tokens the token encoder reads; with 1 only the last. The same weights were "
+            help="How many of the newest tokens the token encoder reads; with 1 only the last. The same weights were "
             "trained with each.",
             source="3 in the code",
         ),
         Bool(
             "sees_drafts",
             True,
-            sees="Off: a guess does not see what was foreseen for the guesses above it, only their tokens.",
+            help="Off: a guess does not see what was foreseen for the guesses above it, only their tokens.",
             source="on in the paper, off in the code",
         ),
         temperature(),

@@ -58,27 +58,27 @@ RANKS = 10  # guesses of each depth
             0,
             63,
             neutral=0,
-            sees="Guesses in the tree: more are right more often, and the forward takes longer.",
+            help="Guesses in the tree: more are right more often, and the forward takes longer.",
             source="ours",
         ),
-        Int("K", 3, 1, 3, symbol="K", sees="How many guesses deep the tree may go.", source="ours"),
+        Int("K", 3, 1, 3, symbol="K", help="How many guesses deep the tree may go.", source="ours"),
         Bool(
             "link",
             True,
-            sees="Off: heads that were trained behind the same block without seeing the guesses (Medusa and a block).",
+            help="Off: heads that were trained behind the same block without seeing the guesses (Medusa and a block).",
             source="on in the paper",
         ),
         Choice(
             "memory",
             "all",
             ["all", "last"],
-            sees="What a guess is merged with: all states on its path, or the last one only. It was trained with all.",
+            help="What a guess is merged with: all states on its path, or the last one only. It was trained with all.",
             source="ours",
         ),
         Bool(
             "block",
             True,
-            sees="Off: the drafter begins from the model's own state. It was trained with the block, so this shows how "
+            help="Off: the drafter begins from the model's own state. It was trained with the block, so this shows how "
             "much it leans on it.",
             source="on in the paper",
         ),

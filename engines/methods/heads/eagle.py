@@ -49,7 +49,7 @@ MOST = 63
             0,
             MOST,
             neutral=0,
-            sees="Guesses that are verified: more are right more often, and the forward takes longer.",
+            help="Guesses that are verified: more are right more often, and the forward takes longer.",
             source="59 beside the root in the code",
         ),
         Int(
@@ -57,7 +57,7 @@ MOST = 63
             3,
             0,
             7,
-            sees="How often the guesses are expanded, so that a draft has up to depth + 1 tokens.",
+            help="How often the guesses are expanded, so that a draft has up to depth + 1 tokens.",
             source="7 in the code",
         ),
         Int(
@@ -66,7 +66,7 @@ MOST = 63
             1,
             10,
             symbol="k",
-            sees="Guesses of each expanded node, and nodes expanded at each depth; 1 drafts a plain chain.",
+            help="Guesses of each expanded node, and nodes expanded at each depth; 1 drafts a plain chain.",
             source="10 in the code",
         ),
         temperature(),

@@ -58,12 +58,12 @@ RANKS = 10  # guesses taken of each pseudo row
             0,
             80,
             symbol="l",
-            sees="Pseudo rows enter behind this layer: early ones are refined more and cost more. The maps say for "
+            help="Pseudo rows enter behind this layer: early ones are refined more and cost more. The maps say for "
             "which layers they were trained; 0 is the one two thirds up.",
             source="ours",
         ),
-        Int("nodes", 8, 0, 40, neutral=0, sees="Candidates in the tree; each carries pseudo rows of its own."),
-        Int("m", 3, 1, 3, symbol="m", sees="Pseudo rows behind each candidate, so how far one guesses ahead."),
+        Int("nodes", 8, 0, 40, neutral=0, help="Candidates in the tree; each carries pseudo rows of its own."),
+        Int("m", 3, 1, 3, symbol="m", help="Pseudo rows behind each candidate, so how far one guesses ahead."),
         temperature(),
     ],
     signature="tree",

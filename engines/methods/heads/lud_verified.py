@@ -44,7 +44,7 @@ if TYPE_CHECKING:
             16,
             symbol="k",
             neutral=1,
-            sees="Tokens foreseen, the model's own next one included; each drafted token carries k - 1 pads.",
+            help="Tokens foreseen, the model's own next one included; each drafted token carries k - 1 pads.",
             source="ours",
         ),
         Float(
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
             step=0.05,
             symbol="β",
             neutral=1.05,
-            sees="Confidence that a draft needs: lower drafts more, and more of it is refused.",
+            help="Confidence that a draft needs: lower drafts more, and more of it is refused.",
             source="ours",
         ),
         temperature(),

@@ -71,9 +71,9 @@ def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
     """Length, the tree's size and temperature."""
     return [
         max_new_tokens(48),
-        Int("nodes", nodes, 0, MOST, neutral=0, sees="Guesses that are verified in one forward.", source=source),
-        Int("depth", depth, 0, 7, sees="How often the guesses are expanded: a draft has up to depth + 1 tokens."),
-        Int("top_k", top_k, 1, 10, symbol="k", sees="Guesses of each expanded node; 1 drafts a plain chain."),
+        Int("nodes", nodes, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
+        Int("depth", depth, 0, 7, help="How often the guesses are expanded: a draft has up to depth + 1 tokens."),
+        Int("top_k", top_k, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
         temperature(),
     ]
 

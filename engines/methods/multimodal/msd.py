@@ -34,7 +34,7 @@ from engines.methods.speculative._verify import Draft
             "draft",
             "growing",
             ("growing", "mixed", "fused", "text"),
-            sees="growing: MSD. mixed: its inputs, half pictures from the start. fused: EAGLE's inputs, half pictures. "
+            help="growing: MSD. mixed: its inputs, half pictures from the start. fused: EAGLE's inputs, half pictures. "
             "text: EAGLE, trained on text only.",
             source="released: growing",
         ),

@@ -32,8 +32,8 @@ from engines.methods.speculative._verify import Draft
     "reminds every later word of it.",
     needs={"target": "layered", "drafts": part("vision-compressor")},
     params=[
-        Bool("global_vector", True, sees="The picture is added to the state before every word of the draft."),
-        Bool("compact", True, sees="The compact token stands for the picture in the draft's sequence."),
+        Bool("global_vector", True, help="The picture is added to the state before every word of the draft."),
+        Bool("compact", True, help="The compact token stands for the picture in the draft's sequence."),
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",

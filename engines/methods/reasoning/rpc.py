@@ -53,7 +53,7 @@ MOST = 128
     needs="causal",
     params=[
         max_new_tokens(64),
-        Int("n", 16, 1, MOST, sees="Paths that are sampled, all in one forward a token.", source="128 in the code"),
+        Int("n", 16, 1, MOST, help="Paths that are sampled, all in one forward a token.", source="128 in the code"),
         Float(
             "temperature",
             1.0,
@@ -62,21 +62,21 @@ MOST = 128
             step=0.05,
             symbol="T",
             neutral=0.0,
-            sees="Of the sampling alone; P is read at temperature 1. At 0 all paths are the greedy one.",
+            help="Of the sampling alone; P is read at temperature 1. At 0 all paths are the greedy one.",
             source="ours",
         ),
         Choice(
             "rule",
             RULES[0],
             RULES,
-            sees="Whose answer is written. All four judge the same paths.",
+            help="Whose answer is written. All four judge the same paths.",
             source="paper; self-consistency and perplexity are its controls",
         ),
         Choice(
             "weight",
             "per token",
             ["per token", "whole path"],
-            sees="P of a path: the mean over its tokens (long paths are not punished), or the probability of the whole "
+            help="P of a path: the mean over its tokens (long paths are not punished), or the probability of the whole "
             "path, which adds up to at most 1.",
             source="per token in the code; whole path in the theory",
         ),
@@ -84,7 +84,7 @@ MOST = 128
             "answer",
             "auto",
             ["auto", "marked", "last number", "last line"],
-            sees="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its last "
+            help="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its last "
             "line. Auto takes the first of these that there is.",
             source="ours",
         ),

@@ -23,10 +23,10 @@ TEMPERATURE = Float(
     step=0.05,
     symbol="T",
     neutral=0.0,
-    sees="Of the policy: how different the children of a state are.",
+    help="Of the policy: how different the children of a state are.",
     source="ours",
 )
-DELIMITER = Text("delimiter", ";", sees="What ends a step.", source="ours")
+DELIMITER = Text("delimiter", ";", help="What ends a step.", source="ours")
 WAITING = "waiting"  # the fate of a path that is not fed for now; recorded as alive
 
 

@@ -29,11 +29,11 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, sees="Solutions that are written side by side.", source="ours"),
+        Int("n", 4, 1, 16, help="Solutions that are written side by side.", source="ours"),
         TEMPERATURE,
-        Choice("score", "last", list(RULES), sees="What ranks a solution: the reward of its last state, the smallest "
+        Choice("score", "last", list(RULES), help="What ranks a solution: the reward of its last state, the smallest "
                "of its steps, or their product.", source="last: the reward model here judges all steps so far"),
-        Choice("reward", "model", ["model", "exact"], sees="Who scores a state: the trained reward model, or the exact "
+        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
                "values, which shows the rule apart from its judge.", source="ours"),
         DELIMITER,
     ],

@@ -44,11 +44,11 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, sees="Particles: partial solutions that are alive at once.", source="ours"),
+        Int("n", 4, 1, 16, help="Particles: partial solutions that are alive at once.", source="ours"),
         TEMPERATURE,
-        Float("tau", 1.0, 0.05, 10.0, step=0.05, sees="How strongly the reward decides who goes on: small values keep "
+        Float("tau", 1.0, 0.05, 10.0, step=0.05, help="How strongly the reward decides who goes on: small values keep "
               "the best only, large ones draw evenly.", source="1 in the released code"),
-        Choice("reward", "model", ["model", "exact"], sees="Who scores a state: the trained reward model, or the exact "
+        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
                "values, which shows the filter apart from its judge.", source="ours"),
         DELIMITER,
     ],

@@ -39,8 +39,8 @@ OWN = "the target's own"  # of a token that was chosen, not drawn
 VERBS = {"draft": "draft", "target": "verify"}
 
 
-def temperature(sees: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:
-    """The target's temperature, called the same in every method of the family. sees: what a method says that does not
+def temperature(help: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:
+    """The target's temperature, called the same in every method of the family. help: what a method says that does not
     always keep the distribution."""
     return Float(
         "temperature",
@@ -49,7 +49,7 @@ def temperature(sees: str = "Above 0 tokens are drawn; the distribution stays th
         2.0,
         step=0.05,
         symbol="T",
-        sees=sees,
+        help=help,
     )
 
 
@@ -63,7 +63,7 @@ def draft_temperature(default: float = -1.0, source: str = "") -> Param:
         2.0,
         step=0.05,
         symbol="T_d",
-        sees="How boldly the drafter guesses; 0 drafts its first choices, -1 follows the target's temperature.",
+        help="How boldly the drafter guesses; 0 drafts its first choices, -1 follows the target's temperature.",
         source=source,
     )
 

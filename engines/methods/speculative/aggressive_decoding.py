@@ -70,7 +70,7 @@ class Anchor(NamedTuple):
         Text(
             "after",
             ":",
-            sees="The source begins behind the first of these in the prompt; where there is none, it is all of it.",
+            help="The source begins behind the first of these in the prompt; where there is none, it is all of it.",
             source="ours; the paper's source is an encoder's input",
         ),
         Int(
@@ -79,7 +79,7 @@ class Anchor(NamedTuple):
             1,
             GRAM,
             symbol="n",
-            sees="The longest run of last tokens that is looked up where shorter ones stand at several places.",
+            help="The longest run of last tokens that is looked up where shorter ones stand at several places.",
             source="official code",
         ),
         Int(
@@ -88,7 +88,7 @@ class Anchor(NamedTuple):
             0,
             FARTHEST,
             neutral=0,
-            sees="Most tokens of one paste; long pastes are paid for where little is kept.",
+            help="Most tokens of one paste; long pastes are paid for where little is kept.",
             source="ours; the official code has no bound",
         ),
         temperature(),

@@ -59,12 +59,12 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int("budget", 12, 1, MOST, symbol="m", sees="Drafted rows per round, at most.", source="64 in the paper"),
+        Int("budget", 12, 1, MOST, symbol="m", help="Drafted rows per round, at most.", source="64 in the paper"),
         Choice(
             "construction",
             "threshold",
             ["threshold", "greedy"],
-            sees="Layer by layer, one drafter forward each, or always the best slot next.",
+            help="Layer by layer, one drafter forward each, or always the best slot next.",
         ),
         Float(
             "threshold",
@@ -73,7 +73,7 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
             0.5,
             step=0.005,
             symbol="t",
-            sees="Slots worth less stay empty: higher is a smaller tree; 0 takes 1/m.",
+            help="Slots worth less stay empty: higher is a smaller tree; 0 takes 1/m.",
             source="paper",
         ),
         Int(
@@ -82,7 +82,7 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
             1,
             16,
             symbol="D",
-            sees="The longest path that is drafted.",
+            help="The longest path that is drafted.",
             source="ours, no limit in the paper",
         ),
         temperature(),

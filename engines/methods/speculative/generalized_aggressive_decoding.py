@@ -52,12 +52,12 @@ FILLED = LaneInfo("probability", "Probability of each drafted token under the mo
     needs={"target": "causal", "filler": "masked"},
     params=[
         max_new_tokens(64),
-        Int("k", 8, 1, MOST, symbol="k", sees="Masks of a block.", source="ours; 5 and 25 in the official code"),
+        Int("k", 8, 1, MOST, symbol="k", help="Masks of a block.", source="ours; 5 and 25 in the official code"),
         Choice(
             "canvas",
             "block",
             ["block", "answer"],
-            sees="The masks that the drafter sees: the block alone, or all that is left of the answer, of which the "
+            help="The masks that the drafter sees: the block alone, or all that is left of the answer, of which the "
             "block is kept.",
             source="official code",
         ),
@@ -66,10 +66,10 @@ FILLED = LaneInfo("probability", "Probability of each drafted token under the mo
             "greedy",
             ["greedy", "gad++"],
             neutral="greedy",
-            sees="greedy allows the verifier's first choice alone; gad++ near misses too, which is not lossless.",
+            help="greedy allows the verifier's first choice alone; gad++ near misses too, which is not lossless.",
             source="official code",
         ),
-        Int("beta", 5, 1, 10, symbol="β", sees="gad++: the verifier's best β tokens may stand.", source="official"),
+        Int("beta", 5, 1, 10, symbol="β", help="gad++: the verifier's best β tokens may stand.", source="official"),
         Float(
             "tau",
             3.0,
@@ -77,7 +77,7 @@ FILLED = LaneInfo("probability", "Probability of each drafted token under the mo
             10.0,
             step=0.1,
             symbol="τ",
-            sees="gad++: how far a token's logit may lie below the best one.",
+            help="gad++: how far a token's logit may lie below the best one.",
             source="official code",
         ),
     ],

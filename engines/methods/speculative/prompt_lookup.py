@@ -37,20 +37,20 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
             1,
             8,
             symbol="n",
-            sees="The longest run of last tokens that is looked up; longer runs match less often and more rightly.",
+            help="The longest run of last tokens that is looked up; longer runs match less often and more rightly.",
             source="transformers",
         ),
         Int(
-            "length", 10, 0, FARTHEST, symbol="γ", neutral=0, sees="Tokens copied from a match.", source="transformers"
+            "length", 10, 0, FARTHEST, symbol="γ", neutral=0, help="Tokens copied from a match.", source="transformers"
         ),
         Int(
-            "matches", 1, 1, MOST, sees="Matches tried at once; more than one make a tree.", source="1 in transformers"
+            "matches", 1, 1, MOST, help="Matches tried at once; more than one make a tree.", source="1 in transformers"
         ),
         Choice(
             "order",
             "first",
             ["first", "newest"],
-            sees="Which matches are taken: the first ones in the text or the newest.",
+            help="Which matches are taken: the first ones in the text or the newest.",
             source="transformers",
         ),
         temperature(),

@@ -59,7 +59,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int("gamma", 5, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="ours, for a CPU"),
+        Int("gamma", 5, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="ours, for a CPU"),
         Float(
             "alpha",
             0.3,
@@ -68,13 +68,13 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             step=0.05,
             symbol="α",
             neutral=0.0,
-            sees="Weight of the second opinion; 0 is plain speculative sampling, 1 listens to the second copy alone.",
+            help="Weight of the second opinion; 0 is plain speculative sampling, 1 listens to the second copy alone.",
             source="0.3 in an implementation that cites the paper",
         ),
         Text(
             "request",
             ASK,
-            sees="The reflective prompt r between both copies.",
+            help="The reflective prompt r between both copies.",
             source="ours; the paper's was not available",
         ),
         Int(
@@ -83,7 +83,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             0,
             PREFIX,
             symbol="S",
-            sees="Last tokens of the text that stand before the second copy.",
+            help="Last tokens of the text that stand before the second copy.",
             source="ours",
         ),
         Int(
@@ -91,7 +91,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             0,
             0,
             16,
-            sees="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
+            help="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
             source="ours",
         ),
         temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at α = 0 alone."),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
             16,
             symbol="γ",
             neutral=0,
-            sees="Tokens drafted per round: longer runs when they agree, more waste when not.",
+            help="Tokens drafted per round: longer runs when they agree, more waste when not.",
             source="ours, for a CPU",
         ),
         temperature(),

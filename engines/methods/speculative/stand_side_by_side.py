@@ -55,7 +55,7 @@ from engines.methods.speculative.stand.store import Grown, Store
             1,
             8,
             symbol="N",
-            sees="Samples in every forward, each with a draft tree of its own; the first one stays.",
+            help="Samples in every forward, each with a draft tree of its own; the first one stays.",
             source="4, 8, 16 in the paper",
         ),
         *SHARED,

@@ -56,8 +56,8 @@ TWINS = ("mha", "gqa", "mla")
     needs={"target": "split", **dict.fromkeys(TWINS, "split")},
     params=[
         max_new_tokens(32),
-        Int("copies", 16, 1, 64, symbol="B", sees="Copies of the text, each with its own cache, read in one step."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 the text is drawn."),
+        Int("copies", 16, 1, 64, symbol="B", help="Copies of the text, each with its own cache, read in one step."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 the text is drawn."),
     ],
     signature="attentions",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},

@@ -13,8 +13,8 @@ from engines.kit import Int, max_new_tokens, method, torch
     needs="layered",
     params=[
         max_new_tokens(24),
-        Int("exit_layer", 3, 1, 30, sees="More layers draft better and dearer."),
-        Int("drafts", 3, 1, 8, sees="More drafts are verified at once."),
+        Int("exit_layer", 3, 1, 30, help="More layers draft better and dearer."),
+        Int("drafts", 3, 1, 8, help="More drafts are verified at once."),
     ],
     emits={"commits", "facts"},
     baseline="greedy",

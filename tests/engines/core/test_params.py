@@ -8,9 +8,9 @@ import pytest
 from engines.core.errors import UserError
 from engines.core.params import Bool, Choice, Code, Float, Int, Text, resolve
 
-N, X = Int("n", 4, 1, 9, sees=""), Float("x", 0.5, 0.0, 1.0, sees="")
-B, C, T = Bool("b", True, sees=""), Choice("c", "red", ["red", "blue"], sees=""), Text("t", "", sees="")
-K = Code("k", "one", {"one": "x = 1\n", "two": "y = 2\n"}, sees="")
+N, X = Int("n", 4, 1, 9, help=""), Float("x", 0.5, 0.0, 1.0, help="")
+B, C, T = Bool("b", True, help=""), Choice("c", "red", ["red", "blue"], help=""), Text("t", "", help="")
+K = Code("k", "one", {"one": "x = 1\n", "two": "y = 2\n"}, help="")
 HUGE = [10**400, -(10**400), 10**6000, "9" * 6000, float("inf"), float("-inf"), float("nan"), "nan", "inf", "1e999"]
 
 

@@ -21,7 +21,7 @@ INFO = method(
     paper="",
     summary="",
     needs="masked",
-    params=[Int("n", 1, 0, 9, sees="")],
+    params=[Int("n", 1, 0, 9, help="")],
     emits=set(),
     lanes=LANES,
 )(lambda *_: None).info

@@ -78,7 +78,7 @@ def made(slug: str = "with-hops", record: Any = None, declared: Any = None, **mo
         paper="",
         summary="A test.",
         needs="causal",
-        params=[max_new_tokens(), Int("n", 1, 1, 9, sees="Nothing.")],
+        params=[max_new_tokens(), Int("n", 1, 1, 9, help="Nothing.")],
         emits={"commits"},
         records={"hops": Hops, "early": Early} if declared is None else declared,
         **more,
@@ -227,25 +227,27 @@ def test_a_method_file_of_before_records_runs_as_it_is(tmp_path: Any) -> None:
         (info,) = engines.load_method_file(file)
         trace = engines.run(info.slug, TableCausal(), [1, 2], params={"max_new_tokens": 2})
         assert trace.steps[0].records["truncation"]["tokens"] == [1, 2] and "truncation" in trace.header.records
+        assert info.params[1].help == "Nothing." and trace.steps[0].intervals[0].track == "target"
         assert Trace.from_json(trace.to_json()) == trace
     finally:
         engines.core.registry.registry().methods.pop("older", None)
 
 
 OLDER = """
-from engines.kit import Truncation, max_new_tokens, method
+from engines.kit import Float, Truncation, max_new_tokens, method
 
 
 @method(
     "older", title="Older", family="own", paper="", summary="A file of an earlier version.", needs="causal",
-    params=[max_new_tokens()], signature="thermometer", emits={"commits", "truncation"},
+    params=[max_new_tokens(), Float("part", 0.2, 0.0, 1.0, sees="Nothing.")],
+    signature="thermometer", emits={"commits", "truncation", "lanes"},
 )
 def decode(model, prompt, p, run):
     ids, cache = prompt, model.new_cache(len(prompt) + p.max_new_tokens)
     for _ in range(p.max_new_tokens):
         token = int(model.extend(ids[cache.length :], cache, last_only=True).logits[0].argmax())
         cut = Truncation(len(ids), [1, 2], [0.5, 0.25], [0.5, 0.75], 2, 0, 0.75, "mass", "probability", 0.7)
-        yield run.step(commits=([len(ids)], [token], "greedy"), truncation=lambda: cut)
+        yield run.step(commits=([len(ids)], [token], "greedy"), truncation=lambda: cut, lanes=run.calls())
         ids = [*ids, token]
 """
 

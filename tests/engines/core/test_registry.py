@@ -107,7 +107,7 @@ def test_a_curve_is_over_a_parameter_that_is_there():
             paper="",
             summary="",
             needs="masked",
-            params=[Float("t", 0.5, 0.0, 1.0, sees="")],
+            params=[Float("t", 0.5, 0.0, 1.0, help="")],
             emits=set(),
             curve=curve,
         )
@@ -161,7 +161,7 @@ def test_edits_of_earlier_versions_are_read_in_the_same_way():
 def test_a_former_declaration_contradicts_nothing():
     def declare(*former):
         told = dict.fromkeys(("title", "paper", "summary"), "")
-        params = [Float("t", 0.5, 0.0, 1.0, sees="")]
+        params = [Float("t", 0.5, 0.0, 1.0, help="")]
         method("x", **told, family="x", needs="causal", params=params, emits=set(), former=former)
 
     declare(Former("y", {"old": True}, {"t": 0.2}))

@@ -51,7 +51,7 @@ def sound(trace):
 
 
 def make(body, **options):
-    declared = [max_new_tokens(8), Float("x", 0, 0, 1, sees="")]
+    declared = [max_new_tokens(8), Float("x", 0, 0, 1, help="")]
     return method(
         "fake", title="", family="fake", paper="", summary="", needs="causal", params=declared, emits=set(), **options
     )(body)

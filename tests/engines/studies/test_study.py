@@ -38,7 +38,7 @@ def even_only(p):
     "Squares",
     "arXiv:0000.00000",
     summary="n and its square.",
-    inputs=[Int("n", 4, 0, 100, sees="How many."), Choice("scale", "plain", ["plain", "log"], sees="The axis.")],
+    inputs=[Int("n", 4, 0, 100, help="How many."), Choice("scale", "plain", ["plain", "log"], help="The axis.")],
     departures="none at all",
     check=even_only,
 )
@@ -88,7 +88,7 @@ def test_a_study_is_filled_in_by_the_driver_and_survives_json():
     assert engines.read_study(text.encode()) == found
 
 
-@study("steps", "Steps", "", summary="Rows, one by one.", inputs=[Int("n", 3, 1, 9, sees="Rows.")])
+@study("steps", "Steps", "", summary="Rows, one by one.", inputs=[Int("n", 3, 1, 9, help="Rows.")])
 def steps(p, progress):
     rows = []
     for i in range(p.n):
@@ -188,7 +188,7 @@ def test_names_are_there_once_and_are_found():
 
 
 def test_a_declaration_that_contradicts_itself_is_refused():
-    for inputs in ([Int("n", 1, 0, 2, sees=""), Int("n", 1, 0, 2, sees="")], [Int("progress", 1, 0, 2, sees="")]):
+    for inputs in ([Int("n", 1, 0, 2, help=""), Int("n", 1, 0, 2, help="")], [Int("progress", 1, 0, 2, help="")]):
         with pytest.raises(ValueError, match="declares an input twice, or one called 'progress'"):
             study("x", "X", "", summary="", inputs=inputs)
 
@@ -196,7 +196,7 @@ def test_a_declaration_that_contradicts_itself_is_refused():
 FILE = """
 from engines.kit import Column, Int, Study, Table, study
 
-@study("{slug}", "Own", "", summary="Mine.", inputs=[Int("n", 2, 1, 9, sees="How many.")])
+@study("{slug}", "Own", "", summary="Mine.", inputs=[Int("n", 2, 1, 9, help="How many.")])
 def own(p, progress):
     return Study([Table("t", "T", [Column("n", "", "given")], [[p.n]])])
 """
@@ -244,7 +244,7 @@ def test_the_study_of_the_document_runs(folder):
 def test_a_shipped_study_declares_itself(slug):
     one = engines.get_study(slug)
     assert isinstance(one, DeclaredStudy) and one.info.summary and one.info.paper and one.info.title
-    assert all(p.sees for p in one.info.inputs) and not engines.broken_studies()
+    assert all(p.help for p in one.info.inputs) and not engines.broken_studies()
 
 
 def test_parallelbench_gives_what_the_benchmark_gives():

@@ -13,7 +13,7 @@ from explorer import cli
 from explorer.cli import study as study_cli
 
 
-@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 2, 1, 99, symbol="n", sees="Rows.")])
+@study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 2, 1, 99, symbol="n", help="Rows.")])
 def own(p, progress):
     xs = [float(x) for x in range(1, p.n + 1)]
     return Study(
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_one_line(capsys, tmp_path):
     assert "has version 9; this program reads version 1" in said(capsys, "--open", str(file), code=2)
 
 
-@study("cut", "Cut", "", summary="Is interrupted.", inputs=[Int("n", 2, 0, 9, sees="Rows there by then.")])
+@study("cut", "Cut", "", summary="Is interrupted.", inputs=[Int("n", 2, 0, 9, help="Rows there by then.")])
 def cut(p, progress):
     for n in range(1, p.n + 1):
         progress(n, 9, lambda n=n: Study([Table("t", "T", [Column("rows", "", "given")], [[n]])]))

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
         Bool(
             "beside",
             True,
-            sees="The decoder-only twin answers too, step for step; its forwards stand beside the totals.",
+            help="The decoder-only twin answers too, step for step; its forwards stand beside the totals.",
         ),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, sees="Above 0 tokens are drawn, of either model."),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, help="Above 0 tokens are drawn, of either model."),
         Int(
-            "top_k", 128, 1, 1000, sees="Above temperature 0: of how many best tokens one is drawn.", source="official"
+            "top_k", 128, 1, 1000, help="Above temperature 0: of how many best tokens one is drawn.", source="official"
         ),
     ],
     signature="phases",

@@ -57,19 +57,19 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
             "own",
             SOURCES,
             symbol="G",
-            sees="Whose G is used: that of this prompt, that of another one, the identity (ordinary attention) or "
+            help="Whose G is used: that of this prompt, that of another one, the identity (ordinary attention) or "
             "noise. Any but the first is used from the first pass on, in all four modes.",
         ),
-        Text("other", "story: Mia, boat, lamp", sees="The other prompt whose G may be used."),
+        Text("other", "story: Mia, boat, lamp", help="The other prompt whose G may be used."),
         Choice(
             "mode",
             "KV+G",
             MODES,
-            sees="What is kept from step to step. KV and KV+G write the same text by construction; none is the one to "
+            help="What is kept from step to step. KV and KV+G write the same text by construction; none is the one to "
             "compare with.",
             source="KV+G",
         ),
-        Bool("beside", True, sees="Also decode without any cache, for the record: its text, its G and its time."),
+        Bool("beside", True, help="Also decode without any cache, for the record: its text, its G and its time."),
     ],
     signature="operators",
     emits={"commits", "candidates", "intervals", "facts", "note"},

@@ -93,14 +93,14 @@ def check(p: Params) -> None:
             0.0,
             1.0,
             symbol="θ",
-            sees="Everything above it is committed at once; 0 leaves only the fallback.",
+            help="Everything above it is committed at once; 0 leaves only the fallback.",
             source="README",
         ),
         Choice(
             "alg",
             "maskgit_plus",
             ["maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive"],
-            sees="What the score is and which masks the fallback takes: the best, as many at random, each at random, "
+            help="What the score is and which masks the fallback takes: the best, as many at random, each at random, "
             "or the leftmost one. "
             "The score of entropy is below 0, so with it nothing is ever above the threshold.",
             source="maskgit_plus in evaluation; origin in the README",
@@ -113,21 +113,21 @@ def check(p: Params) -> None:
             "cache",
             "none",
             ["none", "prefix"],
-            sees="Prefilling: after the first forward only the answer is fed, on the prompt's keys and values from "
+            help="Prefilling: after the first forward only the answer is fed, on the prompt's keys and values from "
             "then: as many forwards, fewer tokens.",
             source="on",
         ),
         Bool(
             "use_original_confidence",
             True,
-            sees="Scores from the model's own distribution; off: from the distribution after temperature, top-p and "
+            help="Scores from the model's own distribution; off: from the distribution after temperature, top-p and "
             "top-k.",
             source="official",
         ),
         Text(
             "structure_prior",
             "",
-            sees=f"Words that stand in the answer before the first forward and stay, as in a form: {FORM}. Read once, "
+            help=f"Words that stand in the answer before the first forward and stay, as in a form: {FORM}. Read once, "
             "at the start.",
         ),
     ],

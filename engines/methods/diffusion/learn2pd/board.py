@@ -37,7 +37,7 @@ SHARED = [
         1,
         1024,
         symbol="b",
-        sees="At most the filter's inputs; a shorter block is filled up with zeros.",
+        help="At most the filter's inputs; a shorter block is filled up with zeros.",
         source="32 official",
     ),
     Float(
@@ -45,21 +45,21 @@ SHARED = [
         0.96,
         -0.01,
         1.0,
-        sees="Lower accepts more per forward; 1 is the plan alone, one token each, below 0 whole blocks.",
+        help="Lower accepts more per forward; 1 is the plan alone, one token each, below 0 whole blocks.",
         source="GSM8K",
     ),
-    Bool("eotp", True, sees="Cut the board behind a proposed end mark: padding is never decoded, and never fed."),
+    Bool("eotp", True, help="Cut the board behind a proposed end mark: padding is never decoded, and never fed."),
     Float(
         "eotp_min_conf",
         0.0,
         0.0,
         1.01,
-        sees="End marks less confident than this do not cut unless the filter accepts them; the code cuts at any.",
+        help="End marks less confident than this do not cut unless the filter accepts them; the code cuts at any.",
     ),
     Text(
         "filter",
         "",
-        sees="A filter file of your own (safetensors); empty: the one that was trained for this model.",
+        help="A filter file of your own (safetensors); empty: the one that was trained for this model.",
         file=True,
     ),
     Float(
@@ -69,7 +69,7 @@ SHARED = [
         2.0,
         step=0.05,
         symbol="τ",
-        sees="Above 0 the proposals are drawn instead of being the most likely.",
+        help="Above 0 the proposals are drawn instead of being the most likely.",
     ),
     CACHE,
 ]

@@ -75,7 +75,7 @@ def check(p: Params) -> None:
             1,
             1024,
             symbol="b",
-            sees="Small blocks write left to right, one large block in free order.",
+            help="Small blocks write left to right, one large block in free order.",
             source="32 official",
         ),
         Int(
@@ -84,14 +84,14 @@ def check(p: Params) -> None:
             0,
             1024,
             symbol="S",
-            sees="Forward passes if nothing stops early; 0 means one token per forward. The phases are parts of it.",
+            help="Forward passes if nothing stops early; 0 means one token per forward. The phases are parts of it.",
         ),
         Int(
             "answer_start",
             -1,
             -1,
             1023,
-            sees="Where the watched region starts in the answer; -1: two behind the last constraint, or the middle "
+            help="Where the watched region starts in the answer; -1: two behind the last constraint, or the middle "
             "without any.",
         ),
         Int(
@@ -99,7 +99,7 @@ def check(p: Params) -> None:
             5,
             0,
             64,
-            sees="Positions that are watched; 0 watches nothing, which is LLaDA. End marks are always sure.",
+            help="Positions that are watched; 0 watches nothing, which is LLaDA. End marks are always sure.",
             neutral=0,
             source="5 official",
         ),
@@ -109,26 +109,26 @@ def check(p: Params) -> None:
             0.0,
             100.0,
             step=0.1,
-            sees=f"Mean gap that stops it in the first third; 0 at once, 100 never. {CALIBRATE}",
+            help=f"Mean gap that stops it in the first third; 0 at once, 100 never. {CALIBRATE}",
             source="official",
         ),
         Float(
-            "bar_mid", 5.0, 0.0, 100.0, step=0.1, sees=f"The same in the second third. {CALIBRATE}", source="official"
+            "bar_mid", 5.0, 0.0, 100.0, step=0.1, help=f"The same in the second third. {CALIBRATE}", source="official"
         ),
         Float(
-            "bar_late", 2.5, 0.0, 100.0, step=0.1, sees=f"The same in the last third. {CALIBRATE}", source="official"
+            "bar_late", 2.5, 0.0, 100.0, step=0.1, help=f"The same in the last third. {CALIBRATE}", source="official"
         ),
         Text(
             "constraints",
             "",
-            sees="Words that stand from the start, offset:word|offset:word, as 27:answer; a word without offset "
+            help="Words that stand from the start, offset:word|offset:word, as 27:answer; a word without offset "
             "follows the one before. #7 is the token id 7.",
         ),
         Choice(
             "remasking",
             "low_confidence",
             ["low_confidence", "random"],
-            sees="Which proposals are kept before the exit: the most confident, or random ones.",
+            help="Which proposals are kept before the exit: the most confident, or random ones.",
         ),
         Float(
             "temperature",
@@ -137,7 +137,7 @@ def check(p: Params) -> None:
             2.0,
             step=0.05,
             symbol="τ",
-            sees="Above 0 the proposals are drawn; the gap is read without noise.",
+            help="Above 0 the proposals are drawn; the gap is read without noise.",
         ),
         Float(
             "cfg_scale",
@@ -146,7 +146,7 @@ def check(p: Params) -> None:
             4.0,
             step=0.1,
             symbol="w",
-            sees="Guidance towards the prompt; above 0 every forward computes two rows.",
+            help="Guidance towards the prompt; above 0 every forward computes two rows.",
         ),
     ],
     signature="ribbon",

@@ -56,7 +56,7 @@ RANKS = 10  # guesses taken of each prompt token
             SMALLEST,
             64,
             symbol="B",
-            sees="Rows for candidates and their prompt tokens: a larger tree, and a slower forward.",
+            help="Rows for candidates and their prompt tokens: a larger tree, and a slower forward.",
             source="60 to 285 on GPUs",
         ),
         temperature(),

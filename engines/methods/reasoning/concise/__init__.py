@@ -42,8 +42,8 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
     needs="causal",
     params=[
         max_new_tokens(96),
-        Bool("inject", True, sees="A confident phrase before each step; doubt is written less often."),
-        Int("every", 1, 1, 4, sees="Steps from one phrase to the next.", source="paper: each step"),
+        Bool("inject", True, help="A confident phrase before each step; doubt is written less often."),
+        Int("every", 1, 1, 4, help="Steps from one phrase to the next.", source="paper: each step"),
         Float(
             "t_stop",
             0.5,
@@ -51,10 +51,10 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
             1.0,
             step=0.05,
             symbol="t",
-            sees="How sure the probe must be to stop; 1 never stops, 0 stops at the first answer.",
+            help="How sure the probe must be to stop; 1 never stops, 0 stops at the first answer.",
             source="about 0.5 by public summaries",
         ),
-        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T", sees="How freely the steps are drawn."),
+        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T", help="How freely the steps are drawn."),
     ],
     signature="thoughts",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},

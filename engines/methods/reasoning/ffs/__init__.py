@@ -52,17 +52,17 @@ MOST = 64
     needs="causal",
     params=[
         max_new_tokens(96),
-        Int("n", 8, 1, MOST, neutral=1, sees="Samples that run side by side, one forward a token for all of them.",
+        Int("n", 8, 1, MOST, neutral=1, help="Samples that run side by side, one forward a token for all of them.",
             source="8 in the authors' later code"),
         Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T",
-              sees="How far the samples, and their lengths, lie apart; at 0 all are the greedy one.",
+              help="How far the samples, and their lengths, lie apart; at 0 all are the greedy one.",
               source="0.6 in the authors' later code; the tiny reasoner was measured at 1"),
-        Int("k", 1, 1, MOST, sees="How many are waited for; above 1 the answer that most of the shortest k give is "
+        Int("k", 1, 1, MOST, help="How many are waited for; above 1 the answer that most of the shortest k give is "
             "written.", source="paper: 1; FFS-k in the authors' later code"),
-        Bool("let_finish", False, sees="The others go on behind the winner, and the vote of all is told. The output "
+        Bool("let_finish", False, help="The others go on behind the winner, and the vote of all is told. The output "
              "stays the winner's.", source="ours"),
         Choice("answer", "auto", ["auto", "marked", "last number", "last line"],
-               sees="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its "
+               help="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its "
                "last line. Only votes read it: at k = 1 the first to end wins, whatever it says.", source="ours"),
     ],
     signature="paths",

@@ -58,7 +58,7 @@ def check(p: Params) -> None:
             "monitor",
             "guide",
             ["guide", "watch", "off"],
-            sees="guide: the analyser's names are the only ones; watch: it is asked and the decoding stays plain; off: "
+            help="guide: the analyser's names are the only ones; watch: it is asked and the decoding stays plain; off: "
             "it is not asked.",
             neutral="off",
         ),
@@ -66,7 +66,7 @@ def check(p: Params) -> None:
             "watches",
             "members",
             list(WATCHES),
-            sees="members: names behind a dot; imports: behind import and from; arguments: their number and keywords "
+            help="members: names behind a dot; imports: behind import and from; arguments: their number and keywords "
             "in a call; all: the three together.",
             source="ours: the paper's monitors of this kind",
         ),
@@ -74,12 +74,12 @@ def check(p: Params) -> None:
             "project",
             "ledger",
             projects.shipped(),
-            sees="The files beside main.py, which is the prompt and what is written. Rename a member and run again.",
+            help="The files beside main.py, which is the prompt and what is written. Rename a member and run again.",
             source="ours",
         ),
-        Bool("dunder", False, sees="Names with two leading underscores are possible too.", source="ours"),
+        Bool("dunder", False, help="Names with two leading underscores are possible too.", source="ours"),
         Float(
-            "temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", sees="Above 0 tokens are drawn.", source="paper: 0.8"
+            "temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 tokens are drawn.", source="paper: 0.8"
         ),
     ],
     signature="completions",

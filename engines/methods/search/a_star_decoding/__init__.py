@@ -52,14 +52,14 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("k", 4, 1, 8, sees="Steps that are sampled behind a state: wider fans.", source="ours"),
-        Int("budget", 20, 1, 64, sees="Expansions: how long the search may go on.", source="ours"),
+        Int("k", 4, 1, 8, help="Steps that are sampled behind a state: wider fans.", source="ours"),
+        Int("budget", 20, 1, 64, help="Expansions: how long the search may go on.", source="ours"),
         TEMPERATURE,
-        Choice("cost", "increase", list(COSTS), sees="What a move costs: a rise of h, a fall of it (f never falls "
+        Choice("cost", "increase", list(COSTS), help="What a move costs: a rise of h, a fall of it (f never falls "
                "then), or nothing (best first).", source="as reviews tell the paper"),
-        Choice("reward", "model", ["model", "exact"], sees="Who scores a state: the trained reward model, or the exact "
+        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
                "values, which shows the search apart from its judge.", source="ours"),
-        Choice("queue", "all", ["all", "children"], sees="Whether every open state may be continued, or only those of "
+        Choice("queue", "all", ["all", "children"], help="Whether every open state may be continued, or only those of "
                "the last expansion, which is a search without a way back.", source="ours"),
         DELIMITER,
     ],

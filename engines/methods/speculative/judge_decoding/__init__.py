@@ -54,7 +54,7 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
         max_new_tokens(64),
-        Int("gamma", 8, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="ours"),
+        Int("gamma", 8, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="ours"),
         Float(
             "delta",
             0.5,
@@ -63,14 +63,14 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
             step=0.05,
             symbol="δ",
             neutral=1.0,
-            sees="The judge's line: lower lets more stand, wrong tokens too; at 1 it never speaks, which is standard "
+            help="The judge's line: lower lets more stand, wrong tokens too; at 1 it never speaks, which is standard "
             "verification.",
             source="paper",
         ),
         Text(
             "text",
             "",
-            sees="A text of your own as the draft, in place of the drafter's; empty: the drafter drafts.",
+            help="A text of your own as the draft, in place of the drafter's; empty: the drafter drafts.",
             source="ours",
         ),
         temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at δ = 1 alone."),

@@ -57,7 +57,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
     needs="layered",
     params=[
         max_new_tokens(24),
-        Int("gamma", 5, 1, MOST, symbol="γ", sees="Tokens drafted per round.", source="10 in the code"),
+        Int("gamma", 5, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="10 in the code"),
         Float(
             "eta",
             10.0,
@@ -66,7 +66,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
             step=0.5,
             symbol="η",
             neutral=0.0,
-            sees="How far the target's logits move towards the retrieved view; at 0 the text is the target's own.",
+            help="How far the target's logits move towards the retrieved view; at 0 the text is the target's own.",
             source="paper: 5 to 20",
         ),
         Float(
@@ -76,7 +76,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
             1.0,
             step=0.05,
             symbol="α",
-            sees="Tokens below this share of the drafter's best keep their logit; at 1 only its first choice moves.",
+            help="Tokens below this share of the drafter's best keep their logit; at 1 only its first choice moves.",
             source="code",
         ),
         Float(
@@ -85,11 +85,11 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
             0.0,
             0.9,
             step=0.05,
-            sees="A draft ends behind a token that its drafter was less sure of.",
+            help="A draft ends behind a token that its drafter was less sure of.",
             source="code",
         ),
-        Int("chunk", 32, 8, 512, symbol="c", sees="Most tokens of a passage.", source="512 in the paper"),
-        Int("keep", 256, 8, 4096, sees="Tokens of the document that the drafter reads.", source="4,096 in the paper"),
+        Int("chunk", 32, 8, 512, symbol="c", help="Most tokens of a passage.", source="512 in the paper"),
+        Int("keep", 256, 8, 4096, help="Tokens of the document that the drafter reads.", source="4,096 in the paper"),
         Float(
             "rho",
             0.1,
@@ -97,7 +97,7 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
             1.0,
             step=0.05,
             symbol="ρ",
-            sees="Passages below this share of the best score are left out.",
+            help="Passages below this share of the best score are left out.",
             source="ours; 0.3 of a cosine in the paper",
         ),
         temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at η = 0 alone."),

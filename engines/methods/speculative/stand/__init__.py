@@ -61,7 +61,7 @@ from engines.methods.speculative.stand.store import Store, overlaps
             1,
             8,
             symbol="N",
-            sees="Samples of the prompt on one store, one after the other; the forwards of all count.",
+            help="Samples of the prompt on one store, one after the other; the forwards of all count.",
             source="4, 8, 16 in the paper",
         ),
         *SHARED,

@@ -34,14 +34,14 @@ SHARED = [
         "drafting",
         "stochastic",
         ["stochastic", "deterministic"],
-        sees="Drafts drawn from the stored distribution, or its most likely tokens.",
+        help="Drafts drawn from the stored distribution, or its most likely tokens.",
         source="paper",
     ),
     Choice(
         "template",
         "16",
         ["8", "16", "32", "80"],
-        sees="Nodes of the draft tree; more nodes hit more and cost more.",
+        help="Nodes of the draft tree; more nodes hit more and cost more.",
         source="80 in the paper",
     ),
     Int(
@@ -50,7 +50,7 @@ SHARED = [
         1,
         5,
         symbol="n",
-        sees="Tokens of the longest key; it is looked up first.",
+        help="Tokens of the longest key; it is looked up first.",
         source="ours; up to 4 in the paper",
     ),
     Int(
@@ -58,10 +58,10 @@ SHARED = [
         1,
         1,
         5,
-        sees="Tokens of the shortest key: short ones hit more often and guess worse.",
+        help="Tokens of the shortest key: short ones hit more often and guess worse.",
         source="ours; 2 in the paper",
     ),
-    Int("stored", 10, 2, 20, symbol="K", sees="Tokens remembered behind every key.", source="paper"),
+    Int("stored", 10, 2, 20, symbol="K", help="Tokens remembered behind every key.", source="paper"),
     temperature(),
 ]
 WITH_SUFFIX = {

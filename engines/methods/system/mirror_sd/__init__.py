@@ -73,9 +73,9 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
     params=[
         max_new_tokens(48),
-        Int("gamma", 3, 1, LONGEST, symbol="γ", sees="Tokens of a window.", source="7 in the paper"),
+        Int("gamma", 3, 1, LONGEST, symbol="γ", help="Tokens of a window.", source="7 in the paper"),
         Int(
-            "kappa", 2, 1, WIDEST, symbol="κ", sees="Guesses sent for each row of the window.", source="8 in the paper"
+            "kappa", 2, 1, WIDEST, symbol="κ", help="Guesses sent for each row of the window.", source="8 in the paper"
         ),
         Float(
             "depth",
@@ -84,16 +84,16 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
             0.95,
             step=0.05,
             symbol="ℓ/N",
-            sees="Where the exit is, of all layers; deeper guesses better and leaves the draft less time.",
+            help="Where the exit is, of all layers; deeper guesses better and leaves the draft less time.",
             source="0.5 in the paper",
         ),
-        Choice("exits", "maps", ["maps", "raw"], sees="An exit with a linear map (ours), or the model's as it is."),
-        Choice("rooting", EVERY, [EVERY, FIRST], sees="Guesses behind every row of the window, or behind the first."),
+        Choice("exits", "maps", ["maps", "raw"], help="An exit with a linear map (ours), or the model's as it is."),
+        Choice("rooting", EVERY, [EVERY, FIRST], help="Guesses behind every row of the window, or behind the first."),
         Choice(
             "execution",
             "turns",
             ["turns", "threads"],
-            sees="One stage after the other with two modelled devices "
+            help="One stage after the other with two modelled devices "
             "beside it, or both models at once on this machine.",
         ),
         temperature(),

@@ -64,23 +64,23 @@ LENGTH, TREE = "length", "tree"
             2048.0,
             step=0.25,
             symbol="β",
-            sees="MB for weights, cache, logits and tree together; what `keeps` does not name shrinks until it fits. "
+            help="MB for weights, cache, logits and tree together; what `keeps` does not name shrinks until it fits. "
             "0: no limit.",
         ),
         Choice(
             "keeps",
             LENGTH,
             [LENGTH, TREE],
-            sees="What a small budget keeps: all new tokens, with a smaller tree, or the tree, with fewer new tokens.",
+            help="What a small budget keeps: all new tokens, with a smaller tree, or the tree, with fewer new tokens.",
             source="ours",
         ),
-        Int("nodes", 16, 1, TREES[-1], symbol="T", sees="Nodes of the largest tree, its root among them.", source="64"),
-        Int("batch", 1, 1, 8, symbol="B", sees="Sequences written at once in every forward; the first one is shown."),
+        Int("nodes", 16, 1, TREES[-1], symbol="T", help="Nodes of the largest tree, its root among them.", source="64"),
+        Int("batch", 1, 1, 8, symbol="B", help="Sequences written at once in every forward; the first one is shown."),
         Choice(
             "allocation",
             "lean",
             ["lean", REFERENCE],
-            sees="What the answer needs, or all positions that the model has and logits gathered by path.",
+            help="What the answer needs, or all positions that the model has and logits gathered by path.",
             source="lean",
         ),
         temperature(),
