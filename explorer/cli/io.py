@@ -120,8 +120,9 @@ def write(name: str, text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON of structs, dataclasses and plain values; sets are sorted."""
-    print(_escaped(json.dumps(msgspec.to_builtins(value, order="deterministic"), indent=2, ensure_ascii=False)))
+    """Indented JSON of structs, dataclasses and plain values; sets are sorted, a type is its name."""
+    plain = msgspec.to_builtins(value, order="deterministic", enc_hook=lambda kind: kind.__name__)
+    print(_escaped(json.dumps(plain, indent=2, ensure_ascii=False)))
 
 
 def print_answer(text: str) -> None:

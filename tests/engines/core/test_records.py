@@ -254,7 +254,7 @@ def decode(model, prompt, p, run):
 
 def test_an_own_file_with_a_name_that_is_taken_is_refused(tmp_path: Any) -> None:
     file = tmp_path / "clash.py"
-    text = OLDER.replace('"truncation"}', '"note"}, records={"vote": Mine}').replace("Truncation,", "Record,")
+    text = OLDER.replace('"truncation", "lanes"}', '"note"}, records={"vote": Mine}').replace("Truncation,", "Record,")
     file.write_text(text.replace("@method", "class Mine(Record):\n    n: int\n\n\n@method"), "utf-8")
     with pytest.raises(UserError, match=r"declares the record 'vote' with the fields n; 'ffs' has one of that name"):
         engines.load_method_file(file)
