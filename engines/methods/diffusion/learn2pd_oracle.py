@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         max_new_tokens(),
         Choice(
             "decides",
-            "oracle",
+            "filter",
             ["oracle", "filter"],
             help="Who commits, after a reference of one token per forward, which is counted apart: the oracle, or the "
             "filter with the oracle beside it.",
@@ -169,4 +169,4 @@ def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
 if __name__ == "__main__":
     from engines.kit import show
 
-    show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286")
+    show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", decides="oracle")

@@ -46,12 +46,8 @@ def made(tmp_path):
 
 def decode(seed=0, model=None, slug="learn2pd", edits=(), eos_ids=(EOS,), **params):
     table = model or TableMasked(seed=seed, eos_ids=eos_ids)
-    given = {
-        "max_new_tokens": G,
-        "block_length": B,
-        **({"eotp": False} if slug in ("learn2pd", ORACLE) else {}),
-        **params,
-    }
+    own = {"learn2pd": {"eotp": False}, ORACLE: {"eotp": False, "decides": "oracle"}}
+    given = {"max_new_tokens": G, "block_length": B, **own.get(slug, {}), **params}
     return engines.run(slug, table, [1, 2], params=given, edits=edits)
 
 
@@ -178,7 +174,11 @@ def test_a_filter_with_a_cache_on_a_trained_network(kind, made):
     plain, cached = run(), run(cache=kind)
     assert cached.steps[0].commits == plain.steps[0].commits
     assert cached.totals.tokens_fed / cached.totals.forwards < plain.totals.tokens_fed / plain.totals.forwards == 39
-    assert run(ORACLE, cache=kind).output_ids == run(ORACLE).output_ids == run(accept_thres=1.0).output_ids
+    assert (
+        run(ORACLE, cache=kind, decides="oracle").output_ids
+        == run(ORACLE, decides="oracle").output_ids
+        == run(accept_thres=1.0).output_ids
+    )
 
 
 def test_a_model_that_keeps_nothing_is_refused():
