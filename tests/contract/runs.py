@@ -79,9 +79,7 @@ def short(slug, on=None):
     wanted = {**SHORT, **trial(slug).params}
     if info.kind == "masked":
         wanted |= MASKED["steps" in declared]
-    wanted[LENGTH] = LENGTHS.get(MODELS[on or slug], wanted[LENGTH])
-    if "oracle" in info.lanes:  # a reference is decoded first, a forward for each of its tokens
-        wanted[LENGTH] = 8
+    wanted[LENGTH] = trial(slug).params.get(LENGTH) or LENGTHS.get(MODELS[on or slug], wanted[LENGTH])
     if "block_length" in declared and not declared["block_length"].default:  # one block
         wanted.pop("block_length", None)
     given = arguments(info, **wanted)

@@ -397,7 +397,6 @@ def test_files_stay_short():
 METHODS = ROOT / "engines" / "methods"
 MAX_LOOP, MAX_FOLDER = 250, 600  # lines of a file that holds a method's loop, and of a method's folder
 SHARED_FILES, SHARED_LINES = 20, 2300  # of the underscore files, which several methods share
-TO_MOVE = {"_operators", "_monitor", "_calls", "_names", "_weibull"}  # they have one user
 
 
 def lines_of(path: Path) -> int:
@@ -439,7 +438,7 @@ def test_what_methods_share_stays_small():
     assert len(files) <= SHARED_FILES and lines <= SHARED_LINES
     graph = import_graph({path: nodes for path, nodes in trees().items() if path.is_relative_to(ROOT / "engines")})
     users = {file.stem: sum(module_of(file) in found for found in graph.values()) for file in files}
-    alone = {name for name, number in users.items() if number < 2} - TO_MOVE
+    alone = {name for name, number in users.items() if number < 2}
     assert not alone, f"{alone} have one user each"
 
 

@@ -148,7 +148,8 @@ def _changes(statement: ast.stmt, lines: list[str]) -> Iterator[tuple[int, int, 
             case ast.Constant(value=int(value)):
                 yield node.lineno, node.col_offset, node.end_col_offset or 0, str(value + 1)
             case ast.UnaryOp(op=ast.Not(), operand=operand) if node.lineno == operand.lineno:
-                yield node.lineno, node.col_offset, operand.col_offset, ""
+                spaced = lines[node.lineno - 1].encode()[node.col_offset + 3 :].startswith(b" ")
+                yield node.lineno, node.col_offset, node.col_offset + 3 + spaced, ""  # a parenthesis behind it stays
             case ast.Call(func=ast.Name(id=name) as called) if name in NAMES:
                 yield called.lineno, called.col_offset, called.end_col_offset or 0, NAMES[name]
             case ast.Call(func=ast.Attribute(attr=name) as called) if name in NAMES:

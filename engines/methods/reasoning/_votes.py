@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 
 from engines.core.trace import Detail, Index, Probability, Record
-from engines.methods.reasoning._weibull import Mixture, fit
+from engines.tools.weibull import Mixture, fit
 
 RULES = ("RPC", "perplexity consistency", "self-consistency", "perplexity")
 NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?"

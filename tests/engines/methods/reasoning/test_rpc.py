@@ -9,8 +9,8 @@ import pytest
 import engines
 import tests.golden.checkers.reasoning  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
-from engines.methods.reasoning import _weibull
 from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, answer_of, same
+from engines.tools import weibull as _weibull
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal, board
 
