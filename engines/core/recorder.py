@@ -37,6 +37,7 @@ from engines.core.trace import (
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
+from engines.core.trace.records import places
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -184,7 +185,7 @@ class Recorder:
             step.intervals = list(intervals() if callable(intervals) else intervals)
             step.memory = list(memory()) if memory and self.full else []
             step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
-            self.register_tokens(step_tokens(step, self._info.described))
+            self.register_tokens(step_tokens(step, places(self._info.described, "token")))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
                 step.candidates = pack_candidates(*candidates()) if candidates else None

@@ -3,7 +3,7 @@ Nothing in it is trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from engines.core.trace.base import TraceError
 from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
 from engines.core.trace.packed import Packed
-from engines.core.trace.records import MAX_FIELDS, MAX_RECORDS, arrays, check_names, held
+from engines.core.trace.records import MAX_FIELDS, MAX_PATH, MAX_RECORDS, arrays, check_names, held, places
 from engines.core.trace.step import Step, step_tokens
 from engines.core.trace.upgrade import UPGRADES, told_apart, upgraded
 
@@ -112,12 +112,13 @@ def check_consistency(trace: Whole) -> None:
     _require_known((t for t in trace.end.output_ids if t >= 0), known, "the output")
     _require_few(trace.steps)
     _require_names(trace)
+    tokens, on_board = (places(trace.header.records, unit) for unit in ("token", "position"))
     width, withdrawn = limit if trace.header.canvas is not None else len(trace.header.prompt_ids), 0
     for number, step in enumerate(trace.steps):
         where = f"step {number}"
         if step.index != number:
             raise TraceError(f"{where} says it is step {step.index}")
-        for positions in _positions(step, trace.header):
+        for positions in _positions(step, on_board):
             if any(p >= limit for p in positions):
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
         for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
@@ -132,7 +133,7 @@ def check_consistency(trace: Whole) -> None:
                 raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")
         for packed in _arrays(step):
             packed.array()
-        _require_known(step_tokens(step, trace.header.records), known, where)
+        _require_known(step_tokens(step, tokens), known, where)
 
 
 def _arrays(step: Step) -> Iterable[Packed]:
@@ -147,7 +148,7 @@ def _arrays(step: Step) -> Iterable[Packed]:
             yield route.weights
 
 
-def _positions(step: Step, header: Header) -> Iterable[Sequence[int]]:
+def _positions(step: Step, records: Mapping[str, Sequence[Sequence[str]]]) -> Iterable[Sequence[int]]:
     if step.commits:
         yield step.commits.positions
     if step.candidates:
@@ -155,7 +156,7 @@ def _positions(step: Step, header: Header) -> Iterable[Sequence[int]]:
     yield [span.end - 1 for span in step.spans if span.end]
     yield [span.start - 1 for span in step.spans if span.start]
     yield from (route.positions for route in step.routing)
-    yield from (list(held(one, header.records.get(name), "position")) for name, one in step.records.items())
+    yield from (held(one, records[name]) for name, one in step.records.items() if name in records)
     if step.tree:
         yield [step.tree.start]
 
@@ -187,8 +188,13 @@ def _require_names(trace: Whole) -> None:
         raise TraceError(str(error)) from None
     if len({*names, *told}) > MAX_RECORDS:
         raise TraceError(f"the trace names {len({*names, *told}):,} records; at most {MAX_RECORDS} are read")
-    if (most := max((len(one.units) for one in told.values()), default=0)) > MAX_FIELDS:
-        raise TraceError(f"the header names the units of {most:,} fields of a record; at most {MAX_FIELDS} are read")
+    fields = [path for one in told.values() for path in one.units]
+    if len(fields) > MAX_FIELDS:
+        raise TraceError(f"the header names the units of {len(fields):,} fields; at most {MAX_FIELDS} are read")
+    if long := next((path for path in fields if len(path) > MAX_PATH), ""):
+        raise TraceError(
+            f"the header names the unit of a field with {len(long):,} characters; at most {MAX_PATH} are read"
+        )
 
 
 def _require_known(tokens: Iterable[int], known: set[int], where: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -21,7 +21,7 @@ from engines.core.trace.packed import Packed
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 MAX_RECORDS = 32  # different names in a trace; each has a view of its own
 MAX_BYTES = 2**22  # of one record in one step
-MAX_FIELDS = 2**8  # whose units a header tells
+MAX_FIELDS, MAX_PATH = 2**8, 200  # whose units a header tells, in all; characters of a path
 DEEP = 16  # objects and lists within each other
 PACKED = {"dtype", "shape", "data"}  # fields by which a packed array is known
 
@@ -111,31 +111,45 @@ def check_names(names: Iterable[str], taken: Iterable[str], where: str) -> None:
 def arrays(record: Json) -> Iterator[Packed]:
     """The packed arrays of a record, found by their form. Raises TraceError where one has a wrong form."""
     for value in _values(record, 0):
-        if isinstance(value, dict) and value.keys() >= PACKED:
+        if _is_packed(value):
             yield _packed(value)
 
 
-def held(record: Json, info: RecordInfo | None, unit: str) -> Iterator[int]:
-    """The whole numbers of the fields that hold `unit`, such as "token"; those below 0 are no value."""
-    for path, told in info.units.items() if info else ():
-        if told == unit:
-            for found in _at(record, path.split(".")):
-                numbers = _packed(found).array().ravel().tolist() if isinstance(found, dict) else [found]
-                yield from (n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
+def places(infos: Mapping[str, RecordInfo], unit: str) -> dict[str, list[list[str]]]:
+    """Where the records of each name hold `unit`, such as "token": paths, name by name."""
+    return {
+        name: paths
+        for name, info in infos.items()
+        if (paths := [path.split(".") for path, told in info.units.items() if told == unit])
+    }
 
 
-def _at(value: Any, path: list[str]) -> Iterator[Any]:
-    """What stands at a path, each entry of a list and each value of a mapping by itself."""
-    if isinstance(value, list):
-        for one in value:
-            yield from _at(one, path)
-    elif not path:
-        if isinstance(value, dict) and not value.keys() >= PACKED:
-            yield from (entry for one in value.values() for entry in _at(one, path))
-        else:
-            yield value
-    elif isinstance(value, dict) and path[0] in value:
-        yield from _at(value[path[0]], path[1:])
+def held(record: Json, paths: Iterable[Sequence[str]]) -> list[int]:
+    """The whole numbers at these paths of a record, through lists; those below 0 are no value."""
+    found: list[int] = []
+    reached: dict[tuple[str, ...], list[Any]] = {(): [record]}  # several paths begin alike
+    for path in paths:
+        at: tuple[str, ...] = ()
+        for name in path:
+            before, at = reached[at], (*at, name)
+            if at not in reached:
+                reached[at] = _flat([one[name] for one in before if isinstance(one, dict) and name in one])
+        values = list(reached[at])
+        for value in [one for one in values if isinstance(one, dict)]:
+            values += _packed(value).array().ravel().tolist() if _is_packed(value) else value.values()
+        found += [n for n in values if type(n) is int and n >= 0]
+    return found
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    """What stands in lists within each other, in order."""
+    while any(isinstance(one, list) for one in values):
+        values = [inner for one in values for inner in (one if isinstance(one, list) else [one])]
+    return values
+
+
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, dict) and PACKED <= value.keys() <= {*PACKED, "lo", "hi"}
 
 
 def _values(value: Any, deep: int) -> Iterator[Any]:

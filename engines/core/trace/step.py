@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engines.core.trace.base import Count, Index, Record, Seconds
@@ -19,7 +19,7 @@ from engines.core.trace.groups import (
     Span,
     Tree,
 )
-from engines.core.trace.records import R, RecordInfo, held, typed
+from engines.core.trace.records import R, held, typed
 
 
 class Step(Record):
@@ -57,8 +57,9 @@ GROUPS -= {"model_seconds", "method_seconds"}
 """The groups that every method may fill."""
 
 
-def step_tokens(step: Step, records: Mapping[str, RecordInfo] | None = None) -> list[int]:
-    """Every token id that a step mentions (the -1 that ends a board excepted). records: what its records hold."""
+def step_tokens(step: Step, records: Mapping[str, Sequence[Sequence[str]]] | None = None) -> list[int]:
+    """Every token id that a step mentions (the -1 that ends a board excepted). records: where each of its records holds
+    tokens."""
     found: list[int] = []
     if step.commits:
         found += [t for t in step.commits.tokens if t >= 0]
@@ -72,5 +73,5 @@ def step_tokens(step: Step, records: Mapping[str, RecordInfo] | None = None) -> 
     for branch in step.branches:
         found += branch.tokens
     for name, record in step.records.items():
-        found += held(record, (records or {}).get(name), "token")
+        found += held(record, (records or {}).get(name, ()))
     return found

@@ -202,6 +202,24 @@ def test_a_record_that_nobody_knows_is_kept_as_it_is(run_of: Any) -> None:
     assert json.loads(read.to_json()) == trace and Trace.from_json(read.to_json()) == read
 
 
+def test_a_header_that_names_too_much_is_refused(run_of: Any) -> None:
+    trace = json.loads(run_of(made()).to_json())
+    for units, said in [
+        ({f"f{i}": "token" for i in range(257)}, "names the units of 257 fields; at most 256"),
+        ({"a." * 101: "token"}, "of a field with 202 characters; at most 200"),
+    ]:
+        trace["header"]["records"] = {"hops": {"units": units}}
+        with pytest.raises(TraceError, match=said):
+            Trace.from_json(json.dumps(trace))
+
+
+def test_lists_within_lists_and_objects_that_are_no_array_are_walked(run_of: Any) -> None:
+    """A stranger's object may have fields of these names and mean something else."""
+    record = {"rows": [[3, [4, -1]], 5], "by": {"x": 6}, "odd": {"dtype": 1, "shape": 2, "data": 3, "more": 4}}
+    found = records.held(record, [["rows"], ["by"], ["odd", "more"], ["nothing", "at"], ["rows", "deeper"]])
+    assert found == [3, 4, 5, 6, 4] and list(records.arrays(record)) == []
+
+
 @pytest.mark.parametrize(
     ("records", "said"),
     [
