@@ -227,8 +227,7 @@ def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: 
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
     gained = written(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    turn = Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c])
-    return Look(turn, z0, zr, len(second))
+    return Look(Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c]), z0, zr, len(second))
 
 
 def note(look: Look, facts: dict[str, float]) -> str:
