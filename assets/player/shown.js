@@ -64,7 +64,10 @@ export class Shown {
       this.all = this.all.filter((other) => other !== one);
       this.#say(one.entry, (title) => tr`The view “${title}” failed: ${error.message}`);
       for (const need of one.entry.file === "record" ? [] : one.entry.needs)
-        for (const name of need.split("+")) if (this.run?.records.has(name)) this.#bring(tableOf(name));
+        for (const name of need.split("+").filter((part) => this.run?.records.has(part))) {
+          if (one.entry === this.idea) this.idea = tableOf(name);
+          this.#bring(tableOf(name));
+        }
     }
   }
 

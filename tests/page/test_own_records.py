@@ -63,7 +63,7 @@ def test_without_a_view_the_table_shows_the_idea(page_with: Any, visit: Any) -> 
 def test_a_view_that_throws_is_named_and_the_table_stands_in(page_with: Any, visit: Any) -> None:
     one = ran(visit, page_with(own_record.VIEW.replace("load(run, dom) {", "load(run, dom) {\n    run.nothing();")))
     expect(one.player(0).locator(".dx-body")).to_contain_text("The view “Hops” failed: run.nothing is not a function")
-    expect(one.player(0).locator("[data-view=RecordTable]")).to_contain_text("floor")
+    expect(one.player(0).locator("section[data-view=RecordTable]")).to_contain_text("floor")
     assert all("run.nothing is not a function" in text for text in one.complaints), "for its author, with the line"
     one.complaints.clear()
 

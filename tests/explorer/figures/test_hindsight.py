@@ -160,7 +160,10 @@ def by_definition(trace: Trace) -> dict:
         tops.append(
             {p: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
         )
-    cost = [sum(step.forwards.values()) for step in trace.steps]
+    roles = [model.role for model in trace.header.models[:1]]  # calls of a draft or a reference are beside these
+    cost = [
+        sum(step.forwards[role] for role in (roles or step.forwards) if role in step.forwards) for step in trace.steps
+    ]
     since, commits, ahead = {}, {}, False
     for position, writes in written(trace).items():
         commit, token = writes[-1]

@@ -26,7 +26,9 @@ from explorer.site.runs import safe_name
 from tests.explorer.test_recordings import FEW
 from tests.player.handmade import HOSTILE, hostile, masked
 
-EACH = 150_000  # bytes of the site for a recording: its data, page, figures and its share of all else
+EACH = (
+    151_500  # bytes of the site for a recording: its data, page, figures and its share of all else, texts with pictures
+)
 PICTURES = """() => Promise.all([...document.images].map((picture) => {
   picture.loading = "eager";
   return picture.decode().then(() => picture.naturalWidth > 0, () => false);
