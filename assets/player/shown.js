@@ -60,13 +60,13 @@ export class Shown {
     } catch (error) {
       if (!one.entry.needs.length) throw error;
       console.error(error);
-      one.frame.remove();
+      one.frame.replaceWith(this.#said(one.entry, (title) => tr`The view “${title}” failed: ${error.message}`));
       this.all = this.all.filter((other) => other !== one);
-      this.#say(one.entry, (title) => tr`The view “${title}” failed: ${error.message}`);
       for (const need of one.entry.file === "record" ? [] : one.entry.needs)
         for (const name of need.split("+").filter((part) => this.run?.records.has(part))) {
           if (one.entry === this.idea) this.idea = tableOf(name);
           this.#bring(tableOf(name));
+          queueMicrotask(() => this.run && this.late(() => {})); // it shows the step that is shown
         }
     }
   }
@@ -108,14 +108,14 @@ export class Shown {
     const { run } = this;
     let now = true;
     const draw = (View) => {
-      if (now) this.#draw(entry, new View());
-      else if (this.run === run && this.asked.has(entry)) this.late(() => this.#draw(entry, new View()));
+      if (now) this.#draw(entry, View);
+      else if (this.run === run && this.asked.has(entry)) this.late(() => this.#draw(entry, View));
     };
     bring(entry, draw, () => this.run === run && this.#missing(entry));
     now = false;
   }
 
-  #draw(entry, view) {
+  #draw(entry, View) {
     const { name } = entry,
       title = translated(entry.title),
       place = this.#place(entry),
@@ -128,22 +128,22 @@ export class Shown {
     const after = this.all.find((one) => one.inside === inside && one.place > place);
     const box = inside ? this.details : this.body;
     box.insertBefore(frame, after?.frame ?? (inside ? null : this.details));
-    this.all.push({ entry, view, frame, dom, place, inside });
+    const one = { entry, view: {}, frame, dom, place, inside };
+    this.all.push(one);
     this.all.sort((a, b) => a.place - b.place);
-    view.record = entry.record;
-    this.#guarded(
-      this.all.find((one) => one.view === view),
-      () => view.load(this.run, dom, this.context),
-    );
+    this.#guarded(one, () => {
+      one.view = Object.assign(new View(), { record: entry.record });
+      one.view.load(this.run, dom, this.context);
+    });
     this.resize();
   }
 
   #missing(entry) {
-    this.#say(entry, (title) => tr`The view “${title}” could not be loaded; load the run again.`);
+    this.body.append(this.#said(entry, (title) => tr`The view “${title}” could not be loaded; load the run again.`));
   }
 
-  #say({ title, name }, words) {
-    this.body.append(el("p", "dx-none", words(translated(title) || name)));
+  #said({ title, name }, words) {
+    return el("p", "dx-none", words(translated(title) || name));
   }
 
   /** By width, not by height. */

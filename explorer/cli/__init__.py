@@ -170,6 +170,7 @@ def _runs(commands: Any) -> list[argparse.ArgumentParser]:
         "fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"
     )
     cli_fork.add_arguments(fork)
+    own_methods(export)  # for the views that lie beside them
     return [run, compare, replay, fork]
 
 

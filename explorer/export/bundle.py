@@ -92,6 +92,8 @@ def own_views() -> tuple[View, ...]:
                 f"'{path}' declares no view of the record '{name}'; write export const view = "
                 f'{{ name: "Hops", title: "Hops", place: 30, needs: ["{name}"] }}; above its class.'
             )
+        if f"export class {view.name} " not in path.read_text("utf-8"):
+            raise engines.UserError(f"'{path}' exports no class {view.name}, which its view names; write export class.")
         found.append(view)
     return tuple(found)
 
@@ -206,7 +208,10 @@ def _wrapped(name: str) -> str:
     if fault := _LEFT_OVER.search(body):
         kind = engines.UserError if name.startswith("own/") else ValueError
         raise kind(f"{name} uses a form that the exporter cannot carry over: {fault[0].strip()!r}")
-    return f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(exported)} }};\n}})();\n'
+    made = f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(exported)} }};\n}})();\n'
+    if not name.startswith("own/"):
+        return made
+    return f'try {{\n{made}}} catch (error) {{\nconsole.error(error);\nmodules["{name}"] = {{}};\n}}\n'
 
 
 if __name__ == "__main__":

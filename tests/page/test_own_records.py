@@ -33,6 +33,9 @@ def page_with(recorded: Path, tmp_path: Path, registry_unchanged: None) -> Itera
         demo.close()
 
 
+FAULT = 'throw new Error("nothing works");'
+
+
 def ran(visit: Callable[..., Any], address: str) -> Any:
     one = visit(at=address)
     one.page.locator("#count").get_by_text("1", exact=True).click()
@@ -60,11 +63,14 @@ def test_without_a_view_the_table_shows_the_idea(page_with: Any, visit: Any) -> 
     expect(table.get_by_role("row", name="floor")).to_be_visible()
 
 
-def test_a_view_that_throws_is_named_and_the_table_stands_in(page_with: Any, visit: Any) -> None:
-    one = ran(visit, page_with(own_record.VIEW.replace("load(run, dom) {", "load(run, dom) {\n    run.nothing();")))
-    expect(one.player(0).locator(".dx-body")).to_contain_text("The view “Hops” failed: run.nothing is not a function")
+@pytest.mark.parametrize("where", ["load(run, dom) {", "show(t) {"])
+def test_a_view_that_throws_is_named_and_the_table_stands_in(page_with: Any, visit: Any, where: str) -> None:
+    broken = own_record.VIEW.replace(where, f"{where}\n    {FAULT}")
+    one = ran(visit, page_with(broken))
+    expect(one.player(0).locator(".dx-body")).to_contain_text("The view “Hops” failed: nothing works")
     expect(one.player(0).locator("section[data-view=RecordTable]")).to_contain_text("floor")
-    assert all("run.nothing is not a function" in text for text in one.complaints), "for its author, with the line"
+    expect(one.player(0).get_by_role("row", name="floor")).to_be_visible()
+    assert all("nothing works" in text for text in one.complaints), "for its author, with the line"
     one.complaints.clear()
 
 

@@ -76,9 +76,14 @@ def packed_record(name: str, value: Any, kind: type[Record] | None) -> Json:
     wanted = kind or Record
     if not isinstance(value, wanted):
         raise ValueError(f"record '{name}' is declared as {wanted.__name__} and was given {type(value).__name__}")
-    plain: Json = msgspec.to_builtins(value)
     try:
+        plain: Json = msgspec.to_builtins(value)
         msgspec.convert(plain, type(value))
+    except TypeError as error:
+        raise ValueError(
+            f"record '{name}' holds what is no plain number, text, list or packed array ({error}); write float(x), "
+            "x.tolist() or pack(x)"
+        ) from None
     except msgspec.ValidationError as error:
         raise ValueError(f"record '{name}' does not fit its declaration {type(value).__name__}: {error}") from None
     if (size := len(msgspec.json.encode(plain))) > MAX_BYTES:

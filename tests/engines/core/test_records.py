@@ -154,6 +154,7 @@ def test_its_tokens_are_in_the_table_and_are_looked_up_when_it_is_read(run_of: A
         ({"hops": Early(1)}, "record 'hops' is declared as Hops and was given Early"),
         ({"hops": [1]}, "record 'hops' is declared as Hops and was given list"),
         ({"hops": Hops("two", [1])}, r"record 'hops' does not fit its declaration Hops: Expected `int`, got `str`"),
+        ({"hops": Hops(1, [1], map=np.zeros(2))}, "record 'hops' holds what is no plain number, text, list or packed"),
         ({"hops": Hops(1, [-5])}, r"record 'hops' does not fit its declaration Hops: Expected `int` >= 0"),
     ],
 )

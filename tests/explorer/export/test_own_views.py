@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import engines
+from explorer.cli import main
 from explorer.export.bundle import OWN, bundle, own_files, own_views, view_script, views_of
 from explorer.export.html import export_html
 from tests import own_record
@@ -63,6 +64,7 @@ def test_a_record_that_ships_keeps_its_view(tmp_path: Path, registry_unchanged: 
         ("export class Hops {}\n", "declares no view of the record 'hops'"),
         (own_record.VIEW.replace('["hops"]', '["tree"]'), "declares no view of the record 'hops'"),
         ("export const view = { name: Hops };\n", r"hops\.js declares its view in a form that cannot be read"),
+        (own_record.VIEW.replace("export class", "class"), r"hops\.js' exports no class Hops, which its view names"),
         (own_record.VIEW + "// </script>\n", "uses a form that the exporter cannot carry over"),
         (own_record.VIEW + 'import("./x.js");\n', "uses a form that the exporter cannot carry over"),
     ],
@@ -71,3 +73,13 @@ def test_a_view_that_cannot_be_is_a_sentence(tmp_path: Path, registry_unchanged:
     engines.load_method_file(own_record.written(tmp_path, text))
     with pytest.raises(engines.UserError, match=said):
         export_html(decoded())
+
+
+def test_a_page_of_the_command_line_carries_it(tmp_path: Path, registry_unchanged: None) -> None:
+    file = own_record.written(tmp_path)
+    engines.load_method_file(file)
+    (tmp_path / "run.json").write_text(decoded().to_json(), "utf-8")
+    page = tmp_path / "run.html"
+    arguments = [str(tmp_path / "run.json"), "--html", str(page)]
+    assert main(["export", *arguments, "--method-file", str(file)]) == 0
+    assert "floor ${hops.floor}" in page.read_text("utf-8")
