@@ -17,7 +17,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.lazy import torch
 from engines.core.meter import Meter, OverBudget
-from engines.core.method import MethodInfo
+from engines.core.method import OLDER_RECORDS, MethodInfo
 from engines.core.params import Params
 from engines.core.recording import RecordFacts, ints, pack_candidates, pack_records, pack_scores
 from engines.core.trace import (
@@ -75,6 +75,7 @@ class Recorder:
         self.pieces: dict[int, Piece] = {}
         self.record_seconds = 0.0
         self._info, self._meter, self._tokenizer, self._mask_id = info, meter, tokenizer, mask_id
+        self._token_places = places(info.described, "token")
         self._index = 0
         self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
@@ -96,7 +97,7 @@ class Recorder:
     def restart(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
         """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises
         UserError for a bad edit."""
-        self._info, self.params = info, params
+        self._info, self.params, self._token_places = info, params, places(info.described, "token")
         self.rng = torch.Generator().manual_seed(seed)
         edit = replace(edit, params={}, method="")
         self.check_edit(edit)
@@ -159,8 +160,10 @@ class Recorder:
         candidates: (positions [n], logits [n, V]), of which the top k are kept. records: by name, of the types that the
         method declares; None records nothing. older: those that method files of before December 2026 give each by
         itself. What is a function here is called only where it is recorded, and on the recording's clock. Raises
-        ValueError for a record that does not fit its declaration."""
+        ValueError for a record that does not fit its declaration, TypeError for what no step takes."""
         now, meter = time.perf_counter(), self._meter
+        if unknown := older.keys() - OLDER_RECORDS - {"lanes"}:
+            raise TypeError(f"run.step() takes no '{min(unknown)}'; a record goes into records={{...}}")
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -185,7 +188,7 @@ class Recorder:
             step.intervals = list(intervals() if callable(intervals) else intervals)
             step.memory = list(memory()) if memory and self.full else []
             step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
-            self.register_tokens(step_tokens(step, places(self._info.described, "token")))
+            self.register_tokens(step_tokens(step, self._token_places))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
                 step.candidates = pack_candidates(*candidates()) if candidates else None

@@ -158,6 +158,11 @@ def _bundle(files: tuple[str, ...]) -> str:
 
 def view_script(file: str) -> str:
     """One view as a classic script that is loaded behind `bundle`; what it shares with others is there once."""
+    return _view_script.__wrapped__(file) if file.startswith(OWN) else _view_script(file)
+
+
+@cache
+def _view_script(file: str) -> str:
     core = set(closure(ENTRIES))
     mine = [name for name in closure([_module(file)]) if name not in core]
     return '"use strict";\n' + "".join(_wrapped(name).replace("] = (", "] ??= (", 1) for name in mine) + _carry(file)

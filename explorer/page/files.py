@@ -3,7 +3,6 @@ Gradio's routes for files, which also fetch addresses and know folders of this m
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import anyio
@@ -71,10 +70,10 @@ class Recordings(StaticFiles):
         place, facts = await anyio.to_thread.run_sync(self.lookup_path, path)
         if facts and path.endswith((".json", ".json.gz")):
             try:
-                text = await anyio.to_thread.run_sync(newest, Path(place), facts.st_mtime_ns)
+                packed = await anyio.to_thread.run_sync(newest, Path(place), facts.st_mtime_ns)
             except (TraceError, msgspec.DecodeError):
                 pass  # the player says what is wrong with it
             else:
                 headers = {"cache-control": "no-cache"}
-                return Response(gzip.compress(text, 1), headers=headers, media_type="application/gzip")
+                return Response(packed, headers=headers, media_type="application/gzip")
         return await super().get_response(path, scope)

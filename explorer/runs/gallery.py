@@ -188,11 +188,11 @@ def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
 
 @lru_cache(maxsize=32)
 def newest(path: Path, changed: int) -> bytes:
-    """A recorded run as the player reads it, unpacked: that of an earlier version in the newest form. changed: when the
+    """A recorded run as the player reads it, gzipped: that of an earlier version in the newest form. changed: when the
     file was written, so that another one of that name is read anew. Raises TraceError."""
     text = read_bytes(path)
     version = msgspec.json.decode(text, type=_Version).header.schema
-    return text if version == SCHEMA_VERSION else read_trace(text).to_json().encode()
+    return gzip.compress(text if version == SCHEMA_VERSION else read_trace(text).to_json().encode(), 1)
 
 
 def read_pasted(text: str, limit: int | None = None) -> Trace:

@@ -152,8 +152,8 @@ def _from_2(trace: Json) -> None:
                 groups["operators"] = {"decoders": groups["operators"]} if groups["operators"] else None
             step["records"] = {name: group for name, group in groups.items() if group is not None}
             found |= dict.fromkeys(step["records"], True)
-            if isinstance(lanes := step.pop("lanes", None), list):
-                step["intervals"] = lanes
+            if isinstance(lanes := step.get("lanes"), list):
+                step["intervals"] = step.pop("lanes")
                 _intervals([one for one in lanes if isinstance(one, dict)])
     header = trace["header"]
     header["records"] = {name: {"units": MOVED[name]} for name, there in found.items() if there}

@@ -60,7 +60,8 @@ MOST = 10
             1,
             80,
             symbol="l",
-            help="Layers that draft: more draft better and dearer. The adapter says for which exits it was trained.",
+            help="Layers that draft: more of them draft more accurately and cost more. The adapter says for which "
+            "exits it was trained.",
             source="2 of 32 layers",
         ),
         Float(

@@ -277,3 +277,19 @@ def test_an_own_file_with_a_name_that_is_taken_is_refused(tmp_path: Any) -> None
     file.write_text(text.replace("@method", "class Mine(Record):\n    n: int\n\n\n@method"), "utf-8")
     with pytest.raises(UserError, match=r"declares the record 'vote' with the fields n; 'ffs' has one of that name"):
         engines.load_method_file(file)
+
+
+@pytest.mark.parametrize("detail", ["none", "full"])
+def test_what_no_step_takes_is_refused_at_any_detail(run_of: Any, detail: str) -> None:
+    """Older names are taken, a slip of the pen is not."""
+
+    @method(
+        "slips", title="Slips", family="own", paper="", summary="A test.", needs="causal", params=[max_new_tokens()],
+        emits={"commits"},
+    )  # fmt: skip
+    def decode(model: Any, prompt: list[int], p: Any, run: Recorder) -> Any:
+        model.extend(prompt, model.new_cache(9), last_only=True)
+        yield run.step(comits=([2], [3], "greedy"))
+
+    with pytest.raises(TypeError, match=r"run\.step\(\) takes no 'comits'; a record goes into records="):
+        run_of(decode, detail=detail)

@@ -178,3 +178,95 @@ def test_other_versions_are_refused_with_what_can_be_read(version: int):
     trace["header"]["schema"] = version
     with pytest.raises(TraceError, match=r"versions 1 to 3|not a valid trace"):
         read(trace)
+
+
+# --- version 2
+
+
+def second(*lanes: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A trace of version 2; lanes and `changes` go into its one step."""
+    trace = minimal(**changes, **({"lanes": list(lanes)} if lanes else {}))
+    trace["header"] |= {"schema": 2, "emits": ["lanes"]}
+    return trace
+
+
+def lane(name: str, label: str = "", unit: str = "seconds", **more: Any) -> dict[str, Any]:
+    return {"lane": name, "start": 0, "end": 1, "label": label, "unit": unit, **more}
+
+
+def test_groups_of_one_method_are_records_whose_tokens_are_looked_up():
+    cut = {"position": 1, "tokens": [3], "probabilities": [0.5]}
+    now = read(second(truncation=cut, operators=[{"role": "target", "tokens": [4]}], vote={"answers": []}))
+    assert now.header.schema == SCHEMA_VERSION and now.steps[0].records == {
+        "truncation": cut,
+        "operators": {"decoders": [{"role": "target", "tokens": [4]}]},
+        "vote": {"answers": []},
+    }
+    assert now.header.records["truncation"].units["tokens"] == "token"
+    for field, value in (("truncation", cut | {"tokens": [77]}), ("operators", [{"role": "x", "tokens": [77]}])):
+        with pytest.raises(TraceError, match="uses token 77"):
+            read(second(**{field: value}))
+    with pytest.raises(TraceError, match="names position 1000000"):
+        read(second(truncation=cut | {"position": 10**6}))
+
+
+@pytest.mark.parametrize(
+    ("one", "label", "about"),
+    [
+        (lane("attention", "microbatch 2, layer 3"), None, {"microbatch": 2, "layer": 3}),
+        (lane("MFA", "feed-forward, layer 4"), None, {"part": "feed-forward", "layer": 4}),
+        (lane("decoder-only", "prefill 11"), None, {"phase": "prefill", "layer": 11}),
+        (lane("decoder-only", "token  Rome"), None, {"phase": "token", "token": " Rome"}),
+        (lane("device 1", "scheduled: attention 2", measured=False), "attention 2", {}),
+        (
+            lane("lean: 2", "head 1, tiles 3–4, m 2.00, l 4", "tiles"),
+            None,
+            {"way": "lean", "worker": 2, "head": 1, "first": 3, "last": 4, "found": "m 2.00, l 4"},
+        ),
+        (
+            lane("lru: 2", "lists: miss, throws out sums", "tokens"),
+            None,
+            {"rule": "lru", "slot": 2, "expert": "lists", "miss": True, "out": "sums"},
+        ),
+        (lane("lru: 1", "sums", "tokens"), None, {"rule": "lru", "slot": 1, "expert": "sums"}),
+        (lane("arena: weights", "weights", "bytes"), None, {"group": "arena", "name": "weights"}),
+        (lane("process", "resident memory", "bytes"), None, {"group": "process", "name": "resident memory"}),
+        (lane("budget", "limit", "bytes"), None, {"limit": True}),
+        (lane("target", "forward, 3 rows"), None, {}),
+    ],
+)
+def test_what_stood_in_a_label_is_read_once(one: dict[str, Any], label: str | None, about: dict[str, Any]):
+    (found,) = read(second(one)).steps[0].intervals
+    assert (found.track, found.label, found.about) == (one["lane"], label or one["label"], about)
+    assert read(second(one)).header.emits == ["intervals"]
+
+
+def test_a_lane_within_another_one_is_a_part_of_its_call():
+    whole, part, alone = read(second(lane("target"), lane("target: G"), lane("other: G"))).steps[0].intervals
+    assert (whole.about, part.about, alone.about) == ({}, {"part_of": "target"}, {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vote": 3},
+        {"operators": "x"},
+        {"lanes": 3},
+        {"lanes": [3]},
+        {"lanes": [{"lane": [1], "start": 0, "end": 1}]},
+        {"lanes": [{"lane": "a", "start": 0, "end": 1, "label": 7}]},
+        {"lanes": [{"lane": "a", "start": 0, "end": 1, "unit": ["bytes"]}]},
+        {"lanes": [{"start": 0, "end": 1}]},
+    ],
+)
+def test_what_version_2_never_held_is_refused(changes: dict[str, Any]):
+    with pytest.raises(TraceError):
+        read(second(**changes))
+
+
+def test_a_recording_of_version_2_that_holds_nothing_moved_is_the_same_read_either_way():
+    trace = second(commits={"positions": [1], "tokens": [3], "causes": ["greedy"]})
+    trace["header"]["emits"] = []
+    now = read(trace)
+    assert now.header.schema == SCHEMA_VERSION and now.steps[0].commits.tokens == [3] and now.header.records == {}
+    assert Trace.from_json(now.to_json()) == now
