@@ -52,6 +52,9 @@ def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str
     fed = "positions fed not recorded" if "tokens_fed" in lost else f"{step.tokens_fed} positions fed"
     took = "time not recorded" if "model_seconds" in lost else f"{1000 * step.model_seconds:.1f} ms"
     yield f"step {step.index}: calls {'not recorded' if 'forwards' in lost else printable(calls)}; {fed}; {took}"
+    for name in ("removed", "inserted"):
+        if places := fields.get(name):
+            yield f"  {name}: position{'s' if len(places) > 1 else ''} {', '.join(map(str, places))}"
     for commit in fields.get("commits", ()):
         chance = "" if commit["probability"] is None else f" p={commit['probability']:.3f}"
         yield (
@@ -89,6 +92,7 @@ def step_fields(trace: Trace, step: Step, detailed: bool = False) -> Fields:
             {"position": at, "token": t, "text": text.get(t, ""), "cause": cause, "probability": p}
             for at, t, cause, p in rows
         ]
+        fields |= {name: places for name in ("removed", "inserted") if (places := getattr(c, name))}
     if step.tree:
         emitted = [text[t] for t in step.tree.emitted]
         fields["tree"] = {

@@ -3,18 +3,29 @@
 
 import { unpack } from "./codec.js";
 
+/** Where a position of the board that a step found is on the one that it leaves; -1 where it is removed. */
+function moved(position, { removed = [], inserted = [] } = {}) {
+  if (removed.includes(position)) return -1;
+  let at = position - removed.filter((place) => place < position).length;
+  for (const place of inserted) at += place <= at;
+  return at;
+}
+
 /** {positions: [{position, token, committed, known, since, delay, earlier}],
  * never, forwards, enough, mean, max}; `enough` is null where there is nothing to show. */
 export function hindsight(run) {
-  const tops = run.steps.map(({ candidates: group }) => {
+  const tops = run.steps.map(({ candidates: group, commits }, step) => {
     const { values, shape } = group ? unpack(group.tokens) : { values: [] };
-    return new Map(values.length ? group.positions.map((p, i) => [p, values[i * (shape[1] ?? 1)]]).reverse() : []);
+    const cell = (p) => run.cell(moved(p, commits), step + 1);
+    return new Map(
+      values.length ? group.positions.map((p, i) => [cell(p), values[i * (shape[1] ?? 1)]]).reverse() : [],
+    );
   });
-  const guessed = new Map(); // position -> steps with candidates for it
+  const guessed = new Map(); // cell -> steps with candidates for it
   tops.forEach((top, step) => {
-    for (const position of top.keys()) {
-      if (!guessed.has(position)) guessed.set(position, []);
-      guessed.get(position).push(step);
+    for (const cell of top.keys()) {
+      if (!guessed.has(cell)) guessed.set(cell, []);
+      guessed.get(cell).push(step);
     }
   });
   const used = run.sums.map((sum) => sum.forwards),
@@ -23,15 +34,16 @@ export function hindsight(run) {
   let ahead = false,
     enough = 0,
     never = run.widths.at(-1) - run.prompt.length;
-  run.history.forEach((writes, position) => {
+  run.history.forEach((writes, cell) => {
     const { step: committed, token } = writes.at(-1),
       before = writes.at(-2),
-      has = (step) => tops[step].has(position);
-    if (hidden(token)) return;
+      position = run.place(cell, run.length),
+      has = (step) => tops[step].has(cell);
+    if (hidden(token) || position < 0) return;
     const start = before ? Math.min(before.step + !hidden(before.token), committed) : 0;
     let since = committed + 1;
-    while (since > start && tops[since - 1].get(position) === token) since--;
-    ahead ||= (guessed.get(position) ?? []).some((step) => step >= start && step < committed);
+    while (since > start && tops[since - 1].get(cell) === token) since--;
+    ahead ||= (guessed.get(cell) ?? []).some((step) => step >= start && step < committed);
     never -= position >= run.prompt.length;
     const known = since <= committed ? "since" : has(committed) ? "other" : "unknown",
       found = known === "since";
@@ -46,6 +58,7 @@ export function hindsight(run) {
       earlier: found && since > start && !has(since - 1),
     });
   });
+  if (run.orders.length) positions.sort((a, b) => a.position - b.position);
   const delays = positions.flatMap((row) => row.delay ?? []),
     n = delays.length;
   return {

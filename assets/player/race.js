@@ -8,6 +8,14 @@ const hidden = (run, token) => token === undefined || token === null || token < 
 // Beyond every index where there is none.
 const endOf = (run, ids) => ids.findIndex((token) => run.eos.has(token)) >>> 0;
 
+/** Takes the ids of removed places out of an answer `width` long, and opens those that are inserted. */
+function move(ids, { removed = [], inserted = [] } = {}, first, width) {
+  if (!removed.length && !inserted.length) return;
+  ids.length = width;
+  for (const position of [...removed].reverse()) ids.splice(position - first, 1);
+  for (const position of inserted) ids.splice(position - first, 0, undefined);
+}
+
 /** Tokens after 0, 1, ... steps: ids after the prompt and before the first end mark, masks not counted. Goes on where a
  * live run had ended before. */
 export function growth(run) {
@@ -15,6 +23,7 @@ export function growth(run) {
   const { ids, points } = known.get(run),
     first = run.prompt.length;
   for (let t = points.length - 1; t < run.length; t++) {
+    move(ids, run.steps[t].commits, first, run.widths[t] - first);
     run.steps[t].commits?.positions.forEach((position, i) => {
       const token = run.steps[t].commits.tokens[i],
         at = position - first;
@@ -61,18 +70,20 @@ export function standing(run, t) {
         .board(at)
         .slice(first)
         .map((cell) => cell.token),
-    );
+    ),
+    then = (at) => run.place(run.cell(first + at, t), run.length) - first, // where it is in the end
+    before = (at) => run.place(run.cell(first + at, run.length), t) - first;
   const stop = endOf(run, now),
     over = endOf(run, last),
     found = { tokens: 0, remasked: 0, changed: 0, cut: 0, behind: 0 };
   now.forEach((token, at) => {
     if (at >= stop || token === null) return;
     found.tokens++;
-    const later = run.history[first + at].find((write) => write.step >= t && write.token !== token);
+    const later = run.history[run.cell(first + at, t)].find((write) => write.step >= t && write.token !== token);
     if (later) found[later.token < 0 ? "cut" : later.token === run.mask ? "remasked" : "changed"]++;
-    else if (at >= over) found.behind++;
+    else if (then(at) >= over) found.behind++;
   });
-  const missing = last.filter((token, at) => at < over && token !== null && token !== now[at]).length,
+  const missing = last.filter((token, at) => at < over && token !== null && token !== now[before(at)]).length,
     { forwards, model, method } = run.sums[t];
   return { steps: t, forwards, seconds: model + method, ...found, missing };
 }

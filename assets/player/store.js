@@ -60,7 +60,9 @@ export class Run {
     this.sums = [{ forwards: 0, others: 0, roles: {}, work: 0, layers: {}, fed: 0, model: 0, method: 0 }];
     this.widths = [this.canvas ?? this.prompt.length];
     this.widest = this.widths[0];
-    this.history = [];
+    this.history = []; // by cell: a place that keeps its number while others go and come in front of it
+    this.orders = []; // [{t, cells}]: from left to right since t; none where nothing moves, and a cell is a position
+    this.fresh = 0;
     this.lanes = new Map();
     this.authors = new Set(); // who wrote tokens, in the order of their first ones
     this.groups = new Set();
@@ -136,9 +138,34 @@ export class Run {
     }
   }
 
+  /** Places that a step removes and inserts. */
+  #move(index, { removed = [], inserted = [] }) {
+    const width = this.widths[index],
+      before = this.orders.at(-1)?.cells.slice(0, width) ?? Array.from({ length: width }, (_, cell) => cell),
+      gone = new Set(removed),
+      kept = before.filter((_, position) => !gone.has(position));
+    this.fresh = Math.max(this.fresh, this.widest);
+    for (const position of removed)
+      (this.history[before[position]] ??= []).push({ step: index, token: -1, cause: "removed", author: "" });
+    const places = new Set(inserted);
+    let at = 0;
+    const cells = Array.from({ length: kept.length + places.size }, (_, position) =>
+      places.has(position) ? this.fresh++ : kept[at++],
+    );
+    this.orders.push({ t: index + 1, cells });
+    return cells.length;
+  }
+
+  #cellFor(position) {
+    const cells = this.orders.at(-1)?.cells;
+    while (cells && cells.length <= position) cells.push(this.fresh++);
+    return cells ? cells[position] : position;
+  }
+
   #commit({ index, commits }) {
-    let width = this.widths[index];
-    const write = (position, entry) => (this.history[position] ??= []).push(entry);
+    const moves = commits?.removed?.length || commits?.inserted?.length;
+    let width = moves ? this.#move(index, commits) : this.widths[index];
+    const write = (position, entry) => (this.history[this.#cellFor(position)] ??= []).push(entry);
     commits?.positions.forEach((position, i) => {
       const token = commits.tokens[i];
       const entry = {
@@ -147,6 +174,7 @@ export class Run {
         cause: commits.causes[i],
         author: commits.authors?.[i] ?? "",
         probability: commits.probabilities?.[i] ?? null,
+        fresh: commits.inserted?.includes(position) ?? false, // nothing was there to be hidden
       };
       if (token < 0) {
         for (let behind = position; behind < width; behind++) write(behind, entry);
@@ -156,7 +184,7 @@ export class Run {
         width = Math.max(width, position + 1);
       }
       if (entry.author && token >= 0) this.authors.add(entry.author);
-      if (token < 0 || token === this.mask) this.states.add("remasked");
+      if (token < 0 || (token === this.mask && !entry.fresh)) this.states.add("remasked");
       else if (STATES.has(entry.cause)) this.states.add(entry.cause);
       if (this.eos.has(token)) this.states.add("eos");
     });
@@ -199,9 +227,36 @@ export class Run {
     return this.pieces.get(id) ?? { text: tr`‹token ${id}›`, kind: "special" };
   }
 
+  #order(t) {
+    return this.orders.length ? this.orders.findLast((order) => order.t <= t)?.cells : undefined;
+  }
+
+  /** The cell at a position of the board at cursor t. */
+  cell(position, t) {
+    const cells = this.#order(t);
+    return cells ? (cells[position] ?? -1) : position;
+  }
+
+  /** Where a cell is on the board at cursor t; -1 where it is not there. */
+  place(cell, t) {
+    const position = this.#order(t)?.indexOf(cell) ?? cell;
+    return position < this.widths[t] ? position : -1;
+  }
+
+  /** Where a position of the board at cursor t was on the board that a step found, which is the one that its scores and
+   * candidates name; -1 where it was not there. */
+  found(index, position, t = index + 1) {
+    let at = t === index + 1 || !this.orders.length ? position : this.place(this.cell(position, t), index + 1);
+    const { removed = [], inserted = [] } = this.steps[index]?.commits ?? {};
+    if (inserted.includes(at)) return -1;
+    at -= inserted.filter((place) => place < at).length;
+    for (const place of removed) at += at >= 0 && place <= at;
+    return at;
+  }
+
   /** The last write to a position before cursor t, or null. */
   written(position, t) {
-    const entries = this.history[position];
+    const entries = this.history[this.cell(position, t)];
     if (!entries) return null;
     let low = 0,
       high = entries.length;
@@ -231,7 +286,7 @@ export class Run {
 
   #state(open, entry, t, ended) {
     const now = entry?.step === t - 1;
-    if (open) return now ? "remasked" : "masked";
+    if (open) return now && !entry.fresh ? "remasked" : "masked";
     if (!entry) return "prompt";
     if (now) return STATES.get(entry.cause) ?? "new";
     return entry.cause === "forced" ? "forced" : ended ? "eos" : "old";
@@ -263,10 +318,10 @@ export class Run {
     return this.steps[index]?.scores?.find((lane) => lane.name === name) ?? null;
   }
 
-  /** The value of a score lane at a position in a step; NaN if it has none. */
-  score(index, name, position) {
+  /** The value of a score lane in a step at a position of the board at cursor t; NaN if it has none. */
+  score(index, name, position, t) {
     const lane = this.lane(index, name);
-    return lane ? (unpack(lane.values).values[position - lane.start] ?? NaN) : NaN;
+    return lane ? (unpack(lane.values).values[this.found(index, position, t) - lane.start] ?? NaN) : NaN;
   }
 
   /** The value of a lane as 0..1 of its range, for colour. */
@@ -275,10 +330,11 @@ export class Run {
     return Number.isNaN(value) ? NaN : hi > lo ? Math.min(Math.max((value - lo) / (hi - lo), 0), 1) : 0.5;
   }
 
-  /** Top-k candidates [{token, probability}] of a position in a step, or null if none were recorded. */
-  candidates(index, position) {
+  /** Top-k candidates [{token, probability}] in a step of a position of the board at cursor t, or null if none were
+   * recorded. */
+  candidates(index, position, t) {
     const group = this.steps[index]?.candidates;
-    const row = group ? group.positions.indexOf(position) : -1;
+    const row = group ? group.positions.indexOf(this.found(index, position, t)) : -1;
     if (row < 0) return null;
     const tokens = unpack(group.tokens),
       probabilities = unpack(group.probabilities).values,

@@ -37,6 +37,7 @@ from engines.core.trace import (
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
+from engines.core.trace.groups.commits import moved
 from engines.core.trace.records import places
 
 if TYPE_CHECKING:
@@ -150,17 +151,22 @@ class Recorder:
         routing: Iterable[Routing] = (),
         media: Media | None = None,
         records: Mapping[str, RecordFacts] | None = None,
+        removed: Sequence[int] = (),
+        inserted: Sequence[int] = (),
         **older: Any,
     ) -> Step:
         """Record one turn and return it for yielding.
 
         commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
         Authors not given follow from the causes, the draft tree and the model that the step chose.
+        removed, inserted: rising positions that go, of the board as it was, and that come, of the board as it will be,
+        among those of the commits: see `Commits`. The method changes its own state and caches in the same way.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. records: by name, of the types that the
         method declares; None records nothing. older: those that method files of before December 2026 give each by
         itself. What is a function here is called only where it is recorded, and on the recording's clock. Raises
-        ValueError for a record that does not fit its declaration, TypeError for what no step takes."""
+        ValueError for a record that does not fit its declaration or positions that cannot go or come, TypeError for
+        what no step takes."""
         now, meter = time.perf_counter(), self._meter
         if unknown := older.keys() - OLDER_RECORDS - {"lanes"}:
             raise TypeError(f"run.step() takes no '{min(unknown)}'; a record goes into records={{...}}")
@@ -175,7 +181,7 @@ class Recorder:
             work=dict(meter.work),
         )
         self._index += 1
-        written = self._commits(commits)
+        written = self._commits(commits, ints(removed), ints(inserted))
         self._apply(written)
         if self.detail != "none":
             step.tree = tree() if tree else None
@@ -234,9 +240,12 @@ class Recorder:
             if token not in self.pieces:
                 self.pieces[token] = self._tokenizer.piece(token)
 
-    def _commits(self, facts: CommitFacts | None) -> Commits | None:
+    def _commits(self, facts: CommitFacts | None, removed: list[int], inserted: list[int]) -> Commits | None:
         forced, self._pending = self._pending, []
-        if facts is None and not forced:
+        if removed or inserted:  # a person changed the board as it was; what is removed in the same step is gone
+            places = [(moved(position, removed, inserted), token, cause) for position, token, cause in forced]
+            forced = [(position, token, cause) for position, token, cause in places if position is not None]
+        elif facts is None and not forced:
             return None
         positions, tokens, causes, chances, by = (
             (*facts, None, None)[:5] if facts is not None else ([], [], [], None, ())
@@ -251,13 +260,19 @@ class Recorder:
                 for c in (chances.tolist() if hasattr(chances, "tolist") else chances)
             ]
         )
-        if not at and not forced:
+        if not (at or forced or removed or inserted):
             return None
         if forced:
             p = [*[None] * len(forced), *(p or [None] * len(at))]
         authors = [*["person"] * len(forced), *by] if by else []
         return Commits(
-            [f[0] for f in forced] + at, [f[1] for f in forced] + ids, [f[2] for f in forced] + why, p, authors
+            [f[0] for f in forced] + at,
+            [f[1] for f in forced] + ids,
+            [f[2] for f in forced] + why,
+            p,
+            authors,
+            removed,
+            inserted,
         )
 
     def _signed(self, commits: Commits | None, tree: Tree | None, choice: Decision | None) -> Commits | None:
@@ -268,6 +283,9 @@ class Recorder:
         return commits
 
     def _apply(self, commits: Commits | None) -> None:
+        if commits and commits.moves:
+            commits.width(self.prompt_length, len(self.board))
+            commits.shift(self.board, lambda: -1)  # each is written below
         for position, token in zip(commits.positions, commits.tokens, strict=True) if commits else ():
             if token < 0:
                 del self.board[position:]

@@ -61,6 +61,8 @@ def board_after(trace: Trace, step: int) -> list[int]:
         board += [header.mask_id or 0] * (header.canvas - len(board))
     for number, watched in enumerate(trace.steps[: max(step, 1)]):
         commits = watched.commits
+        if commits and number < step:
+            commits.shift(board, lambda: header.mask_id or 0)
         written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
         for position, token, cause in written:
             if number >= step and cause != "constraint":

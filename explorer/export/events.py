@@ -1,4 +1,5 @@
-"""Events as CSV: one line for each token that a step wrote and for each token that it drafted."""
+"""Events as CSV: one line for each token that a step drafted, each place that it removed, and each token that it
+wrote."""
 
 from __future__ import annotations
 
@@ -20,8 +21,10 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def events_csv(traces: Sequence[Trace]) -> str:
-    """One line per event with a heading line. `event` is write or draft; what a trace does not hold is an empty cell,
-    never a zero.
+    """One line per event with a heading line. `event` is draft, remove, insert (written to a place that was not there)
+    or write; what a trace does not hold is an empty cell, never a zero.
+
+    Positions are those of the board that the step leaves, of what is removed those of the board that it found.
 
     Seconds are model and method time. `probability` of a draft is the drafter's.
     """
@@ -44,7 +47,7 @@ def events_csv(traces: Sequence[Trace]) -> str:
             passes = ["", ""] if "forwards" in lost else [made, forwards]
             times = ["", ""] if "model_seconds" in lost else [f"{took:.6f}", f"{seconds:.6f}"]
             for kind, position, token, why, chance, source in _events(step):
-                word = "" if "token_texts" in lost else inert(text.get(token, ""))
+                word = "" if "token_texts" in lost or token == "" else inert(text.get(int(token), ""))
                 name = "" if "token_ids" in lost else token
                 writer.writerow(
                     [*which, step.index, kind, position, name, word, inert(why), chance, inert(source), *passes, *times]
@@ -52,8 +55,8 @@ def events_csv(traces: Sequence[Trace]) -> str:
     return out.getvalue()
 
 
-def _events(step: Step) -> Iterator[tuple[str, int, int, str, Any, str]]:
-    """(event, position, token, cause, probability, source) of a step: its drafts, then what it wrote."""
+def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
+    """(event, position, token, cause, probability, source) of a step: its drafts, then what it removed and wrote."""
     if tree := step.tree:
         depth: list[int] = []
         for row, parent in enumerate(tree.parents):
@@ -70,11 +73,14 @@ def _events(step: Step) -> Iterator[tuple[str, int, int, str, Any, str]]:
                     source,
                 )
     if commits := step.commits:
+        new = set(commits.inserted)
+        yield from (("remove", position, "", "", "", "") for position in commits.removed)
         chances = commits.probabilities or [None] * len(commits.tokens)
         for position, token, cause, chance in zip(
             commits.positions, commits.tokens, commits.causes, chances, strict=True
         ):
-            yield "write", position, token, cause, "" if chance is None else chance, ""
+            event = "insert" if position in new else "write"
+            yield event, position, token, cause, "" if chance is None else chance, ""
 
 
 def _exp(value: float) -> float:

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from engines import Step, Trace, UserError
-from explorer.figures.board import history
+from explorer.figures.board import history, moved
 from explorer.figures.calls import target_role
 from explorer.figures.clock import Clock, cost
 
@@ -65,7 +65,8 @@ class Playback:
         }
         if self.axes["seconds"][-1] < TIE:  # less than a nanosecond in all is no time that can be drawn
             self.axes["seconds"] = [0.0] * len(self.axes["seconds"])
-        self._history, self.widths = history(trace)
+        self._history = history(trace)
+        self.widths = self._history.widths
         self.widest = max(self.widths)  # positions of the longest board, prompt included
         self._lanes: dict[str, tuple[float, float]] = {}
         for step in trace.steps:
@@ -108,15 +109,19 @@ class Playback:
         """The cells behind the prompt after t steps."""
         cells, ended = [], False
         for position in range(self.start, self.widths[t]):
-            write = self._last(position, t)
+            cell = self._history.cell(position, t)
+            write = self._last(cell, t)
             raw = write[1] if write else self.header.mask_id
             token = None if raw is None or raw < 0 or raw == self.header.mask_id else raw
             ended = ended or raw in self.ends
-            cells.append(Cell(position, token, self._state(token is None, write, t, ended), write[0] if write else -1))
+            state = self._state(token is None, write, t, ended)
+            if state == "remasked" and write and self._history.inserted.get(cell) == write[0]:
+                state = "masked"  # nothing was there to be hidden
+            cells.append(Cell(position, token, state, write[0] if write else -1))
         return cells
 
-    def _last(self, position: int, t: int) -> tuple[int, int, str] | None:
-        writes = self._history.get(position)
+    def _last(self, cell: int, t: int) -> tuple[int, int, str] | None:
+        writes = self._history.writes.get(cell)
         if not writes:
             return None
         at = bisect_right(writes, t - 1, key=lambda write: write[0])
@@ -169,7 +174,9 @@ class Playback:
         low, high = self._lanes[self.lane]
         values = lane.values.array().ravel()
         part = np.clip((values - low) / (high - low), 0, 1) if high > low else np.full(values.shape, 0.5)
-        return {lane.start + i: float(value) for i, value in enumerate(part) if math.isfinite(value)}
+        known = {lane.start + i: float(value) for i, value in enumerate(part) if math.isfinite(value)}
+        places = {at: moved(self.trace.steps[t - 1], at) for at in known}
+        return {place: known[at] for at, place in places.items() if place is not None}
 
     def text_of(self, token: int) -> str:
         """What a token looks like; an id without an entry is named."""

@@ -13,6 +13,7 @@ from engines import Step
 from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
 from explorer.export.playback import Cell, Playback
+from explorer.figures.board import moved
 from explorer.figures.calls import in_words, many, target_role
 
 SMALL, TINY = 6.2, 5.4
@@ -137,9 +138,10 @@ def token_board(
 def _guesses(run: Playback, t: int) -> dict[int, int]:
     """The model's best guess at each position of which step t recorded candidates."""
     group = run.trace.steps[t - 1].candidates if t else None
-    return (
-        {} if group is None else {p: int(row[0]) for p, row in zip(group.positions, group.tokens.array(), strict=True)}
-    )
+    if group is None:
+        return {}
+    places = [moved(run.trace.steps[t - 1], position) for position in group.positions]
+    return {p: int(row[0]) for p, row in zip(places, group.tokens.array(), strict=True) if p is not None}
 
 
 def _end(d: Drawing, cell: Cell, x: float, y: float, w: float, h: float, size: float) -> None:

@@ -1,31 +1,102 @@
 """The board of a trace after every step: what the commits so far have left standing. A negative token takes away its
-position and all behind it."""
+position and all behind it; removed and inserted positions move what stands behind them.
+
+A *cell* is a place that keeps its number while others go and come in front of it. In a run that moves nothing, which is
+nearly every one, a cell's number is its position."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from engines import Trace
+from engines import Step, Trace
 
 Board = list[int | None]
-Writes = dict[int, list[tuple[int, int, str]]]  # position -> its writes (step, token, cause) in order
+REMOVED = "removed"  # the cause of a write that takes a single cell away
 
 
-def history(trace: Trace) -> tuple[Writes, list[int]]:
-    """All writes, and the board's width before the first step and after each one. A negative token is a write at each
-    position that it takes away."""
-    header, writes = trace.header, Writes()
-    widths = [header.canvas if header.canvas is not None else len(header.prompt_ids)]
+@dataclass
+class History:
+    """What was written where. writes: cell -> its writes (step, token, cause) in order; a negative token is a write to
+    each cell that it takes away, and so is a removal. widths: of the board before the first step and after each one.
+    orders: for each step that moved cells, (steps done, the cells from left to right since). inserted: cell -> the step
+    that put it in, where nothing was before."""
+
+    writes: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    widths: list[int] = field(default_factory=list)
+    orders: list[tuple[int, list[int]]] = field(default_factory=list)
+    inserted: dict[int, int] = field(default_factory=dict)
+    _places: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def _order(self, t: int) -> int:
+        return bisect_right(self.orders, t, key=lambda order: order[0]) - 1
+
+    def cell(self, position: int, t: int) -> int:
+        """The cell at a position of the board after t steps, which may come there only later; -1 where none does."""
+        at = self._order(t)
+        if at < 0:
+            return position
+        cells = self.orders[at][1]
+        return cells[position] if position < len(cells) else -1
+
+    def place(self, cell: int, t: int) -> int | None:
+        """Where a cell is on the board after t steps; None where it is not there."""
+        at = self._order(t)
+        if at < 0:
+            return cell if cell < self.widths[t] else None
+        if at not in self._places:
+            self._places[at] = {cell: position for position, cell in enumerate(self.orders[at][1])}
+        position = self._places[at].get(cell)
+        return position if position is not None and position < self.widths[t] else None
+
+    def last(self, position: int) -> tuple[int, int, str] | None:
+        """The write that stands at a position in the end."""
+        if not 0 <= position < self.widths[-1]:
+            return None
+        written = self.writes.get(self.cell(position, len(self.widths) - 1))
+        return written[-1] if written else None
+
+
+def history(trace: Trace) -> History:
+    """All writes of a trace."""
+    header, found = trace.header, History()
+    width = header.canvas if header.canvas is not None else len(header.prompt_ids)
+    fresh = most = width  # no cell that a board of the run had has this number, or a higher one
+    found.widths.append(width)
     for number, step in enumerate(trace.steps):
-        width, commits = widths[-1], step.commits
+        commits = step.commits
+        if commits and commits.moves:
+            order = found.orders[-1][1][:width] if found.orders else [*range(width)]
+            fresh, before = max(fresh, most), order[:]
+            numbers = iter(range(fresh, fresh + len(commits.inserted)))
+            commits.shift(order, lambda: next(numbers))
+            found.inserted.update(dict.fromkeys(range(fresh, fresh := fresh + len(commits.inserted)), number))
+            for position in commits.removed:
+                found.writes.setdefault(before[position], []).append((number, -1, REMOVED))
+            found.orders.append((number + 1, order))
+            width = len(order)
+        cells = found.orders[-1][1] if found.orders else None
         written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
         for position, token, cause in written:
+            if cells is not None and position >= len(cells):
+                grown = position + 1 - len(cells)
+                cells.extend(range(fresh, fresh + grown))
+                fresh += grown
             for place in range(position, width) if token < 0 else (position,):
-                writes.setdefault(place, []).append((number, token, cause))
+                cell = place if cells is None else cells[place]
+                found.writes.setdefault(cell, []).append((number, token, cause))
             width = min(width, position) if token < 0 else max(width, position + 1)
-        widths.append(width)
-    return writes, widths
+        most = max(most, width)
+        found.widths.append(width)
+    return found
+
+
+def moved(step: Step, position: int) -> int | None:
+    """Where a position that a score or a candidate of a step names, which is one of the board that the step found, is
+    on the board that it leaves; None where the step removed it."""
+    return step.commits.moved(position) if step.commits and step.commits.moves else position
 
 
 def boards(trace: Trace) -> Iterator[Board]:
@@ -36,13 +107,19 @@ def boards(trace: Trace) -> Iterator[Board]:
     board += [None] * ((header.canvas or 0) - len(board))
     yield board
     for step in trace.steps:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+        if step.commits:
+            step.commits.shift(board, lambda: None)
+        for position, token in _written(step):
             if token < 0:
                 del board[position:]
             else:
                 board += [None] * (position + 1 - len(board))
                 board[position] = None if token == header.mask_id else token
         yield board
+
+
+def _written(step: Step) -> Iterable[tuple[int, int]]:
+    return zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ()
 
 
 def gained(trace: Trace, answer: Iterable[int | None]) -> int:
@@ -56,16 +133,26 @@ def gained(trace: Trace, answer: Iterable[int | None]) -> int:
 
 
 def growth(trace: Trace) -> Iterator[int]:
-    """What `gained` says of the answer before the first step, then after each one, in time linear in the writes but for
-    a logarithm: a board that is counted anew after each step would cost steps times positions."""
+    """What `gained` says of the answer before the first step, then after each one, in time linear in the writes, and in
+    the board where it moves, but for a logarithm: a board that is counted anew after each step would cost steps times
+    positions."""
     header, start = trace.header, len(trace.header.prompt_ids)
     ends, stops = set(header.eos_ids), list[int]()  # stops: a heap of places that held an end mark once
-    places = [position for step in trace.steps if step.commits for position in step.commits.positions]
-    board: Board = []
-    filled = Sums(max([(header.canvas or 0) - 1, *places], default=-1) + 1 - start)
+    places = [position for step in trace.steps for position, _ in _written(step)]
+    board: Board = [None] * (max(header.canvas or 0, start) - start)
+    most = max([(header.canvas or 0) - 1, *places], default=-1) + 1 - start
+    filled = Sums(most)
     yield 0
     for step in trace.steps:
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+        if step.commits and step.commits.moves:
+            board[:0] = [None] * start
+            step.commits.shift(board, lambda: None)
+            del board[:start]
+            filled = Sums(max(most, len(board)))
+            for at, token in enumerate(board):
+                filled.add(at, token is not None)
+            stops = [at for at, token in enumerate(board) if token in ends]  # rising, so a heap
+        for position, token in _written(step):
             at, gone = position - start, token < 0
             for place in range(max(at, 0), len(board)) if gone else [at] if 0 <= at < len(board) else []:
                 filled.add(place, -(board[place] is not None))

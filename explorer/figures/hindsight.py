@@ -12,6 +12,7 @@ Definitions, over the steps 0, 1, ... of one trace:
   the step that records it.
 * The *top guess* for a position at a step is the first of its recorded candidates. A step without candidates for it
   says nothing and ends the look back: what may have been guessed before is not assumed.
+* Where places are removed or inserted, a position is followed as it moves; what was removed is not looked at.
 * A position is *decodable since* step s if its final token was the top guess at every step from s to the one that
   committed it. A guess that was right, then wrong, then right again counts from the last time it became right.
 * The *delay* is the number of target calls made after step s up to and including the step of the commit.
@@ -31,7 +32,7 @@ from typing import Literal
 import msgspec
 
 from engines import Step, Trace
-from explorer.figures.board import history
+from explorer.figures.board import History, history, moved
 from explorer.figures.calls import target_calls, target_role
 
 CAVEAT = "in hindsight of this run, not a promise: writing earlier would have changed the later guesses"
@@ -83,27 +84,29 @@ def hindsight(trace: Trace) -> Hindsight:
     tops = [top_guesses(step) for step in trace.steps]
     target = target_role(trace)
     used = list(accumulate(target_calls(step, target) for step in trace.steps))  # up to and including a step
-    guessed: dict[int, list[int]] = {}  # position -> steps with candidates for it
-    for number, top in enumerate(tops):
-        for position in top:
-            guessed.setdefault(position, []).append(number)
+    guessed: dict[int, list[int]] = {}  # cell -> steps with candidates for it
     found, looked_ahead = [], False
-    all_writes, widths = history(trace)
-    for position, writes in sorted(all_writes.items()):
-        committed, token, _ = writes[-1]
-        if hidden(trace, token):
+    past, last = history(trace), len(trace.steps)
+    if past.orders:
+        tops = [_by_cell(step, past, top) for step, top in zip(trace.steps, tops, strict=True)]
+    for number, top in enumerate(tops):
+        for cell in top:
+            guessed.setdefault(cell, []).append(number)
+    for cell, writes in past.writes.items():
+        (committed, token, _), position = writes[-1], past.place(cell, last)
+        if hidden(trace, token) or position is None:
             continue
         start = first_step(trace, writes)
         since = committed + 1
-        while since > start and tops[since - 1].get(position) == token:
+        while since > start and tops[since - 1].get(cell) == token:
             since -= 1
-        steps = guessed.get(position, [])
+        steps = guessed.get(cell, [])
         looked_ahead |= bisect_left(steps, start) < bisect_left(steps, committed)
         if since > committed:
-            known: Literal["other", "unknown"] = "other" if position in tops[committed] else "unknown"
+            known: Literal["other", "unknown"] = "other" if cell in tops[committed] else "unknown"
             found.append(Position(position=position, token=token, committed=committed, known=known))
         else:
-            earlier = since > start and position not in tops[since - 1]
+            earlier = since > start and cell not in tops[since - 1]
             delay = used[committed] - used[since]
             found.append(
                 Position(
@@ -118,8 +121,8 @@ def hindsight(trace: Trace) -> Hindsight:
             )
     header, at = trace.header, {one.position for one in found}
     return Hindsight(
-        positions=found,
-        never_committed=sum(p not in at for p in range(len(header.prompt_ids), widths[-1]))
+        positions=sorted(found, key=lambda one: one.position),
+        never_committed=sum(p not in at for p in range(len(header.prompt_ids), past.widths[-1]))
         if header.canvas is not None
         else 0,
         forwards=used[-1] if used else 0,
@@ -137,6 +140,11 @@ def top_guesses(step: Step) -> dict[int, int]:
         return {}
     tokens = group.tokens.array().reshape(len(group.positions), -1)[:, 0].tolist()
     return dict(zip(reversed(group.positions), reversed(tokens), strict=True))
+
+
+def _by_cell(step: Step, past: History, top: dict[int, int]) -> dict[int, int]:
+    places = ((moved(step, position), token) for position, token in top.items())
+    return {past.cell(place, step.index + 1): token for place, token in places if place is not None}
 
 
 def hidden(trace: Trace, token: int) -> bool:

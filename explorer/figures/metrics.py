@@ -13,6 +13,7 @@ import msgspec
 
 from engines import Trace
 from explorer.figures.acceptance import tree_metrics
+from explorer.figures.board import history
 from explorer.figures.calls import other_calls, target_calls, target_role
 from explorer.figures.deciding import choice_metrics
 from explorer.figures.definitions import LOST, needs
@@ -88,14 +89,9 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
 def _caused(trace: Trace, cause: str) -> int:
     """Tokens of the answer that were written for this reason; those of other samples and what was taken back are not
     in it, and an end mark is not a token."""
-    last = {
-        at: why
-        for step in trace.steps
-        if step.commits
-        for at, why in zip(step.commits.positions, step.commits.causes, strict=True)
-    }
-    start = len(trace.header.prompt_ids)
-    return sum(last.get(at) == cause for at in range(start, start + trace.totals.tokens))
+    past, start = history(trace), len(trace.header.prompt_ids)
+    written = (past.last(at) for at in range(start, start + trace.totals.tokens))
+    return sum(last is not None and last[2] == cause for last in written)
 
 
 def _by_role(counts: Mapping[str, int], between: str) -> str:

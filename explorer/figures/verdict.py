@@ -9,6 +9,7 @@ import msgspec
 
 from engines import Trace
 from engines.tasks import check, recognise, task_of
+from explorer.figures.board import history
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,7 +88,5 @@ def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | No
 
 def written_in(trace: Trace, position: int) -> int | None:
     """The step that wrote what stands at a board position in the end; None where commits were not recorded."""
-    for step in reversed(trace.steps):
-        if step.commits and position in step.commits.positions:
-            return step.index
-    return None
+    last = history(trace).last(position)
+    return None if last is None else last[0]

@@ -21,7 +21,7 @@ from explorer.export.bundle import ENTRIES, _bundle, bundle, closure, module, vi
 from explorer.export.html import export_html
 from explorer.figures.hindsight import hindsight
 from explorer.runs.gallery import gallery
-from tests.explorer.figures.lookback import invented
+from tests.explorer.figures.lookback import invented, moving
 from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
 PLAYER = ASSETS / "player"
@@ -173,8 +173,8 @@ def test_a_record_is_found_by_its_name_as_a_group_is(js: Call) -> None:
 
 @pytest.mark.parametrize(
     "traces",
-    [lambda: [invented(seed) for seed in range(120)], recorded, lambda: [masked(), drafting()]],
-    ids=["invented", "recorded", "made"],
+    [lambda: [*map(invented, range(120))], lambda: [*map(moving, range(60))], recorded, lambda: [masked(), drafting()]],
+    ids=["invented", "moving", "recorded", "made"],
 )
 def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
     shown = 0

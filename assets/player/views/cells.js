@@ -46,13 +46,14 @@ export class Looks {
       if (!cells[position]) return null;
       const { token, state, entry } = cells[position],
         open = token === null,
-        shown = token ?? best.get(position) ?? null,
+        told = run.found(t - 1, position), // where the step's scores and guesses speak of it
+        shown = token ?? best.get(told) ?? null,
         end = position >= run.prompt.length && run.eos.has(shown) ? (open ? 1 : (marks.get(position) ?? 0)) : null,
         heat = scores && state === "masked" && end === null;
       return {
         shown,
         state,
-        level: heat ? levelOf(run.level(name, scores[position - lane.start] ?? NaN)) : -1,
+        level: heat ? levelOf(run.level(name, scores[told - lane.start] ?? NaN)) : -1,
         end,
         author: authors && entry && !open ? authors.indexOf(entry.author) : -1,
       };

@@ -28,9 +28,9 @@ function bars(run, candidates, chosen) {
   return list;
 }
 
-function scores(run, index, position) {
+function scores(run, index, position, t) {
   const rows = [...run.lanes].flatMap(([name, { unit }]) => {
-    const value = run.score(index, name, position),
+    const value = run.score(index, name, position, t),
       line = run.lane(index, name)?.threshold;
     return Number.isNaN(value)
       ? []
@@ -51,7 +51,7 @@ function scores(run, index, position) {
 export function details(run, { position, token, state, entry }, t, theme) {
   const piece = token === null ? null : run.piece(token);
   const index = token !== null && entry ? entry.step : t - 1;
-  const candidates = index >= 0 ? run.candidates(index, position) : null;
+  const candidates = index >= 0 ? run.candidates(index, position, t) : null;
   const facts = [tr`position ${position}`, translated(theme.states[state].label)];
   if (token !== null && !run.missing.has("token_ids"))
     facts.push(tr`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
@@ -64,7 +64,7 @@ export function details(run, { position, token, state, entry }, t, theme) {
   if (token !== null && !entry) out.push(el("p", "dx-none", tr`Part of the prompt.`));
   else if (index < 0) out.push(el("p", "dx-none", tr`The run has not begun.`));
   else {
-    const table = scores(run, index, position);
+    const table = scores(run, index, position, t);
     out.push(
       el("h4", {}, tr`Candidates in step ${index + 1}`),
       candidates ? bars(run, candidates, token) : el("p", "dx-none", tr`No candidates recorded at this step.`),

@@ -16,7 +16,7 @@ export function placesOf(run, t) {
     for (let position = behind; position < Math.max(run.widest, behind + 1); position++)
       places.push({ position, token: null });
   for (const place of places) {
-    const writes = run.history[place.position] ?? [];
+    const writes = run.history[run.cell(place.position, t)] ?? [];
     place.later = writes.find(({ step, token }) => step >= t && token >= 0 && token !== run.mask) ?? null;
   }
   return places;
@@ -40,10 +40,10 @@ export function actionsOf(run, t, rows, { position, token }) {
 export function likelyAt(run, t, { position, token, later }) {
   const entry = run.written(position, t);
   const found =
-    (token === null && later && run.candidates(later.step, position)) ||
-    run.candidates(t, position) ||
+    (token === null && later && run.candidates(later.step, position, t)) ||
+    run.candidates(t, position, t) ||
     run.candidates(t - 1, position) ||
-    (entry && run.candidates(entry.step, position)) ||
+    (entry && run.candidates(entry.step, position, t)) ||
     [];
   const first = token ?? later?.token;
   if (first == null || found.some((c) => c.token === first)) return found;
@@ -54,7 +54,7 @@ export function likelyAt(run, t, { position, token, later }) {
 export function stepOf(run, t, { position, token, later }) {
   const entry = run.written(position, t),
     steps = [token === null && later ? later.step : null, t, t - 1, entry?.step ?? null];
-  const found = steps.find((step) => step !== null && run.candidates(step, position));
+  const found = steps.find((step) => step !== null && run.candidates(step, position, t));
   return found === undefined ? null : found + 1;
 }
 

@@ -176,6 +176,10 @@ export class Tokens {
       run.canvas === null
         ? ""
         : tr` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
+    const moved = commits?.removed?.length || commits?.inserted?.length;
+    const went = moved
+      ? tr` ${commits.removed?.length ?? 0} positions removed, ${commits.inserted?.length ?? 0} inserted.`
+      : "";
     const say = commits?.positions
       .slice(0, 6)
       .map((p, i) =>
@@ -183,7 +187,7 @@ export class Tokens {
       )
       .join(", ");
     return say
-      ? tr`${commits.positions.length} written: ${say}${commits.positions.length > 6 ? tr` and more` : ""}.${open}`
-      : tr`Nothing written.${open}`;
+      ? tr`${commits.positions.length} written: ${say}${commits.positions.length > 6 ? tr` and more` : ""}.${went}${open}`
+      : tr`Nothing written.${went}${open}`;
   }
 }

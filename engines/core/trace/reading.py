@@ -93,17 +93,14 @@ def check_consistency(trace: Whole) -> None:
     if len(trace.steps) > MAX_STEPS:
         raise TraceError(f"the trace has {len(trace.steps):,} steps; at most {MAX_STEPS:,} are read")
     known = {piece.id for piece in trace.pieces}
-    limit = (
-        trace.header.canvas
-        if trace.header.canvas is not None
-        else len(trace.header.prompt_ids) + len(trace.end.output_ids) + 4096
-    )
-    if not len(trace.header.prompt_ids) <= limit <= MAX_POSITIONS:
+    start, canvas = len(trace.header.prompt_ids), trace.header.canvas
+    limit = canvas if canvas is not None else start + len(trace.end.output_ids) + 4096
+    limit += sum(len(step.commits.inserted) for step in trace.steps if step.commits)
+    if limit > MAX_POSITIONS or (canvas is not None and start > canvas):
         raise TraceError(
-            f"a board of {limit:,} positions does not fit a prompt of {len(trace.header.prompt_ids)}; at most "
-            f"{MAX_POSITIONS:,} are read"
+            f"a board of {limit:,} positions does not fit a prompt of {start}; at most {MAX_POSITIONS:,} are read"
         )
-    if trace.header.canvas is not None and limit * len(trace.steps) > MAX_CELLS:
+    if canvas is not None and limit * len(trace.steps) > MAX_CELLS:
         raise TraceError(
             f"{len(trace.steps):,} steps of a board of {limit:,} positions are {limit * len(trace.steps):,} cells; at "
             f"most {MAX_CELLS:,} are read"
@@ -113,7 +110,7 @@ def check_consistency(trace: Whole) -> None:
     _require_few(trace.steps)
     _require_names(trace)
     tokens, on_board = (places(trace.header.records, unit) for unit in ("token", "position"))
-    width, withdrawn = limit if trace.header.canvas is not None else len(trace.header.prompt_ids), 0
+    width, withdrawn, moved = canvas if canvas is not None else start, 0, 0
     for number, step in enumerate(trace.steps):
         where = f"step {number}"
         if step.index != number:
@@ -121,6 +118,12 @@ def check_consistency(trace: Whole) -> None:
         for positions in _positions(step, on_board):
             if any(p >= limit for p in positions):
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
+        if step.commits and step.commits.moves:
+            try:
+                width = step.commits.width(start, width)
+            except ValueError as error:
+                raise TraceError(f"{where}: {error}") from None
+            moved += width
         for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
             withdrawn += max(0, width - position) if token < 0 else 0
             width = min(width, position) if token < 0 else max(width, position + 1)
@@ -128,6 +131,8 @@ def check_consistency(trace: Whole) -> None:
             raise TraceError(
                 f"up to {where} {withdrawn:,} positions are taken away; at most {MAX_WITHDRAWN:,} are read"
             )
+        if moved > MAX_WITHDRAWN:
+            raise TraceError(f"up to {where} {moved:,} positions are moved; at most {MAX_WITHDRAWN:,} are read")
         for lane in step.scores:
             if lane.values.array().ndim != 1 or lane.start + lane.values.shape[0] > limit:
                 raise TraceError(f"{where}: lane '{lane.name[:60]}' does not fit the board")

@@ -10,7 +10,7 @@ from engines.core.method import LaneInfo, method
 from engines.core.params import Int, resolve
 from engines.core.recorder import Recorder
 from engines.core.recording import FOCUS_LIMIT, TOP_K
-from engines.core.trace import Span
+from engines.core.trace import Edit, Span
 from tests.engines.fakes import TableMasked
 
 LANES = {"p": LaneInfo("probability", "."), "h": LaneInfo("nats", "."), "s": LaneInfo("score", ".")}
@@ -155,3 +155,29 @@ def test_edits_change_board_parameters_and_what_is_forbidden():
     ):
         with pytest.raises(engines.UserError, match=words):
             run.check_edit(edit)
+
+
+def test_places_go_and_come_before_anything_is_written():
+    run = recorder()
+    x = run.canvas(4)  # 1 2 . . . .
+    run.step(commits=([2, 3, 4], [5, 6, 7], "x"))
+    step = run.step(commits=([3, 5], [8, 11], "x"), removed=[3], inserted=[3, 5])  # 6 goes, 8 and a mask come
+    assert run.board == [1, 2, 5, 8, 7, 11, 11]
+    assert (step.commits.removed, step.commits.inserted) == ([3], [3, 5])
+    step = run.step(removed=torch.tensor([2, 5]))
+    assert run.board == [1, 2, 8, 7, 11] and (step.commits.positions, step.commits.removed) == ([], [2, 5])
+    with pytest.raises(ValueError, match="position 1 cannot be removed; the board has 2 to 4 behind the prompt"):
+        run.step(removed=[1])
+    with pytest.raises(ValueError, match="position 3 is inserted, but nothing is written there"):
+        run.step(inserted=[3])
+    assert len(x) == 6
+
+
+def test_a_forced_token_moves_with_what_moves_in_the_same_step():
+    run = recorder()
+    x = run.canvas(4)
+    run.step(commits=([2, 3], [5, 6], "x"))
+    run.apply_edit(Edit(force={4: 9, 3: 4}), x)
+    step = run.step(commits=([2], [7], "x"), removed=[3], inserted=[2])
+    assert run.board == [1, 2, 7, 5, 9, 11]
+    assert (step.commits.positions, step.commits.causes) == ([4, 2], ["forced", "x"])

@@ -24,7 +24,7 @@ from explorer.export.overview import nice, overview, shared_scale
 from explorer.export.playback import CLOCKS, FIELDS, Playback, characters
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
 from explorer.runs.gallery import gallery
-from tests.explorer.figures.lookback import invented
+from tests.explorer.figures.lookback import invented, moving
 from tests.player.handmade import both_at_once, drafting, hostile, masked
 from tests.player.node import js
 
@@ -50,7 +50,7 @@ def texts(drawn: str) -> list[str]:
 
 def test_the_board_is_the_players(js):
     """State, token, gained tokens and clocks of every cell after every step, as store.js has them."""
-    traces = [*(invented(seed) for seed in range(12)), drafting(), masked(), *recorded()]
+    traces = [*map(invented, range(12)), *map(moving, range(24)), drafting(), masked(), *recorded()]
     for trace in traces:
         run = Playback(trace)
         for t, theirs in enumerate(js("store.js", READ, text=trace.to_json())):

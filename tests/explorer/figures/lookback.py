@@ -9,7 +9,8 @@ import numpy as np
 from engines.core.trace import SCHEMA_VERSION, Candidates, Commits, End, Header, Piece, Step, Trace, pack
 
 MASK = 0
-Turn = tuple[dict[int, int], list[tuple[int, int]]]  # position -> top guess, then (position, token) as written
+# Position -> top guess, then (position, token) as written; where the board moves, positions removed and inserted.
+Turn = tuple[dict[int, int], list[tuple[int, int]]] | tuple[dict[int, int], list[tuple[int, int]], list[int], list[int]]
 
 
 def looked(
@@ -18,15 +19,16 @@ def looked(
     """A run whose candidates are the given guesses, each with a runner-up; `canvas=None` is a board that grows and has
     no masks."""
     steps = []
-    for index, (guesses, commits) in enumerate(turns):
+    for index, (guesses, commits, *moves) in enumerate(turns):
         rows = np.array([[token, 9] for token in guesses.values()], dtype=np.int32).reshape(-1, 2)
         step = Step(index, {"target": forwards[index] if forwards else 1}, 1, 0.0, 0.0)
         if guesses:
             step.candidates = Candidates(
                 list(guesses), pack(rows), pack(np.tile(np.float32([0.6, 0.3]), (len(rows), 1)), 0, 1)
             )
-        if commits:
-            step.commits = Commits([p for p, _ in commits], [t for _, t in commits], ["made"] * len(commits))
+        if commits or moves:
+            written = [p for p, _ in commits], [t for _, t in commits], ["made"] * len(commits)
+            step.commits = Commits(*written, [], [], *moves)
         steps.append(step)
     header = Header(
         schema=SCHEMA_VERSION,
@@ -74,3 +76,29 @@ def invented(seed: int) -> Trace:
                 commits.append((2 + i, int(guess[i])))
         turns.append((seen, commits))
     return looked(turns, canvas=None if grows else 2 + size, forwards=rng.integers(0, 4, steps).tolist())
+
+
+def moving(seed: int) -> Trace:
+    """A run whose board changes its length: places that are removed and inserted, at once and between other writes, and
+    boards that are cut off or grow besides."""
+    rng = np.random.default_rng(1000 + seed)
+    masked, start = bool(seed % 2), 2
+    width, turns = (8 if masked else start), list[Turn]()
+    for _ in range(int(rng.integers(2, 10))):
+        guesses = {start + i: int(rng.integers(1, 5)) for i in range(width + 1 - masked - start) if rng.random() < 0.7}
+        removed = [place for place in range(start, width) if rng.random() < 0.2]
+        after = width - len(removed)
+        inserted = set[int]()
+        for _ in range(int(rng.integers(0, 3))):
+            inserted.add(int(rng.integers(start, after + len(inserted) + 1)))
+        width = after + len(inserted)
+        writes = [(at, int(rng.choice([MASK, 3, 4])) if masked else int(rng.integers(1, 8))) for at in sorted(inserted)]
+        writes += [(at, int(rng.integers(1, 8))) for at in range(start, width) if rng.random() < 0.3]
+        if rng.random() < 0.2 and width > start:
+            width = int(rng.integers(start, width))
+            writes.append((width, -1))
+        if not masked:
+            writes += [(width + i, int(rng.integers(1, 8))) for i in range(2)]
+            width += 2
+        turns.append((guesses, writes, removed, sorted(inserted)))
+    return looked(turns, canvas=8 if masked else None, forwards=rng.integers(0, 4, len(turns)).tolist())

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from engines import Trace
-from explorer.figures.board import Writes, history
+from explorer.figures.board import History, history
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.hindsight import hidden
 
@@ -40,10 +40,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 def standing(trace: Trace, steps: int) -> Standing:
     """What stands after `steps` steps, and what became of it by the end of the trace."""
-    writes, _ = history(trace)
-    now, last = _board(trace, writes, steps), _board(trace, writes, len(trace.steps))
+    past, end = history(trace), len(trace.steps)
+    now, last = _board(trace, past, steps), _board(trace, past, end)
     stop, over = _first_end(trace, now), _first_end(trace, last)
-    fates = [_fate(trace, writes[at], steps, token, at >= over) for at, token in now.items() if at < stop]
+    places = {past.place(past.cell(at, steps), end): at for at in now}  # at the end of the run, and then
+    cells = {at: past.cell(at, steps) for at in now}
+    behind = {at for at, cell in cells.items() if (past.place(cell, end) or 0) >= over}
+    fates = [_fate(trace, past.writes[cells[at]], steps, token, at in behind) for at, token in now.items() if at < stop]
     done = trace.steps[:steps]
     return Standing(
         steps=steps,
@@ -54,16 +57,16 @@ def standing(trace: Trace, steps: int) -> Standing:
         changed=fates.count("changed"),
         cut=fates.count("cut"),
         behind=fates.count("behind"),
-        missing=sum(now.get(at) != token for at, token in last.items() if at < over),
+        missing=sum(now.get(places.get(at, -1)) != token for at, token in last.items() if at < over),
     )
 
 
-def _board(trace: Trace, writes: Writes, steps: int) -> dict[int, int]:
+def _board(trace: Trace, past: History, steps: int) -> dict[int, int]:
     """Position -> token behind the prompt after `steps` steps, open positions left out."""
     found = {}
-    for at, entries in writes.items():
-        before = [token for step, token, _ in entries if step < steps]
-        if at >= len(trace.header.prompt_ids) and before and not hidden(trace, before[-1]):
+    for at in range(len(trace.header.prompt_ids), past.widths[steps]):
+        before = [token for step, token, _ in past.writes.get(past.cell(at, steps), ()) if step < steps]
+        if before and not hidden(trace, before[-1]):
             found[at] = before[-1]
     return found
 

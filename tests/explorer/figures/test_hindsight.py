@@ -13,7 +13,7 @@ from tests.explorer.figures.lookback import MASK, Turn, invented, looked
 
 def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
     """Position -> its writes (step, token) in order."""
-    return {at: [(step, token) for step, token, _ in writes] for at, writes in history(trace)[0].items()}
+    return {at: [(step, token) for step, token, _ in writes] for at, writes in history(trace).writes.items()}
 
 
 def only(turns: list[Turn], **options) -> Position:

@@ -1,8 +1,15 @@
-"""Tokens written in a step."""
+"""Tokens written in a step, and places that it takes out of the board or puts in."""
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from engines.core.trace.base import Index, Record
+
+T = TypeVar("T")
 
 
 class Commits(Record):
@@ -14,6 +21,12 @@ class Commits(Record):
     ngram, matrix, filter, credit, person ...; empty where no one was recorded. `probabilities`: what the deciding
     distribution gave the token; None where there was none. A remasked position holds the mask id. A -1 ends the board:
     nothing is there or behind it any more (a causal run that an edit cut back, a masked board that the method cut off).
+
+    A write replaces what stood there. Where the board changes its length, places go and come before anything is
+    written: `removed` are positions of the board that the step found, `inserted` are positions of the one that it
+    leaves, both rising; what stood behind them moves along. Each inserted position is among `positions`, which are all
+    of the board that the step leaves. Scores and candidates of the step name the board that it found, which is what the
+    model saw.
     """
 
     positions: list[Index]
@@ -21,6 +34,8 @@ class Commits(Record):
     causes: list[str]
     probabilities: list[float | None] = []
     authors: list[str] = []
+    removed: list[Index] = []
+    inserted: list[Index] = []
 
     def __post_init__(self) -> None:
         n = len(self.tokens)
@@ -30,3 +45,54 @@ class Commits(Record):
                 f"commits: {len(self.positions)} positions, {n} tokens, {len(self.causes)} causes, {optional[0]} "
                 f"probabilities and {optional[1]} authors must be equally many"
             )
+        if not self.moves:
+            return
+        for name, places in (("removed", self.removed), ("inserted", self.inserted)):
+            if any(a >= b for a, b in itertools.pairwise(places)):
+                raise ValueError(f"commits: {name} positions must rise, each named once")
+        if unwritten := set(self.inserted) - set(self.positions):
+            raise ValueError(f"commits: position {min(unwritten)} is inserted, but nothing is written there")
+
+    @property
+    def moves(self) -> bool:
+        """Whether tokens that stay change their positions."""
+        return bool(self.removed or self.inserted)
+
+    def moved(self, position: int) -> int | None:
+        """Where a position of the board that the step found is on the one that it leaves; None where it is removed."""
+        return moved(position, self.removed, self.inserted)
+
+    def width(self, prompt: int, width: int) -> int:
+        """The length of a board of `width` positions once places have gone and come. Raises ValueError where one is in
+        the prompt, or is not on the board."""
+        after = width - len(self.removed) + len(self.inserted)
+        for name, places, end in (("removed", self.removed, width), ("inserted", self.inserted, after)):
+            if places and not prompt <= places[0] <= places[-1] < end:
+                wrong = places[0] if places[0] < prompt else places[-1]
+                raise ValueError(
+                    f"commits: position {wrong} cannot be {name}; the board has {prompt} to {end - 1} behind the prompt"
+                )
+        return after
+
+    def shift(self, places: list[T], fresh: Callable[[], T]) -> None:
+        """Take what is removed out of a list with an entry for each position, and put fresh entries in where positions
+        are inserted, in place and in linear time."""
+        if not self.moves:
+            return
+        gone, new = set(self.removed), set(self.inserted)
+        kept = iter([place for position, place in enumerate(places) if position not in gone])
+        length = len(places) - len(gone) + len(new)
+        places[:] = [fresh() if position in new else next(kept) for position in range(length)]
+
+
+def moved(position: int, removed: Sequence[int], inserted: Sequence[int]) -> int | None:
+    """What `Commits.moved` says, with rising positions of both boards."""
+    at = bisect_left(removed, position)
+    if at < len(removed) and removed[at] == position:
+        return None
+    here = position - at
+    for place in inserted:
+        if place > here:
+            break
+        here += 1
+    return here

@@ -1,0 +1,102 @@
+"""Boards whose length changes, against places that are followed one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from engines import Trace
+from explorer.export.playback import Playback
+from explorer.figures import board
+from explorer.figures.hindsight import hindsight
+from tests.explorer.figures.lookback import MASK, looked, moving
+
+
+@dataclass(eq=False)
+class Place:
+    """A place of the board, which is itself wherever it goes."""
+
+    writes: list[tuple[int, int]] = field(default_factory=list)  # step, token
+
+
+def followed(trace: Trace) -> list[list[Place]]:
+    """The places from left to right before the first step and after each one."""
+    header = trace.header
+    places = [Place() for _ in range(header.canvas if header.canvas is not None else len(header.prompt_ids))]
+    found, cut = [places[:]], list[Place]()  # cut: places behind the end, which come back where the text grows again
+    for step in trace.steps:
+        commits = step.commits
+        assert commits
+        cut = [] if commits.moves else cut
+        for position in reversed(commits.removed):
+            places.pop(position).writes.append((step.index, -1))
+        for position in commits.inserted:
+            places.insert(position, Place())
+        for position, token in zip(commits.positions, commits.tokens, strict=True):
+            if token < 0:
+                for place in places[position:]:
+                    place.writes.append((step.index, -1))
+                cut, places = places[position:] + cut, places[:position]
+                continue
+            while len(places) <= position:
+                places.append(cut.pop(0) if cut else Place())
+            places[position].writes.append((step.index, token))
+        found.append(places[:])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_places_are_followed_where_others_go_and_come(seed):
+    trace = moving(seed)
+    past, last = board.history(trace), len(trace.steps)
+    places = followed(trace)
+    assert past.widths == [len(now) for now in places]
+    assert any(step.commits.moves for step in trace.steps if step.commits)
+    for t, now in enumerate(places):
+        for position, place in enumerate(now):
+            cell = past.cell(position, t)
+            assert past.place(cell, t) == position
+            if place in places[last]:
+                assert past.place(cell, last) == places[last].index(place)
+                assert [(step, token) for step, token, _ in past.writes.get(cell, [])] == place.writes
+    for position, place in enumerate(places[last]):
+        assert (past.last(position) or (None, None))[:2] == (place.writes[-1] if place.writes else (None, None))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_boards_and_what_they_count_are_those_of_the_places(seed):
+    trace = moving(seed)
+    start, places = len(trace.header.prompt_ids), followed(trace)
+    stood = []
+    for t, found in enumerate(board.boards(trace)):
+        now = [[write for write in place.writes if write[0] < t] for place in places[t]]
+        prompt = [8] * start + [None] * len(now)
+        wanted = [writes[-1][1] if writes else prompt[at] for at, writes in enumerate(now)]
+        assert found == [None if one == MASK else one for one in wanted]
+        stood.append(board.gained(trace, found[start:]))
+        cells = Playback(trace).board(t)
+        assert [cell.token for cell in cells] == found[start:]
+    assert [*board.growth(trace)] == stood
+
+
+def test_a_guess_is_followed_to_where_its_place_goes():
+    turns = [({3: 4, 4: 5}, [(4, MASK)], [], [4]), ({5: 5}, [(4, 5)], [3], []), ({}, [])]
+    trace = looked(turns)
+    (found,) = hindsight(trace).positions
+    assert (found.position, found.token, found.since, found.committed, found.delay) == (4, 5, 0, 1, 1)
+
+
+def test_a_board_that_an_insertion_made_longer_is_read_and_one_that_it_cannot_be_is_not():
+    trace = looked([({}, [(8 - 2, MASK)], [], [6]), ({6: 3}, [(6, 4)])], canvas=6)
+    assert Trace.from_json(trace.to_json()).steps == trace.steps
+    wrong = {
+        "cannot be removed; the board has 2 to 5 behind the prompt": [({}, [], [6], [])],
+        "position 1 cannot be removed": [({}, [], [1], [])],
+        "position 6 cannot be inserted; the board has 2 to 5": [({}, [(6, 3)], [3], [6])],
+        "position 4 is inserted, but nothing is written there": [({}, [(3, 3)], [], [4])],
+        "removed positions must rise": [({}, [], [4, 3], [])],
+    }
+    for said, turns in wrong.items():
+        with pytest.raises(ValueError, match=said):
+            Trace.from_json(looked(turns, canvas=6).to_json())
