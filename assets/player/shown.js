@@ -62,13 +62,18 @@ export class Shown {
       console.error(error);
       one.frame.replaceWith(this.#said(one.entry, (title) => tr`The view “${title}” failed: ${error.message}`));
       this.all = this.all.filter((other) => other !== one);
-      for (const need of one.entry.file === "record" ? [] : one.entry.needs)
-        for (const name of need.split("+").filter((part) => this.run?.records.has(part))) {
-          if (one.entry === this.idea) this.idea = tableOf(name);
-          this.#bring(tableOf(name));
-          queueMicrotask(() => this.run && this.late(() => {})); // it shows the step that is shown
-        }
+      this.#stand(one.entry);
     }
+  }
+
+  /** The records of a view that is not to be had, as tables. */
+  #stand(entry) {
+    for (const need of entry.file === "record" ? [] : entry.needs)
+      for (const name of need.split("+").filter((part) => this.run?.records.has(part))) {
+        if (entry === this.idea) this.idea = tableOf(name);
+        this.#bring(tableOf(name));
+        queueMicrotask(() => this.run && this.late(() => {})); // it shows the step that is shown
+      }
   }
 
   /** The frame and the view with the token board, if it is there. */
@@ -140,6 +145,7 @@ export class Shown {
 
   #missing(entry) {
     this.body.append(this.#said(entry, (title) => tr`The view “${title}” could not be loaded; load the run again.`));
+    this.#stand(entry);
   }
 
   #said({ title, name }, words) {

@@ -141,19 +141,25 @@ def styles() -> str:
 
 def bundle(carried: tuple[str, ...] | None = None) -> str:
     """The core with the views of these files (None: all that ship) as one classic script: each module in a function of
-    its own, so that no two names can meet, in the object `modules` by its path. Raises UserError for a view of a
-    person's own that cannot be carried."""
+    its own, so that no two names can meet, in the object `modules` by its path. Views of a person's own are announced
+    in it, and come in scripts of their own (`own_scripts`)."""
     files = tuple(view.file for view in views()) if carried is None else carried
-    return _bundle(files) if not any(file.startswith(OWN) for file in files) else _bundle.__wrapped__(files)
+    known = [msgspec.to_builtins(view) | {"record": Path(view.file).stem} for view in own_views() if view.file in files]
+    added = json.dumps(known).replace("<", "\\u003c")
+    shipped = _bundle(tuple(file for file in files if not file.startswith(OWN)))
+    return f'{shipped}modules["loader.js"].add({added});\n' if known else shipped
+
+
+def own_scripts(carried: tuple[str, ...]) -> list[str]:
+    """Those of these views that are a person's own, each as a script behind `bundle`: a mistake of syntax in one leaves
+    the page as it is, with the record's table in its place. Raises UserError for a view that cannot be carried."""
+    return [view_script(file) for file in carried if file.startswith(OWN)]
 
 
 @cache
 def _bundle(files: tuple[str, ...]) -> str:
     order = closure([*ENTRIES, *map(_module, files)])
-    known = [msgspec.to_builtins(view) | {"record": Path(view.file).stem} for view in own_views() if view.file in files]
-    added = json.dumps(known).replace("<", "\\u003c")
-    start = f'modules["loader.js"].add({added});\n' if known else ""
-    return '"use strict";\nconst modules = {};\n' + "".join(map(_wrapped, order)) + start + "".join(map(_carry, files))
+    return '"use strict";\nconst modules = {};\n' + "".join(map(_wrapped, order)) + "".join(map(_carry, files))
 
 
 def view_script(file: str) -> str:

@@ -7,7 +7,7 @@ import html
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from explorer.export.bundle import bundle, styles, views_of
+from explorer.export.bundle import bundle, own_scripts, styles, views_of
 from explorer.own_files import own_text
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ def export_json(traces: list[str], title: str) -> str:
     data = [_embed("theme", own_text("theme.json"))]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
     css = styles() + _PAGE_CSS
-    return _PAGE.format(
-        policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=bundle(views_of(traces)) + _START
-    )
+    views = views_of(traces)
+    own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
+    script = bundle(views) + ("</script>\n<script>\n" if own else "") + "".join(own) + _START
+    return _PAGE.format(policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=script)
 
 
 def _embed(name: str, text: str, mark: str = "") -> str:

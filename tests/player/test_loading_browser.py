@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +12,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+import engines
 from engines.core.trace import RecordInfo, Trace, pack
 from explorer import ASSETS
+from explorer.export.html import export_html
+from tests import own_record
+from tests.engines.fakes import TableCausal
 from tests.player.conftest import OPEN
 from tests.player.handmade import HOSTILE, drafting, everything_else, masked
 
@@ -189,3 +194,18 @@ def test_a_saved_page_says_that_it_lacks_a_view(opened: Callable[..., Any]) -> N
     page.evaluate("(text) => handles[0].load(text)", drafting().to_json())
     expect(page.locator(".dx-body")).to_contain_text("The view “Draft tree” could not be loaded")
     assert "Tokens" in page.evaluate("handles[0].debug().views")
+
+
+def test_a_view_of_ones_own_with_a_mistake_of_syntax_leaves_a_saved_page_whole(
+    browser: Browser, tmp_path: Path, registry_unchanged: None
+) -> None:
+    engines.load_method_file(own_record.written(tmp_path, own_record.VIEW + "const const = 1;\n"))
+    trace = engines.run("my-hops", TableCausal(), [1, 2], params={"max_new_tokens": 3})
+    (tmp_path / "run.html").write_text(export_html(trace), "utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "run.html").as_uri())
+    page.evaluate("handles[0].seek(2)")
+    expect(page.locator(".dx-body")).to_contain_text("The view “Hops” could not be loaded")
+    expect(page.locator("[data-view=RecordTable]")).to_contain_text("floor")
+    assert "Tokens" in page.evaluate("handles[0].debug().views")
+    page.close()

@@ -8,7 +8,7 @@ import pytest
 
 import engines
 from explorer.cli import main
-from explorer.export.bundle import OWN, bundle, own_files, own_views, view_script, views_of
+from explorer.export.bundle import OWN, bundle, own_files, own_scripts, own_views, view_script, views_of
 from explorer.export.html import export_html
 from tests import own_record
 from tests.engines.fakes import TableCausal
@@ -27,8 +27,8 @@ def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path, re
     text = decoded().to_json()
     assert views_of([text])[-2:] == (OWN + "hops", "record")
     assert "hops" not in "".join(views_of([masked(24, 4).to_json()]))
-    script = bundle(views_of([text]))
-    assert 'modules["own/hops.js"] = (' in script and '"record": "hops"' in script
+    (own,) = own_scripts(views_of([text]))
+    assert 'modules["own/hops.js"] ??= (' in own and '"record": "hops"' in bundle(views_of([text]))
     assert "floor ${hops.floor}" in view_script(OWN + "hops")
     assert "floor ${hops.floor}" in export_html(decoded())
 
