@@ -7,6 +7,8 @@ import { tr } from "./words.js";
 export const COUNTED = {
   token: [tr`token`, tr`tokens`],
   character: [tr`character`, tr`characters`],
+  drafted: [tr`drafted token`, tr`drafted tokens`],
+  row: [tr`row`, tr`rows`],
   alone: [tr`model call`, tr`model calls`],
   target: [tr`target call`, tr`target calls`],
   draft: [tr`draft call`, tr`draft calls`],

@@ -24,6 +24,8 @@ from engines.kit import (
     Float,
     Int,
     Params,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Steps,
@@ -42,6 +44,15 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 MOST = 10
+
+
+class EarlyExit(Record):
+    """Where the drafts of a round left the network, and the confidence in each, which is what ends drafting."""
+
+    exit_layer: int  # l of n
+    layers: int  # n
+    eta: Probability
+    confidence: list[Probability]  # of each drafted token, in their order
 
 
 @method(
@@ -77,8 +88,9 @@ MOST = 10
         Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, help="Tokens drafted at most.", source="6 in the code"),
         temperature(),
     ],
-    signature="tree",
+    signature="earlyexit",
     emits=EMITS | {"choice"},
+    records={"early_exit": EarlyExit},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -132,7 +144,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             unit="probability",
         )
         edit = yield run.step(
-            **turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=note(turn, stop, sure, l)
+            **turn.groups(),
+            choice=choice,
+            intervals=run.calls(VERBS),
+            records={"early_exit": lambda: EarlyExit(l, n, p.eta, sure)},
+            facts=facts,
+            note=note(turn, stop, sure, l),
         )
         ids = run.apply_edit(edit, turn.ids, cache)
         past.crop(cache.length)

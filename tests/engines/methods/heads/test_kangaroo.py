@@ -2,6 +2,7 @@
 every layer once."""
 
 import dataclasses
+from math import exp
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from engines.core.registry import get_method
 from engines.core.sampling import distribution
 from engines.driver.roles import parts_of
 from engines.driver.run import assign_roles
+from engines.methods.heads.kangaroo import EarlyExit
 from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part
@@ -162,3 +164,14 @@ def test_bad_exits_are_refused(ar, monkeypatch):
     monkeypatch.setattr(other.record, "name", "headless")  # the model is loaded for all tests
     with pytest.raises(UserError, match=r"no exit-adapters for headless .*training exit-adapters headless"):
         parts_of(info, other)
+
+
+def test_the_record_says_where_drafts_left_and_how_sure_they_were(ar):
+    trace = decode(ar, PROMPTS[1], exit_layer=2, eta=0.6)
+    for step in trace.steps:
+        exit_ = step.record("early_exit", EarlyExit)
+        assert (exit_.exit_layer, exit_.layers, exit_.eta) == (2, ar.num_layers, 0.6)
+        assert exit_.confidence == pytest.approx([exp(one) for one in step.tree.draft_logprobs[1:]], rel=1e-4)
+        assert step.choice.chosen == "length" or exit_.confidence[-1] < 0.6
+        assert all(chance >= 0.6 for chance in exit_.confidence[:-1])
+    assert any(len(step.records["early_exit"]["confidence"]) > 2 for step in trace.steps)

@@ -1,0 +1,209 @@
+// The floors of the model: each draft leaves at the exit layer with the confidence that the adapter has in it, and hops
+// on while that is at least η. All rows then go through the other layers in one target call, whose verdict stands above.
+// Beside it the same tokens one by one.
+
+import { cut, glyphs } from "../codec.js";
+import { many } from "../counted.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { rowsOf } from "../rounds.js";
+import { tr, translated } from "../words.js";
+
+export const view = { name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] };
+
+const ROOF = 34, // heights of the parts from top to bottom, in CSS pixels
+  DEEP = 66,
+  HOPS = 104,
+  SHALLOW = 36,
+  CELL = 24,
+  EXIT = ROOF + DEEP + HOPS,
+  FOOT = EXIT + SHALLOW,
+  HIGH = FOOT + CELL + 30,
+  WIDEST = 130, // of a column
+  NARROW = 560; // a panel without room for the other tower
+const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] };
+
+const short = (value) => String(Number(value.toFixed(2)));
+const middle = { "text-anchor": "middle" };
+
+export class EarlyExit {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, eta: null, width: 640 });
+    this.say = el("p", "dx-readout");
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: 1,
+      step: 0.01,
+      "aria-label": tr`Threshold η`,
+      oninput: () => this.#move(Number(this.slider.value)),
+    });
+    this.value = el("output");
+    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
+    this.derived = el("p", { class: "dx-readout", "aria-live": "polite" });
+    this.lift = svg("rect", { class: "dx-lift", rx: 8 });
+    const part = () => svg("g");
+    [this.floors, this.plain, this.words, this.cells, this.hops] = [part(), part(), part(), part(), part()];
+    this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.lift, this.floors, this.plain);
+    this.picture.append(this.cells, this.line, this.hops, this.words);
+    const slider = el("label", {}, tr`Move η`, " ", this.slider, " ", this.value, " ");
+    dom.append(this.say, this.picture, slider, this.back, this.derived);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  #move(eta) {
+    this.eta = eta;
+    this.show(this.t);
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const step = this.run.steps[t - 1],
+      exit = step?.early_exit,
+      sure = exit?.confidence ?? [],
+      rows = step?.tree ? rowsOf(step.tree).rows : [],
+      line = this.eta ?? exit?.eta ?? 0;
+    this.slider.value = Math.min(line, 1);
+    this.slider.disabled = !sure.length;
+    this.back.disabled = this.eta === null;
+    setText(this.value, short(line));
+    setText(this.say, this.describe(t));
+    setText(this.derived, this.eta === null ? "" : this.#again(sure, rows, exit, line));
+    this.picture.style.display = exit ? "" : "none";
+    if (exit) this.#draw(exit, rows, sure, line, next);
+  }
+
+  /** How many tokens are drafted at a threshold: up to the first one below it. */
+  #drafted(sure, eta) {
+    return (sure.findIndex((chance) => chance < eta) + 1 || sure.length) >>> 0;
+  }
+
+  #again(sure, rows, exit, line) {
+    const n = this.#drafted(sure, line),
+      stand = rows.filter(({ why }, i) => i && i <= n && why === "accepted").length,
+      on = sure.at(-1) < exit.eta && sure.at(-1) >= line ? tr` It would draft on; what, is not recorded.` : "";
+    return tr`Derived: with η = ${short(line)}, ${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
+  }
+
+  #draw(exit, rows, sure, line, next) {
+    const { width, run } = this,
+      wide = width >= NARROW,
+      left = wide ? 124 : 58,
+      most = Math.max(...run.steps.map(({ early_exit: one }) => one?.confidence.length ?? 0)),
+      w = Math.min(WIDEST, ((wide ? 0.66 : 1) * width - left - 12) / (most + 2)),
+      right = left + (most + 2) * w,
+      x = (i) => left + (i + 0.5) * w,
+      y = (chance) => EXIT - chance * (HOPS - 22),
+      drafted = this.#drafted(sure, line),
+      n = sure.length,
+      own = rows.slice(n + 1)[0],
+      refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
+      stood = rows.filter(({ why }) => why === "accepted").length;
+    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    set(this.line, { d: `M${left},${y(line)}H${right}` });
+    set(this.lift, { x: left + 0.1 * w, y: ROOF, width: (n + 0.8) * w, height: DEEP + HOPS });
+    const cells = [];
+    rows.slice(0, n + 1).forEach((row, i) => {
+      const late = i > drafted,
+        [state, text] = (!late && VERDICT[row.why]) || ["unreached", "·"];
+      cells.push({ row, x: x(i), y: FOOT + 4, state: late ? "unreached" : i ? "drafted" : "old" });
+      if (i && i !== refused) cells.push({ row, x: x(i), y: 4, state, text });
+    });
+    if (own) cells.push({ row: own, x: x(refused > 0 ? refused : stood + 1), y: 4, state: own.state });
+    this.#floors(exit, left, right);
+    this.#cells(cells, w - 6);
+    this.#hop(sure, drafted, line, x, y, w);
+    const labels = [
+      [left - 8, ROOF + 12, "end", wide ? tr`layer ${exit.layers}: verdict` : tr`verdict`],
+      [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${exit.exit_layer}` : tr`exit ${exit.exit_layer}`],
+      [left - 8, y(line) + 4, "end", `η ${short(line)}`],
+      [left - 8, FOOT + 20, "end", wide ? tr`tokens in` : tr`in`],
+      [left + 0.2 * w, ROOF + 24, "start", tr`1 target call`],
+      [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
+    ];
+    const wrote = run.steps[this.t - 1].commits?.tokens.filter((token) => token >= 0) ?? [];
+    this.#alone(wide ? wrote : [], right + 60, Math.min(w, (width - right - 70) / Math.max(1, most + 1)), labels);
+    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
+      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
+      setText(text, labels[i][3]);
+    });
+    if (!next) return;
+    comeIn([...this.hops.childNodes].slice(0, n), { opacity: 0 });
+    comeIn([this.lift], { transform: `translateY(${DEEP}px)`, opacity: 0 });
+  }
+
+  #floors({ exit_layer: l, layers }, left, right) {
+    const deep = (i) => ROOF + DEEP - ((i - l) * DEEP) / (layers - l),
+      at = (i) => (i > l ? deep(i) : EXIT + ((l - i) * SHALLOW) / l);
+    pool(this.floors, layers + 1, () => svg("path")).forEach((path, i) =>
+      set(path, { d: `M${left},${at(i).toFixed(1)}H${right}`, class: i === l ? "dx-exit" : "" }),
+    );
+  }
+
+  /** The baseline: each token that was written, as a climb of its own through all layers. */
+  #alone(wrote, left, w, labels) {
+    pool(this.plain, wrote.length, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((climb, i) => {
+      set(climb, { x: left + i * w + 2, y: ROOF, width: Math.max(w - 4, 2), height: FOOT - ROOF });
+      labels.push([left + (i + 0.5) * w, ROOF + 24, "middle", i + 1]);
+      labels.push([left + (i + 0.5) * w, 20, "middle", cut(glyphs(this.run.piece(wrote[i]).text), Math.floor(w / 8))]);
+    });
+    if (wrote.length)
+      labels.push([left, FOOT + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
+  }
+
+  #cells(cells, w) {
+    pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("path", "dx-rise"), svg("rect", { height: CELL, rx: 6 }), svg("text", middle)),
+    ).forEach((group, i) => {
+      const { row, x, y, state, text } = cells[i],
+        [title, rise, box, word] = group.childNodes,
+        { glyph, label } = this.context.theme.states[state],
+        whole = glyphs(this.run.piece(row.token).text),
+        sign = !text && y < FOOT && w > 60 ? `${glyph} ` : "",
+        shown = text ?? sign + cut(whole, Math.max(1, Math.floor(w / 7.4) - 1 - sign.length)),
+        wide = 7.4 * [...shown].length + 12;
+      set(group, { transform: `translate(${x.toFixed(1)},${y})`, "data-s": state });
+      set(rise, { d: y > FOOT ? `M0,-4V${EXIT - y}` : "" });
+      set(box, { x: -wide / 2, width: wide });
+      set(word, { y: 16.5 });
+      setText(word, shown);
+      setText(title, `${whole}: ${translated(label)}`);
+    });
+  }
+
+  #hop(sure, drafted, line, x, y, w) {
+    pool(this.hops, sure.length, () =>
+      svg("g", {}, svg("title"), svg("path", "dx-arc"), svg("circle", { r: 4 }), svg("text", middle)),
+    ).forEach((group, i) => {
+      const [title, arc, dot, text] = group.childNodes,
+        top = y(sure[i]),
+        high = EXIT - (EXIT - top) / 0.75, // of the curve's handles: its own highest point is `top`
+        below = sure[i] < line,
+        share = Math.round(100 * sure[i]);
+      set(group, { "data-s": i >= drafted ? "unreached" : below ? "rejected" : "accepted" });
+      set(arc, { d: `M${x(i)},${EXIT}C${x(i)},${high} ${x(i + 1)},${high} ${x(i + 1)},${EXIT}V${FOOT}` });
+      set(dot, { cx: x(i + 0.5), cy: top });
+      set(text, { x: x(i + 0.5), y: top - 8 });
+      setText(text, w > 44 ? `${share} %` : share);
+      setText(title, below ? tr`confidence ${share} %, below η: the last draft` : tr`confidence ${share} %: hop on`);
+    });
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      exit = step?.early_exit;
+    if (!exit) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
+    const { accepted } = rowsOf(step.tree),
+      n = exit.confidence.length,
+      wrote = step.commits?.tokens.filter((token) => token >= 0).length ?? 0,
+      why = n && exit.confidence.at(-1) < exit.eta ? tr`, the last one below η = ${short(exit.eta)}` : "";
+    return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one target call.`;
+  }
+}
