@@ -9,6 +9,13 @@ export const VIEWS = [
   { file: "tokens", name: "Tokens", title: "", place: 20, needs: [] },
   { file: "text", name: "Text", title: "Answer", place: 40, needs: [] },
   { file: "earlyexit", name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] },
+  {
+    file: "staircase",
+    name: "Staircase",
+    title: "Drafting stops where a refusal is likely",
+    place: 42,
+    needs: ["stopping"],
+  },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },

@@ -50,7 +50,7 @@ def test_a_moved_threshold_decides_again_on_what_was_recorded(opened: Open, stor
     for eta in (0.0, 0.5, 0.99, 1.0):
         slider.fill(str(eta))
         n = next((i for i, chance in enumerate(sure, 1) if chance < eta), len(sure))
-        expect(derived).to_contain_text(f"with η = {eta:g}, {n} of {len(sure)} drafted token")
+        expect(derived).to_contain_text(f"derived: {n} of {len(sure)} drafted token")
     view.get_by_role("button", name="as recorded").click()
     expect(derived).to_have_text("")
     expect(slider).to_have_value("0.6")

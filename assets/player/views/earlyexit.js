@@ -2,12 +2,14 @@
 // on while that is at least η. All rows then go through the other layers in one target call, whose verdict stands above.
 // Beside it the same tokens one by one.
 
+import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { rowsOf } from "../rounds.js";
-import { tr, translated } from "../words.js";
+import { Sliding, short } from "../sliding.js";
+import { tr } from "../words.js";
 
 export const view = { name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] };
 
@@ -15,50 +17,32 @@ const ROOF = 34, // heights of the parts from top to bottom, in CSS pixels
   DEEP = 66,
   HOPS = 104,
   SHALLOW = 36,
-  CELL = 24,
   EXIT = ROOF + DEEP + HOPS,
   FOOT = EXIT + SHALLOW,
-  HIGH = FOOT + CELL + 30,
+  HIGH = FOOT + CHIP + 30,
   WIDEST = 130, // of a column
   NARROW = 560; // a panel without room for the other tower
 const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] };
 
-const short = (value) => String(Number(value.toFixed(2)));
 const middle = { "text-anchor": "middle" };
 
 export class EarlyExit {
   load(run, dom, context) {
-    Object.assign(this, { run, context, eta: null, width: 640 });
+    Object.assign(this, { run, context, width: 640 });
     this.say = el("p", "dx-readout");
-    this.slider = el("input", {
-      type: "range",
-      min: 0,
-      max: 1,
-      step: 0.01,
-      "aria-label": tr`Threshold η`,
-      oninput: () => this.#move(Number(this.slider.value)),
-    });
-    this.value = el("output");
-    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
-    this.derived = el("p", { class: "dx-readout", "aria-live": "polite" });
+    this.sliding = new Sliding("η", tr`Threshold η`, () => this.show(this.t));
     this.lift = svg("rect", { class: "dx-lift", rx: 8 });
     const part = () => svg("g");
-    [this.floors, this.plain, this.words, this.cells, this.hops] = [part(), part(), part(), part(), part()];
+    [this.floors, this.plain, this.words, this.rises, this.cells, this.hops] = Array.from({ length: 6 }, part);
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
     this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.lift, this.floors, this.plain);
-    this.picture.append(this.cells, this.line, this.hops, this.words);
-    const slider = el("label", {}, tr`Move η`, " ", this.slider, " ", this.value, " ");
-    dom.append(this.say, this.picture, slider, this.back, this.derived);
+    this.picture.append(this.rises, this.cells, this.line, this.hops, this.words);
+    dom.append(this.say, this.picture, this.sliding.dom);
   }
 
   resize(width) {
     this.width = width;
     if (this.t !== undefined) this.show(this.t);
-  }
-
-  #move(eta) {
-    this.eta = eta;
-    this.show(this.t);
   }
 
   show(t, hurry) {
@@ -69,13 +53,9 @@ export class EarlyExit {
       exit = step?.early_exit,
       sure = exit?.confidence ?? [],
       rows = step?.tree ? rowsOf(step.tree).rows : [],
-      line = this.eta ?? exit?.eta ?? 0;
-    this.slider.value = Math.min(line, 1);
-    this.slider.disabled = !sure.length;
-    this.back.disabled = this.eta === null;
-    setText(this.value, short(line));
+      line = this.sliding.at(exit?.eta ?? 0);
+    this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(sure, rows, exit, line) : "");
     setText(this.say, this.describe(t));
-    setText(this.derived, this.eta === null ? "" : this.#again(sure, rows, exit, line));
     this.picture.style.display = exit ? "" : "none";
     if (exit) this.#draw(exit, rows, sure, line, next);
   }
@@ -89,7 +69,7 @@ export class EarlyExit {
     const n = this.#drafted(sure, line),
       stand = rows.filter(({ why }, i) => i && i <= n && why === "accepted").length,
       on = sure.at(-1) < exit.eta && sure.at(-1) >= line ? tr` It would draft on; what, is not recorded.` : "";
-    return tr`Derived: with η = ${short(line)}, ${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
+    return tr`${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
   }
 
   #draw(exit, rows, sure, line, next) {
@@ -159,23 +139,16 @@ export class EarlyExit {
   }
 
   #cells(cells, w) {
-    pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("path", "dx-rise"), svg("rect", { height: CELL, rx: 6 }), svg("text", middle)),
-    ).forEach((group, i) => {
-      const { row, x, y, state, text } = cells[i],
-        [title, rise, box, word] = group.childNodes,
-        { glyph, label } = this.context.theme.states[state],
-        whole = glyphs(this.run.piece(row.token).text),
-        sign = !text && y < FOOT && w > 60 ? `${glyph} ` : "",
-        shown = text ?? sign + cut(whole, Math.max(1, Math.floor(w / 7.4) - 1 - sign.length)),
-        wide = 7.4 * [...shown].length + 12;
-      set(group, { transform: `translate(${x.toFixed(1)},${y})`, "data-s": state });
-      set(rise, { d: y > FOOT ? `M0,-4V${EXIT - y}` : "" });
-      set(box, { x: -wide / 2, width: wide });
-      set(word, { y: 16.5 });
-      setText(word, shown);
-      setText(title, `${whole}: ${translated(label)}`);
-    });
+    const items = cells.map((cell) => ({
+      ...cell,
+      whole: glyphs(this.run.piece(cell.row.token).text),
+      sign: cell.y < FOOT,
+    }));
+    chips(this.cells, items, this.context.theme, w);
+    const below = items.filter(({ y }) => y > FOOT);
+    pool(this.rises, below.length, () => svg("path", "dx-rise")).forEach((rise, i) =>
+      set(rise, { d: `M${below[i].x},${FOOT}V${EXIT}`, "data-s": below[i].state }),
+    );
   }
 
   #hop(sure, drafted, line, x, y, w) {

@@ -23,6 +23,8 @@ from engines.kit import (
     Int,
     LaneInfo,
     Params,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Steps,
@@ -38,6 +40,16 @@ if TYPE_CHECKING:
     from torch import Generator as Rng
 
 MOST = 32
+
+
+class Stopping(Record):
+    """How likely it was, as judged while drafting, that all drafts so far stay, and where drafting stops."""
+
+    survival: list[Probability]  # A behind each token that was judged
+    h: Probability  # the chance of a refusal at which drafting stops
+    least: int  # lo
+    drafted: int
+    lag: int  # tokens that are drawn before the one in front of them is judged: 1 with a trained head
 
 
 @method(
@@ -72,8 +84,9 @@ MOST = 32
         temperature(),
         draft_temperature(),
     ],
-    signature="tree",
+    signature="staircase",
     emits=EMITS | {"choice"},
+    records={"stopping": Stopping},
     lanes=LANES
     | {
         "survival": LaneInfo(
@@ -111,6 +124,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 unit="probability",
             ),
             intervals=run.calls(VERBS),
+            records={
+                "stopping": lambda: Stopping(
+                    rule.survival, rule.threshold, rule.least, len(draft) - 1, int(head is not None)
+                )
+            },
             facts=turn.facts(p_reject=rule.p_reject, wasted=len(draft) - 1 - turn.accepted),
             note=note(turn, stopped, rule),
         )

@@ -1,0 +1,149 @@
+// How likely it is that all drafts so far stay: a staircase that falls with each drafted token, until it is below the
+// line at which drafting stops. Behind it what a fixed number of drafts would have been.
+
+import { CHIP, chips } from "../chips.js";
+import { glyphs } from "../codec.js";
+import { many } from "../counted.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { rowsOf } from "../rounds.js";
+import { Sliding, short } from "../sliding.js";
+import { tr } from "../words.js";
+
+export const view = {
+  name: "Staircase",
+  title: "Drafting stops where a refusal is likely",
+  place: 42,
+  needs: ["stopping"],
+};
+
+const TOP = 52,
+  TALL = 150,
+  FOOT = TOP + TALL,
+  HIGH = FOOT + CHIP + 34,
+  LEFT = 56,
+  WIDEST = 150;
+const STATE = { accepted: "accepted", mismatch: "rejected" };
+
+/** How many of these drafts are made where drafting stops once a refusal is likelier than h: each is judged when the
+ * next is drawn, so that the one behind the last judged is drawn, too. lag: 0 where a token is judged as it is drawn. */
+export function stopped(survival, h, least, lag, drawn) {
+  const over = survival.findIndex((chance, i) => i + 1 + lag >= least && 1 - chance > h);
+  return over < 0 ? drawn : Math.min(drawn, over + 1 + lag);
+}
+
+export class Staircase {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, width: 640 });
+    this.say = el("p", "dx-readout");
+    this.sliding = new Sliding("h", tr`Chance of a refusal at which drafting stops`, () => this.show(this.t));
+    const part = () => svg("g");
+    [this.fixed, this.scale, this.treads, this.cells, this.words] = Array.from({ length: 5 }, part);
+    this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.fixed, this.scale, this.treads);
+    this.picture.append(this.line, this.cells, this.words);
+    dom.append(this.say, this.picture, this.sliding.dom);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const step = this.run.steps[t - 1],
+      stop = step?.stopping,
+      rows = step?.tree ? rowsOf(step.tree).rows : [],
+      h = this.sliding.at(stop?.h ?? 0);
+    this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, rows, h) : "");
+    setText(this.say, this.describe(t));
+    this.picture.style.display = stop ? "" : "none";
+    if (stop) this.#draw(stop, rows, h, next);
+  }
+
+  #again({ survival, least, lag, drafted, h: recorded }, rows, h) {
+    const n = stopped(survival, h, least, lag, drafted),
+      stand = rows.slice(1, n + 1).filter(({ why }) => why === "accepted").length,
+      on = n === drafted && h > recorded ? tr` It may draft on; what, is not recorded.` : "";
+    return tr`${n} of ${many(drafted, "drafted")}, ${stand} accepted.${on}`;
+  }
+
+  /** The mean number of drafts of a round, which a fixed number would spend on each. */
+  #mean() {
+    const made = this.run.steps.flatMap(({ stopping }) => (stopping?.drafted ? [stopping.drafted] : []));
+    return Math.round(made.reduce((sum, n) => sum + n, 0) / made.length);
+  }
+
+  #draw({ survival, least, lag, drafted }, rows, h, next) {
+    const { run, width } = this,
+      most = Math.max(...run.steps.map(({ stopping }) => stopping?.drafted ?? 0)),
+      w = Math.min(WIDEST, (width - LEFT - 8) / (most + 1)),
+      right = LEFT + (most + 1) * w,
+      x = (i) => LEFT + i * w,
+      y = (chance) => TOP + (1 - chance) * TALL,
+      n = stopped(survival, h, least, lag, drafted),
+      k = this.#mean(),
+      look = (i) => (i > n ? "unreached" : (STATE[rows[i]?.why] ?? "unreached"));
+    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    set(this.line, { d: `M${LEFT},${y(1 - h)}H${right}` });
+    const ticks = [1, 0.5, 0];
+    pool(this.scale, ticks.length, () => svg("path")).forEach((path, i) =>
+      set(path, { d: `M${LEFT},${y(ticks[i])}H${right}` }),
+    );
+    pool(this.fixed, 1, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((box) =>
+      set(box, { x: x(0), y: TOP - 4, width: k * w, height: TALL + 8 }),
+    );
+    const known = survival.map((chance, i) => [i, survival[i - 1] ?? 1, chance]),
+      drawn = pool(this.treads, known.length, () =>
+        svg("g", {}, svg("title"), svg("path", "dx-arc"), svg("rect", "dx-bar")),
+      );
+    drawn.forEach((group, at) => {
+      const [i, before, chance] = known[at],
+        [title, edge, bar] = group.childNodes;
+      set(group, { "data-s": look(i + 1) });
+      set(edge, { d: `M${x(i)},${y(before)}V${y(chance)}H${x(i + 1)}` });
+      set(bar, { x: x(i) + 3, y: y(chance), width: w - 6, height: Math.max(1, FOOT - y(chance)) });
+      setText(title, tr`chance that all stay up to here: ${Math.round(100 * chance)} %`);
+    });
+    const own = rows[drafted + 1],
+      items = rows.slice(1, drafted + 1).map((row, i) => ({ row, x: x(i + 0.5), state: look(i + 1), sign: true }));
+    if (own) items.push({ row: own, x: x(drafted + 0.5), state: own.state, sign: true });
+    const told = items.map((item) => ({ ...item, y: FOOT + 4, whole: glyphs(run.piece(item.row.token).text) }));
+    chips(this.cells, told, this.context.theme, w - 6);
+    this.#label(known, { x, y, w, h, k, right, drafted });
+    if (next) comeIn(drawn, { transform: "translateY(-24px)", opacity: 0 });
+  }
+
+  #label(known, { x, y, w, h, k, right, drafted }) {
+    const labels = [
+      ...[1, 0.5, 0].map((tick) => [LEFT - 8, y(tick) + 4, "end", `${100 * tick} %`]),
+      [right - 4, y(1 - h) - 6, "end", tr`stop below ${Math.round(100 * (1 - h))} %`],
+      [8, 14, "start", tr`chance that all drafts so far stay`],
+      [x(0) + 4, TOP - 10, "start", tr`grey: a fixed number of ${k}, as many on average`],
+      [x(drafted / 2), FOOT + CHIP + 22, "middle", tr`drafted`],
+    ];
+    if (known.length < drafted) labels.push([x(known.length + 0.5), FOOT - 8, "middle", w > 84 ? tr`not judged` : "?"]);
+    if (w > 44)
+      for (const [i, , chance] of known)
+        labels.push([x(i + 0.5), y(chance) - 6, "middle", `${Math.round(100 * chance)} %`]);
+    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
+      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
+      setText(text, labels[i][3]);
+    });
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      stop = step?.stopping;
+    if (!stop) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
+    const { accepted } = rowsOf(step.tree),
+      last = stop.survival.at(-1),
+      chance = last === undefined ? "" : tr`, the chance that all stay is ${Math.round(100 * last)} %`,
+      limit = short(1 - stop.h);
+    return tr`${many(stop.drafted, "drafted")}${chance}; drafting stops below ${Math.round(100 * limit)} %. \
+${accepted} accepted.`;
+  }
+}
