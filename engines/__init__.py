@@ -17,6 +17,7 @@ from engines.core.measure import network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
 from engines.core.registry import broken_methods, current, get_method, list_methods
+from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
 from engines.core.study import (
     Partial,
@@ -50,6 +51,7 @@ __all__ = [
     "Origin",
     "Param",
     "Run",
+    "Sentences",
     "Step",
     "Study",
     "StudyInfo",

@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import msgspec
 
 from engines.core.errors import OTHER_ENDS, UserError, described
 from engines.core.method import Method
+from engines.core.sentences import PaperFiles, paper_files, told
 from engines.core.trace import GROUPS
 
 MAX_BYTES = 2**20
 
 
-def declared_in(path: Path) -> list[Method]:
-    """The methods that a file declares, each with the file and the sha256 of its text. Raises UserError where there is
-    no such file, it does not run, or it declares none."""
+def declared_in(path: Path, papers: Callable[[], PaperFiles] = paper_files) -> list[Method]:
+    """The methods that a file declares, each with the file and the sha256 of its text, and with the sentences that the
+    paper's file has where it has none itself. Raises UserError where there is no such file, it does not run, it
+    declares none, or a sentence stands in neither."""
     source, here = _source(path), str(path.resolve())
     found = [value for value in vars(_module(path, here, source)).values() if isinstance(value, Method)]
     if not found:
@@ -32,9 +35,13 @@ def declared_in(path: Path) -> list[Method]:
             f"'{path}' declares no method; put @method(...) above a generator, as in `decoding-explorer template`."
         )
     version = hashlib.sha256(source).hexdigest()
-    return [
+    ours = [
         Method(msgspec.structs.replace(one.info, file=here, version=version), one.decode, one.check) for one in found
     ]
+    try:
+        return [told(one, papers) for one in ours]
+    except UserError as error:
+        raise UserError(f"'{path}': {error}") from None
 
 
 def _source(path: Path) -> bytes:
