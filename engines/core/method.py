@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from typing import Any, get_args
 
 import msgspec
 
@@ -20,10 +21,10 @@ Decode = Callable[..., Generator[Step, Edit | None, None]]
 
 
 class LaneInfo(msgspec.Struct, frozen=True):
-    """A score lane a method may fill: its unit and one sentence on what it is."""
+    """A score lane a method may fill: its unit and one sentence on what it is; "" where the paper's file has it."""
 
     unit: Unit
-    meaning: str
+    meaning: str = ""
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -114,6 +115,13 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
         return " or ".join(entries)
 
     @property
+    def own_file(self) -> str:
+        """What the file that it was loaded from is called, or the folder that its `__init__.py` lies in; "" for those
+        that ship."""
+        path = PurePath(self.file)
+        return f"{path.parent.name}/" if path.name == "__init__.py" else path.name
+
+    @property
     def role(self) -> str:
         """The role of the model that a person picks."""
         return next(iter(self.needs))
@@ -145,14 +153,14 @@ def method(
     needs: str | Mapping[str, str | PartNeed],
     params: Sequence[Param],
     emits: Collection[str],
-    lanes: Mapping[str, LaneInfo] | None = None,
+    lanes: Mapping[str, LaneInfo | Unit] | None = None,
     records: Mapping[str, type[Record]] | None = None,
     baseline: str | None = None,
     lossless: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False,
     curve: tuple[str, tuple[float, ...]] | None = None,
     signature: str = "",
     code: str = "",
-    departures: str = "none",
+    departures: str = "",
     own: str = "",
     paths: Mapping[str, Any] | None = None,
     beside: Collection[str] = (),
@@ -160,8 +168,8 @@ def method(
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
-    parameters with which it does (of several such mappings each is enough). Raises ValueError where the declaration
-    contradicts itself."""
+    parameters with which it does (of several such mappings each is enough). lanes: by name, a unit or a `LaneInfo`.
+    Sentences may stand in the paper's file (`engines.core.sentences`). Raises ValueError for contradictions."""
     emits, own_records = _emitted(slug, emits, records or {})
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
@@ -189,7 +197,7 @@ def method(
         needs=roles,
         params=tuple(params),
         emits=emits,
-        lanes=dict(lanes or {}),
+        lanes=_lanes(slug, lanes or {}),
         records=own_records,
         baseline=baseline,
         lossless=_any_holds(conditions, defaults) if conditions else bool(lossless),
@@ -229,6 +237,16 @@ def _emitted(
                 "engines.kit.Record"
             )
     return frozenset(emits) - OLDER_RECORDS, records
+
+
+def _lanes(slug: str, given: Mapping[str, LaneInfo | Unit]) -> dict[str, LaneInfo]:
+    """The lanes, of which a unit alone may be given. Raises ValueError for one that is not known."""
+    for name, one in given.items():
+        if isinstance(one, str) and one not in get_args(Unit):
+            raise ValueError(
+                f"method '{slug}' declares the lane '{name}' in '{one[:60]}'; a unit is {', '.join(get_args(Unit))}"
+            )
+    return {name: LaneInfo(one) if isinstance(one, str) else one for name, one in given.items()}
 
 
 def _check_former(former: Sequence[Former], params: Sequence[Param], slug: str) -> None:

@@ -1,5 +1,5 @@
-"""Parameters as data: type, default, range, symbol and sentence stand once; slider, flag, docs and validation all come
-from here."""
+"""Parameters as data: type, default, range, symbol and sentence stand once (the sentence perhaps in the paper's file);
+slider, flag, docs and validation all come from here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LENGTH = "max_new_tokens"  # the one parameter that every method has and no edit
 
 
 class Param(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter of a method. `low` and `high` are inclusive; `help` tells what a viewer sees when it moves.
+    """One parameter of a method. `low` and `high` are inclusive; `help` tells what a viewer sees when it moves; ""
+    where the file of the method's paper does.
 
     `neutral`: the value at which the method equals its declared baseline, where there is one.
     """
@@ -27,7 +28,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     default: Any
-    help: str
+    help: str = ""
     symbol: str = ""
     low: float | None = None
     high: float | None = None
@@ -105,7 +106,7 @@ def Int(
     low: int,
     high: int,
     *,
-    help: str,
+    help: str = "",
     symbol: str = "",
     neutral: int | None = None,
     source: str = "",
@@ -132,7 +133,7 @@ def Float(
     low: float,
     high: float,
     *,
-    help: str,
+    help: str = "",
     step: float = 0.01,
     symbol: str = "",
     neutral: float | None = None,
@@ -155,7 +156,7 @@ def Float(
 
 @_older
 def Bool(
-    name: str, default: bool, *, help: str, symbol: str = "", neutral: bool | None = None, source: str = ""
+    name: str, default: bool, *, help: str = "", symbol: str = "", neutral: bool | None = None, source: str = ""
 ) -> Param:
     """A switch."""
     return Param(name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, source=source)
@@ -167,7 +168,7 @@ def Choice(
     default: str,
     choices: Sequence[str],
     *,
-    help: str,
+    help: str = "",
     symbol: str = "",
     neutral: str | None = None,
     source: str = "",
@@ -187,7 +188,7 @@ def Choice(
 
 @_older
 def Text(
-    name: str, default: str, *, help: str, source: str = "", file: bool = False, longest: int | None = None
+    name: str, default: str, *, help: str = "", source: str = "", file: bool = False, longest: int | None = None
 ) -> Param:
     """Free text of at most `longest` characters (2,000); `file` if it names a file of this machine, which a page that
     strangers use does not offer."""
@@ -195,7 +196,7 @@ def Text(
 
 
 @_older
-def Code(name: str, default: str, presets: Mapping[str, str], *, help: str, source: str = "") -> Param:
+def Code(name: str, default: str, presets: Mapping[str, str], *, help: str = "", source: str = "") -> Param:
     """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
     a page that strangers use takes the names alone."""
     return Param(name=name, kind="code", default=default, presets=dict(presets), help=help, source=source)

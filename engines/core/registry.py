@@ -8,7 +8,7 @@ import pkgutil
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
-from engines.core.method_file import declared_in
+from engines.core.method_file import PACKAGE, declared_in
 from engines.core.params import same
+from engines.core.sentences import paper_files, told
 from engines.core.trace import IMPORTED, WATCHED, Edit, Record, described
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
@@ -47,6 +48,7 @@ def registry() -> Registry:
     UserError for an extra folder that is not there."""
     methods: dict[str, Method] = {}
     broken: list[Broken] = []
+    papers = cache(paper_files)
     families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())
     for family in families:
         for found in pkgutil.iter_modules([str(family)]):
@@ -55,7 +57,8 @@ def registry() -> Registry:
             name = f"engines.methods.{family.name}.{found.name}"
             try:
                 module = importlib.import_module(name)
-                _add([value for value in vars(module).values() if isinstance(value, Method)], family.name, methods)
+                declared = [value for value in vars(module).values() if isinstance(value, Method)]
+                _add([told(one, papers) for one in declared], family.name, methods)
             except Exception as error:  # a broken file must show, whatever is wrong with it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 broken.append(
@@ -63,9 +66,11 @@ def registry() -> Registry:
                 )
     for path in extra_methods():
         try:
-            _add(declared_in(path), path.parent.name, methods)
+            family = path.parents[1 if path.name == PACKAGE else 0].name
+            _add(declared_in(path, papers), family, methods)
         except (UserError, ValueError) as error:
             broken.append(Broken(str(path), str(error)))
+    broken += [Broken(file, fault) for file, fault in papers().strange(methods)]
     return Registry(methods, tuple(broken))
 
 

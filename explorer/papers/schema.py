@@ -7,6 +7,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from engines import Sentences
+
 Family = Literal[
     "baselines",
     "diffusion",
@@ -156,7 +158,8 @@ class Trial(Part):
 class Paper(Part):
     """One paper, or a base. `methods`: registered slugs; `tools`: commands for what is no decoding method. `runs`: on
     which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
-    `purposes` of a base: what each of its methods is for."""
+    `purposes` of a base: what each of its methods is for. `says`: the sentences of its methods' declarations, which the
+    registry puts into them."""
 
     name: str
     title: str
@@ -179,6 +182,7 @@ class Paper(Part):
     lessons: list[Lesson] = []
     gallery: list[Recording] = []
     trials: dict[str, Trial] = {}  # by method
+    says: Sentences = Sentences()
 
     @property
     def address(self) -> str:
@@ -196,7 +200,11 @@ def parse(name: str, data: bytes) -> Paper:
             raise ValueError(f"Object missing required field `{field}`")
     if paper.base and (strange := set(paper.methods) ^ set(paper.purposes)):
         raise ValueError(f"`methods` and `purposes` do not name the same: {', '.join(sorted(strange))}")
-    told = {"lessons": [lesson.method for lesson in paper.lessons], "trials": [*paper.trials]}
+    told = {
+        "lessons": [lesson.method for lesson in paper.lessons],
+        "trials": [*paper.trials],
+        "says": [*paper.says.methods],
+    }
     for field, method in ((field, method) for field, methods in told.items() for method in methods):
         if method not in paper.methods:
             raise ValueError(f"`{field}` tells of '{method}', which is not in `methods`")

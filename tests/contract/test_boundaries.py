@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {p.name for p in (ROOT / "engines" / "methods").iterdir() if p.is_dir() and (p / "__init__.py").exists()}
 SURFACES = {"engines", "explorer"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+DECLARING = {"method", "Int", "Float", "Bool", "Choice", "Text", "Code", "LaneInfo"}
 MAX_FUNCTION, MAX_DECODE, MAX_FILE = 70, 70, 350
 
 
@@ -304,6 +305,20 @@ def of_one_method() -> set[str]:
             owners.setdefault(name, set()).add(info.slug)
     own = {name for name, slugs in owners.items() if len(slugs) == 1 and not name.isdigit()}
     return own - set(re.findall(r"\w+", "".join(p.read_text() for p in sources("engines/core/trace"))))
+
+
+def test_what_one_paper_says_stands_in_its_file():
+    """Not in the method's, where no language but English reads it. What several papers share is said where it is
+    shared: in files whose name begins with _."""
+    wrong = []
+    for name, nodes in under("engines/methods"):
+        if Path(name).name.startswith("_") and not name.endswith("__init__.py"):
+            continue
+        for call in (node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) in DECLARING):
+            told = [k for k in call.keywords if k.arg in ("departures", "help") and ast.unparse(k.value) != "''"]
+            if told or (dotted(call.func) == "LaneInfo" and len(call.args) + len(call.keywords) > 1):
+                wrong.append(f"{name}:{call.lineno} says what belongs into `says` of its paper's file")
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("file", ["runs.py", "test_every_method.py", "test_several_paths.py", "test_whole_answers.py"])

@@ -161,12 +161,12 @@ def test_with_its_files_every_place_has_it(without: Path, moved: Path):
 
 
 NEW = """
-from engines.kit import LaneInfo, mask_positions, max_new_tokens, method, token_probability
+from engines.kit import mask_positions, max_new_tokens, method, token_probability
 
 
 @method("left-first", title="Left first", family="diffusion", paper="arXiv:2601.00001", summary="The first mask.",
         needs="masked", params=[max_new_tokens()], signature="bars", emits={"commits", "scores"},
-        lanes={"confidence": LaneInfo("probability", "Of the first mask.")}, departures="It is a test.")
+        lanes={"confidence": "probability"})
 def decode(model, prompt, p, run):
     x = run.canvas(p.max_new_tokens, model.record.device)
     while len(masks := mask_positions(x, model.mask_id)):
@@ -219,6 +219,7 @@ ENTRY = {
             "watch": "One place after the other.",
         }
     ],
+    "says": {"departures": "It is a test.", "lanes": {"confidence": "Probability of the first mask."}},
 }
 
 
@@ -274,7 +275,8 @@ def test_a_new_method_is_found_everywhere(new: New):
 
 def test_a_new_method_runs_and_its_recording_replays(new: New):
     code, trace = new.found["ran"]
-    assert code == 0 and json.loads(trace)["header"]["method"] == "left-first"
+    header = json.loads(trace)["header"]
+    assert code == 0 and (header["method"], header["departures"]) == ("left-first", ENTRY["says"]["departures"])
     code, said = new.found["again"]
     assert code == 0 and "repeats" in said
 

@@ -34,17 +34,8 @@ MOST = 32  # tokens of a draft
     needs="moe",
     params=[
         max_new_tokens(64),
-        Int(
-            "draft_length",
-            8,
-            0,
-            MOST,
-            symbol="n",
-            neutral=0,
-            help="Tokens verified at once: the union of their experts grows with them, and so do the bytes read.",
-            source="32",
-        ),
-        Int("longest", 2, 1, 8, help="The longest run of last tokens that is looked up in the text for a draft."),
+        Int("draft_length", 8, 0, MOST, symbol="n", neutral=0, source="32"),
+        Int("longest", 2, 1, 8),
         temperature(),
     ],
     signature="experts",
@@ -52,8 +43,6 @@ MOST = 32  # tokens of a draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Prompt lookup drafts in place of EAGLE-2; models of 1.6 M parameters trained here, with a tenth of the "
-    "published factors of the losses. Bytes read are counted from the routing; the union runs on stock kernels.",
 )
 def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step. Before each the cache holds all ids but the last."""

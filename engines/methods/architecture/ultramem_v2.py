@@ -24,7 +24,6 @@ import numpy as np
 from engines.kit import (
     Bool,
     Int,
-    LaneInfo,
     MemoryTable,
     Params,
     Recorder,
@@ -61,30 +60,14 @@ MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
     needs={"target": "memory", "mixture": "moe", "dense": "layered"},
     params=[
         max_new_tokens(32),
-        Int(
-            "slots",
-            16,
-            4,
-            64,
-            symbol="m",
-            neutral=16,
-            help="Slots that a token reads in a layer; the model learnt with 16.",
-            source="32",
-        ),
-        Int("chunk", 8, 1, 32, symbol="c", help="Last tokens whose slots, and whose experts, are counted together."),
-        Bool("twins", True, help="The twins read the same rows: a mixture of experts, and the model without a memory."),
+        Int("slots", 16, 4, 64, symbol="m", neutral=16, source="32"),
+        Int("chunk", 8, 1, 32, symbol="c"),
+        Bool("twins", True),
     ],
     signature="starfield",
     emits={"commits", "scores", "candidates", "routing", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-        "without memory": LaneInfo("probability", "The same token's probability for the twin without a memory."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats", "without memory": "probability"},
     baseline="greedy",
-    departures="A model of 1.9 M parameters trained here. Singular vectors get their sign by a convention. One token a "
-    "forward; what a chunk reads together is the union of what its tokens read. The twins' forwards "
-    "stand beside the totals.",
     beside={"mixture", "dense"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

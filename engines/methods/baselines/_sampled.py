@@ -9,7 +9,6 @@ from typing import Any
 from engines.kit import (
     CausalLM,
     Float,
-    LaneInfo,
     Param,
     Params,
     Recorder,
@@ -24,26 +23,12 @@ from engines.kit import (
 )
 
 EMITS = {"commits", "scores", "candidates", "facts", "note"}
-LANES = {
-    "confidence": LaneInfo("probability", "Probability of the token that was drawn, before the cut."),
-    "entropy": LaneInfo("bits", "Entropy of the distribution at this temperature."),
-    "kept": LaneInfo("bits", "How many tokens were let through, as log2 of their number."),
-    "surprise": LaneInfo("bits", "-log2 of the drawn token's probability at temperature 1."),
-}
+LANES = {"confidence": "probability", "entropy": "bits", "kept": "bits", "surprise": "bits"}
 
 
 def temperature(neutral: float | None = None) -> Param:
     """The temperature, which is applied before the cut."""
-    return Float(
-        "temperature",
-        1.0,
-        0.0,
-        3.0,
-        step=0.05,
-        symbol="T",
-        neutral=neutral,
-        help="Flattens the distribution before the cut: 0 is greedy, at 2 the tail holds most of the mass.",
-    )
+    return Float("temperature", 1.0, 0.0, 3.0, step=0.05, symbol="T", neutral=neutral)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from engines.kit import (
     CausalLM,
     Float,
     Int,
-    LaneInfo,
     Params,
     Path,
     Paths,
@@ -40,26 +39,13 @@ from engines.kit import (
     needs="causal",
     params=[
         max_new_tokens(),
-        Int("width", 3, 1, 16, symbol="w", neutral=1, help="Continuations that live; 1 is greedy.", source="usual"),
-        Float(
-            "length_penalty",
-            1.0,
-            0.0,
-            2.0,
-            step=0.1,
-            symbol="λ",
-            help="An ended beam is ranked by its sum over length^λ: 0 likes short texts, 2 long ones.",
-            source="1 in transformers",
-        ),
+        Int("width", 3, 1, 16, symbol="w", neutral=1, source="usual"),
+        Float("length_penalty", 1.0, 0.0, 2.0, step=0.1, symbol="λ", source="1 in transformers"),
     ],
     signature="branches",
     emits={"commits", "scores", "candidates", "branches", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the last token of the beam that is shown."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution that it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
-    departures="Ends by the default rule of transformers (early_stopping=False).",
     paths={},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

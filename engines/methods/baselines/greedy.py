@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from engines.kit import (
     CausalLM,
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -29,10 +28,7 @@ from engines.kit import (
     params=[max_new_tokens()],
     signature="next",
     emits={"commits", "scores", "candidates", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     lossless=True,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -17,15 +17,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     needs="causal",
     params=[
         max_new_tokens(),
-        Float(
-            "min_p",
-            0.1,
-            0.0,
-            1.0,
-            neutral=0.0,
-            help="The share of the first token's probability that another one must have; 0 lets all through.",
-            source="0.05 to 0.1 in the paper",
-        ),
+        Float("min_p", 0.1, 0.0, 1.0, neutral=0.0, source="0.05 to 0.1 in the paper"),
         temperature(),
     ],
     signature="thermometer",

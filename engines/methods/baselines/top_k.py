@@ -16,16 +16,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     needs="causal",
     params=[
         max_new_tokens(),
-        Int(
-            "top_k",
-            50,
-            0,
-            1000,
-            symbol="k",
-            neutral=0,
-            help="The same number of tokens at every step; 0 lets all through.",
-            source="usual setting",
-        ),
+        Int("top_k", 50, 0, 1000, symbol="k", neutral=0, source="usual setting"),
         temperature(),
     ],
     signature="thermometer",

@@ -18,16 +18,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
     needs="causal",
     params=[
         max_new_tokens(),
-        Float(
-            "top_p",
-            0.9,
-            0.0,
-            1.0,
-            symbol="p",
-            neutral=1.0,
-            help="The mass that stays; the set grows with the temperature, 1 lets all through.",
-            source="0.9 in the comparisons",
-        ),
+        Float("top_p", 0.9, 0.0, 1.0, symbol="p", neutral=1.0, source="0.9 in the comparisons"),
         temperature(),
     ],
     signature="thermometer",

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from engines.kit import (
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -52,45 +51,13 @@ if TYPE_CHECKING:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int(
-            "block_length",
-            16,
-            1,
-            1024,
-            symbol="b",
-            help="Only masks of the current block may be committed.",
-            source="32 in the paper's scripts",
-        ),
-        Float(
-            "threshold",
-            0.5,
-            -0.01,
-            12.0,
-            symbol="τ",
-            help="In nats. Higher commits more per forward and risks more; below 0 one token per forward.",
-            source="0.5; 0.45 for MBPP and Dream",
-        ),
-        Float(
-            "temperature",
-            0.0,
-            0.0,
-            2.0,
-            step=0.05,
-            help="Above 0 the proposals are drawn instead of being the most likely; the entropy stays as it is.",
-        ),
+        Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts"),
+        Float("threshold", 0.5, -0.01, 12.0, symbol="τ", source="0.5; 0.45 for MBPP and Dream"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05),
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "note"},
-    lanes={
-        "entropy": LaneInfo(
-            "nats", "Entropy of the distribution at each masked position; what lies at or below the line is committed."
-        ),
-        "confidence": LaneInfo(
-            "probability", "Probability of the proposal at each masked position. It does not decide here."
-        ),
-    },
-    departures="The mask token is never proposed; the last block may be shorter. Our own trained weights had twenty "
-    "minutes, on right answers only.",
+    lanes={"entropy": "nats", "confidence": "probability"},
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The entropy rule of the official `LLaDA/generate.py`. H is the entropy of each mask of the block."""

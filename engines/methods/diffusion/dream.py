@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from engines.kit import (
     Choice,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -58,31 +57,13 @@ from engines.methods.diffusion._orders import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIDENCE = LaneInfo(
-    "probability",
-    "Probability of the proposal at each masked position, in the distribution after temperature, top-p and top-k.",
-)
 LANE_OF = {
     "maskgit_plus": "confidence",
     "topk_margin": "margin",
     "entropy": "neg_entropy",
     "origin": "draw",
 }  # order -> what it goes by
-DEPARTURES = (
-    "The mask token is never proposed; with alg_temp only masks can be drawn; with a cache the rule holds from a "
-    "block's first forward on, where the official cached loop takes the block's first token alone, sure or not, and "
-    "makes about one forward more per block; shifted models are fed the position before the block too."
-)
-BLOCK = Int(
-    "block_length",
-    0,
-    0,
-    1024,
-    symbol="b",
-    help="Only masks of the current block compete; 0 is the whole answer at once. Blocks are what a cache saves most "
-    "with.",
-    source="off; 32 in Fast-dLLM's cached loop",
-)
+BLOCK = Int("block_length", 0, 0, 1024, symbol="b", source="off; 32 in Fast-dLLM's cached loop")
 
 
 def check(p: Params) -> None:
@@ -109,7 +90,6 @@ def check(p: Params) -> None:
             "alg",
             "entropy",
             ["entropy", "maskgit_plus", "topk_margin", "origin"],
-            help="The order: lowest entropy, highest probability, largest lead over the second token, or at random.",
             source="origin; entropy in the README",
         ),
         ALG_TEMP,
@@ -121,16 +101,11 @@ def check(p: Params) -> None:
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
-        "confidence": CONFIDENCE,
+        "confidence": "probability",
         "margin": MARGIN,
         "neg_entropy": NEG_ENTROPY,
-        "draw": LaneInfo(
-            "probability",
-            "With origin: the random number of each mask. Below the line it is filled; it says nothing about the "
-            "model.",
-        ),
+        "draw": "probability",
     },
-    departures=DEPARTURES,
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

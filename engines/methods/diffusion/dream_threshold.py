@@ -37,7 +37,7 @@ from engines.methods.diffusion._orders import (
     narrowed,
     propose,
 )
-from engines.methods.diffusion.dream import BLOCK, CONFIDENCE, DEPARTURES, NOTHING, check, fed, share_of
+from engines.methods.diffusion.dream import BLOCK, NOTHING, check, fed, share_of
 
 
 def check_shares(p: Params) -> None:
@@ -57,23 +57,8 @@ def check_shares(p: Params) -> None:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int(
-            "steps",
-            12,
-            1,
-            1024,
-            symbol="S",
-            help="Steps that the answer is shared over; more are appended while unsure tokens are left.",
-        ),
-        Float(
-            "threshold",
-            0.9,
-            0.0,
-            1.01,
-            symbol="θ",
-            help="Lower keeps more of each step's share; above 1 one token per forward.",
-            source="0.9 in the scripts",
-        ),
+        Int("steps", 12, 1, 1024, symbol="S"),
+        Float("threshold", 0.9, 0.0, 1.01, symbol="θ", source="0.9 in the scripts"),
         BLOCK,
         TEMPERATURE,
         TOP_P,
@@ -82,8 +67,7 @@ def check_shares(p: Params) -> None:
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
-    lanes={"confidence": CONFIDENCE},
-    departures=DEPARTURES,
+    lanes={"confidence": "probability"},
     check=check_shares,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from engines.kit import (
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -39,32 +38,9 @@ from engines.methods.diffusion._forward import CACHE, Forward, some
 if TYPE_CHECKING:
     from torch import Tensor
 
-LANES = {
-    "confidence": LaneInfo("probability", "Probability of the proposal at each masked position."),
-    "entropy": LaneInfo("nats", "Entropy of the distribution at each masked position."),
-}
-BLOCK = Int(
-    "block_length",
-    16,
-    1,
-    1024,
-    symbol="b",
-    help="Only masks of the current block may be committed.",
-    source="32 in the paper's scripts",
-)
-TEMPERATURE = Float(
-    "temperature",
-    0.0,
-    0.0,
-    2.0,
-    step=0.05,
-    symbol="τ",
-    help="Above 0 the proposals are drawn instead of being the most likely.",
-)
-DEPARTURES = (
-    "The mask token is never proposed; the last block may be shorter; with a cache, shifted models are fed "
-    "the position before the block too."
-)
+LANES = {"confidence": "probability", "entropy": "nats"}
+BLOCK = Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts")
+TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
 
 
 @method(
@@ -79,15 +55,7 @@ DEPARTURES = (
     params=[
         max_new_tokens(),
         BLOCK,
-        Float(
-            "threshold",
-            0.9,
-            0.0,
-            1.01,
-            symbol="θ",
-            help="Lower commits more per forward and risks more; above 1 one token per forward.",
-            neutral=1.01,
-        ),
+        Float("threshold", 0.9, 0.0, 1.01, symbol="θ", neutral=1.01),
         TEMPERATURE,
         CACHE,
     ],
@@ -96,7 +64,6 @@ DEPARTURES = (
     lanes=LANES,
     baseline="llada",
     curve=("threshold", (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
-    departures=DEPARTURES,
 )
 def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The paper's threshold; `generate`, `generate_with_prefix_cache` and `generate_with_dual_cache` of the code."""
@@ -115,15 +82,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     params=[
         max_new_tokens(),
         BLOCK,
-        Float(
-            "factor",
-            1.0,
-            0.0,
-            4.0,
-            step=0.05,
-            symbol="f",
-            help="Higher allows more tokens per forward at the same confidence.",
-        ),
+        Float("factor", 1.0, 0.0, 4.0, step=0.05, symbol="f"),
         TEMPERATURE,
         CACHE,
     ],
@@ -131,7 +90,6 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes=LANES,
     baseline="llada",
-    departures=DEPARTURES,
 )
 def decode_factor(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The paper's factor, the practical form of its bound for greedy decoding; the same three loops."""

@@ -29,7 +29,6 @@ from engines.kit import (
     Bool,
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Span,
@@ -61,48 +60,15 @@ TOP_P = 0.95  # official, where a temperature is set
     needs="block",
     params=[
         max_new_tokens(),
-        Int(
-            "small_block_size",
-            8,
-            1,
-            1024,
-            symbol="b",
-            help="Sub-blocks are finished from left to right; at most b tokens per forward.",
-        ),
-        Float(
-            "threshold",
-            0.9,
-            0.0,
-            1.0,
-            symbol="θ",
-            help="Lower commits more per forward and risks more; 1 is one token per forward.",
-        ),
-        Bool(
-            "use_block_cache",
-            False,
-            help="Feed only the sub-block where its first token is known: fewer tokens, older keys and values around "
-            "it.",
-        ),
-        Float(
-            "temperature",
-            0.0,
-            0.0,
-            2.0,
-            step=0.05,
-            symbol="τ",
-            help="Above 0 the proposals are drawn, from the likeliest tokens that make up 95 %.",
-        ),
+        Int("small_block_size", 8, 1, 1024, symbol="b"),
+        Float("threshold", 0.9, 0.0, 1.0, symbol="θ"),
+        Bool("use_block_cache", False),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the proposal at each masked position that was fed."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at each masked position that was fed."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     curve=("threshold", (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
-    departures="A prompt of exactly one block is stored first, where the official loop leaves it unread; blocks go on "
-    "until max_new_tokens is reached; the last block is not stored; behind an end mark nothing is filled up, as in the "
-    "model file and unlike in the repository's batch_sample; the mask is never proposed.",
 )
 def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Steps 1-5 of the official `generate`; one step per forward, in the order in which they are needed."""

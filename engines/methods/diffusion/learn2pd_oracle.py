@@ -18,7 +18,6 @@ from engines.kit import (
     Choice,
     Edit,
     Former,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -34,7 +33,6 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import Forward
 from engines.methods.diffusion.learn2pd.board import (
-    DEPARTURES,
     LANES,
     SHARED,
     Proposed,
@@ -61,25 +59,15 @@ if TYPE_CHECKING:
     needs="masked",
     params=[
         max_new_tokens(),
-        Choice(
-            "decides",
-            "filter",
-            ["oracle", "filter"],
-            help="Who commits, after a reference of one token per forward, which is counted apart: the oracle, or the "
-            "filter with the oracle beside it.",
-        ),
+        Choice("decides", "filter", ["oracle", "filter"]),
         *SHARED,
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={
         **LANES,
-        "oracle": LaneInfo(
-            "probability",
-            "1 where the proposal equals the reference, so that a perfect filter would commit it; 0 elsewhere.",
-        ),
+        "oracle": "probability",
     },
-    departures="The oracle belongs to the training, and is decoded first here. " + DEPARTURES,
     former=[
         Former("learn2pd", {"oracle": "commit"}, {"decides": "oracle"}),
         Former("learn2pd", {"oracle": "show"}, {"decides": "filter"}),

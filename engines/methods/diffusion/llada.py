@@ -16,7 +16,6 @@ from engines.kit import (
     Choice,
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -66,62 +65,16 @@ def check(p: Params) -> None:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int(
-            "block_length",
-            16,
-            1,
-            1024,
-            symbol="b",
-            help="Small blocks write left to right, one large block in free order.",
-            source="32 in the paper's scripts",
-        ),
-        Int(
-            "steps",
-            0,
-            0,
-            1024,
-            symbol="S",
-            help="Forward passes in all; 0 means one token per forward. Fewer steps commit several tokens at once.",
-        ),
-        Choice(
-            "remasking",
-            "low_confidence",
-            ["low_confidence", "random"],
-            help="Which proposals are kept: the most confident, or random ones.",
-        ),
-        Float(
-            "temperature",
-            0.0,
-            0.0,
-            2.0,
-            step=0.05,
-            symbol="τ",
-            help="Above 0 the proposals are drawn instead of being the most likely.",
-        ),
-        Float(
-            "cfg_scale",
-            0.0,
-            0.0,
-            4.0,
-            step=0.1,
-            symbol="w",
-            help="Guidance towards the prompt; above 0 every forward computes two rows.",
-        ),
+        Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts"),
+        Int("steps", 0, 0, 1024, symbol="S"),
+        Choice("remasking", "low_confidence", ["low_confidence", "random"]),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
+        Float("cfg_scale", 0.0, 0.0, 4.0, step=0.1, symbol="w"),
         CACHE,
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "note"},
-    lanes={
-        "confidence": LaneInfo(
-            "probability", "Probability of the proposal at each masked position, without noise or temperature."
-        ),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at each masked position."),
-        "order": LaneInfo(
-            "score", "The random number that decides with random remasking; it says nothing about the model."
-        ),
-    },
-    departures="The mask token is never proposed; with a cache, shifted models are fed the position before the block "
-    "too.",
+    lanes={"confidence": "probability", "entropy": "nats", "order": "score"},
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -21,7 +21,6 @@ from engines.kit import (
     Bool,
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -51,76 +50,17 @@ if TYPE_CHECKING:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int(
-            "block_length",
-            16,
-            1,
-            1024,
-            symbol="b",
-            help="Only masks of the current block may be committed.",
-            source="32 official",
-        ),
-        Float(
-            "threshold",
-            0.9,
-            0.0,
-            1.01,
-            symbol="θ_hi",
-            help="How sure a mask must be to be an anchor; above 1 one token per forward.",
-            source="official",
-        ),
-        Float(
-            "relaxed_threshold",
-            0.75,
-            0.0,
-            1.01,
-            symbol="θ_lo",
-            help="How sure the neighbours of an anchor must be; at or above the anchors' own threshold nothing is "
-            "relaxed.",
-            neutral=1.01,
-            source="official",
-        ),
-        Int(
-            "radius",
-            4,
-            0,
-            1024,
-            symbol="r",
-            help="How far an anchor reaches to either side; at 0 the trenches vanish.",
-            neutral=0,
-            source="official",
-        ),
-        Float(
-            "temperature",
-            0.0,
-            0.0,
-            2.0,
-            step=0.05,
-            symbol="τ",
-            help="Above 0 the proposals are drawn instead of being the most likely.",
-        ),
-        Bool(
-            "early_stop",
-            False,
-            help="Fill the rest with end marks once a finished block holds one.",
-            source="off in the official signature",
-        ),
+        Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
+        Float("threshold", 0.9, 0.0, 1.01, symbol="θ_hi", source="official"),
+        Float("relaxed_threshold", 0.75, 0.0, 1.01, symbol="θ_lo", neutral=1.01, source="official"),
+        Int("radius", 4, 0, 1024, symbol="r", neutral=0, source="official"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
+        Bool("early_stop", False, source="off in the official signature"),
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the proposal at each masked position."),
-        "threshold": LaneInfo(
-            "probability", "What the confidence is held against at each mask of the block: lower around an anchor."
-        ),
-        "distance": LaneInfo(
-            "count", "Positions to the nearest anchor of this forward; nothing where there is no anchor."
-        ),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at each masked position."),
-    },
+    lanes={"confidence": "probability", "threshold": "probability", "distance": "count", "entropy": "nats"},
     baseline="threshold",
-    departures="The mask token is never proposed; the last block may be shorter; a relaxed threshold above the strict "
-    "one relaxes nothing.",
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official `llada/generate.py`; A are this forward's anchors."""

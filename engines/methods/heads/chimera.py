@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from engines.kit import (
     Bool,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -54,48 +53,17 @@ WINDOW = 3  # tokens of the longest run
     needs={"target": "layered", "drafter": part("chimera-drafter")},
     params=[
         max_new_tokens(64),
-        Int(
-            "nodes",
-            12,
-            0,
-            63,
-            neutral=0,
-            help="Guesses in the tree: more are right more often, and the forward takes longer.",
-            source="25 in the code",
-        ),
-        Int(
-            "K", 3, 1, 3, symbol="K", help="How many heads guess, so how deep the tree may go.", source="4 in the code"
-        ),
-        Int(
-            "window",
-            3,
-            1,
-            3,
-            symbol="W",
-            help="How many of the newest tokens the token encoder reads; with 1 only the last. The same weights were "
-            "trained with each.",
-            source="3 in the code",
-        ),
-        Bool(
-            "sees_drafts",
-            True,
-            help="Off: a guess does not see what was foreseen for the guesses above it, only their tokens.",
-            source="on in the paper, off in the code",
-        ),
+        Int("nodes", 12, 0, 63, neutral=0, source="25 in the code"),
+        Int("K", 3, 1, 3, symbol="K", source="4 in the code"),
+        Int("window", 3, 1, 3, symbol="W", source="3 in the code"),
+        Bool("sees_drafts", True, source="on in the paper, off in the code"),
         temperature(),
     ],
     signature="tree",
     emits=EMITS - {"intervals"},
-    lanes=LANES
-    | {
-        "attention": LaneInfo("score", "Share of attention that the encoder pays to each true state, before the tree."),
-        "foreseen": LaneInfo("score", "Cosine of the foreseen hidden state with the true one, once that is known."),
-    },
+    lanes=LANES | {"attention": "score", "foreseen": "score"},
     baseline="greedy",
     lossless=True,
-    departures="Heads end in the model's output head; ridge regressions begin the training; rows see those of the "
-    "guesses above them; the tree comes from measured accuracies; exact verification above temperature 0. The "
-    "drafter's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The encoder's keys of true states grow by the accepted tokens and one, behind the verification. A turn without

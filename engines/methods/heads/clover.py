@@ -52,36 +52,11 @@ RANKS = 10  # guesses of each depth
     needs={"target": "layered", "drafter": part("clover-drafter")},
     params=[
         max_new_tokens(64),
-        Int(
-            "nodes",
-            12,
-            0,
-            63,
-            neutral=0,
-            help="Guesses in the tree: more are right more often, and the forward takes longer.",
-            source="ours",
-        ),
-        Int("K", 3, 1, 3, symbol="K", help="How many guesses deep the tree may go.", source="ours"),
-        Bool(
-            "link",
-            True,
-            help="Off: heads that were trained behind the same block without seeing the guesses (Medusa and a block).",
-            source="on in the paper",
-        ),
-        Choice(
-            "memory",
-            "all",
-            ["all", "last"],
-            help="What a guess is merged with: all states on its path, or the last one only. It was trained with all.",
-            source="ours",
-        ),
-        Bool(
-            "block",
-            True,
-            help="Off: the drafter begins from the model's own state. It was trained with the block, so this shows how "
-            "much it leans on it.",
-            source="on in the paper",
-        ),
+        Int("nodes", 12, 0, 63, neutral=0, source="ours"),
+        Int("K", 3, 1, 3, symbol="K", source="ours"),
+        Bool("link", True, source="on in the paper"),
+        Choice("memory", "all", ["all", "last"], source="ours"),
+        Bool("block", True, source="on in the paper"),
         temperature(),
     ],
     signature="tree",
@@ -89,9 +64,6 @@ RANKS = 10  # guesses of each depth
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="No code is public: the wiring is our design. A linear path beside the attention, filled by ridge "
-    "regression; the tree comes from measured accuracies; verification above temperature 0 is exact. The drafter's own "
-    "work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a

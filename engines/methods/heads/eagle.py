@@ -43,32 +43,9 @@ MOST = 63
     needs={"target": "layered", "layer": part("eagle-layer")},
     params=[
         max_new_tokens(64),
-        Int(
-            "nodes",
-            12,
-            0,
-            MOST,
-            neutral=0,
-            help="Guesses that are verified: more are right more often, and the forward takes longer.",
-            source="59 beside the root in the code",
-        ),
-        Int(
-            "depth",
-            3,
-            0,
-            7,
-            help="How often the guesses are expanded, so that a draft has up to depth + 1 tokens.",
-            source="7 in the code",
-        ),
-        Int(
-            "top_k",
-            4,
-            1,
-            10,
-            symbol="k",
-            help="Guesses of each expanded node, and nodes expanded at each depth; 1 drafts a plain chain.",
-            source="10 in the code",
-        ),
+        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
+        Int("depth", 3, 0, 7, source="7 in the code"),
+        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
         temperature(),
     ],
     signature="tree",
@@ -76,8 +53,6 @@ MOST = 63
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A small layer, trained here on the text of Medusa's heads, without the noise of the released training; "
-    "a smaller tree; a draft vocabulary for large models. The layer's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a

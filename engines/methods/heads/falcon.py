@@ -60,10 +60,10 @@ MOST, RANKS = 63, 10  # guesses that are verified, guesses of each row
     needs={"target": "layered", "layer": part("falcon-layer")},
     params=[
         max_new_tokens(64),
-        Int("nodes", 12, 0, MOST, neutral=0, help="Guesses that are verified.", source="75 to 166 in the code"),
-        Int("k", 2, 1, 2, symbol="k", help="Tokens foreseen in a pass; 1 foresees one, as EAGLE.", source="2"),
-        Int("m", 2, 1, 4, symbol="m", help="Passes of the layer, so that a draft has up to k m tokens.", source="4"),
-        Bool("glancing", True, help="Off: the layer that was trained without glancing, on the same text."),
+        Int("nodes", 12, 0, MOST, neutral=0, source="75 to 166 in the code"),
+        Int("k", 2, 1, 2, symbol="k", source="2"),
+        Int("m", 2, 1, 4, symbol="m", source="4"),
+        Bool("glancing", True),
         temperature(),
     ],
     signature="tree",
@@ -71,9 +71,6 @@ MOST, RANKS = 63, 10  # guesses that are verified, guesses of each row
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A small layer with a linear path beside the LSTM, trained here on the text of Medusa's heads; the tree "
-    "from measured accuracies; blocks that end at the newest token. The layer's own work is method time, not layer "
-    "rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a

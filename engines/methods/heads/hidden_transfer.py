@@ -52,18 +52,9 @@ RANKS = 10  # guesses taken of each pseudo row
     needs={"target": "layered", "maps": part("transfer-maps")},
     params=[
         max_new_tokens(64),
-        Int(
-            "transfer_layer",
-            0,
-            0,
-            80,
-            symbol="l",
-            help="Pseudo rows enter behind this layer: early ones are refined more and cost more. The maps say for "
-            "which layers they were trained; 0 is the one two thirds up.",
-            source="ours",
-        ),
-        Int("nodes", 8, 0, 40, neutral=0, help="Candidates in the tree; each carries pseudo rows of its own."),
-        Int("m", 3, 1, 3, symbol="m", help="Pseudo rows behind each candidate, so how far one guesses ahead."),
+        Int("transfer_layer", 0, 0, 80, symbol="l", source="ours"),
+        Int("nodes", 8, 0, 40, neutral=0),
+        Int("m", 3, 1, 3, symbol="m"),
         temperature(),
     ],
     signature="tree",
@@ -71,8 +62,6 @@ RANKS = 10  # guesses taken of each pseudo row
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="No code is public: layer, wiring of several pseudo rows and training are our design. The maps begin as "
-    "a ridge regression; the tree comes from measured accuracies; verification above temperature 0 is exact.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. guesses [m][RANKS] are those of the last kept row's pseudo rows; none at first and after a

@@ -40,16 +40,8 @@ RANKS = 10  # guesses of each head
     needs={"target": "layered", "heads": part("hydra-heads")},
     params=[
         max_new_tokens(64),
-        Int(
-            "nodes",
-            12,
-            0,
-            63,
-            neutral=0,
-            help="Guesses in the tree: more are right more often, and the forward takes longer.",
-            source="63 in the code",
-        ),
-        Int("K", 3, 1, 3, symbol="K", help="How many heads guess, so how deep the tree may go.", source="4"),
+        Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
+        Int("K", 3, 1, 3, symbol="K", source="4"),
         temperature(),
     ],
     signature="tree",
@@ -57,9 +49,6 @@ RANKS = 10  # guesses of each head
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A linear path in each head, filled by ridge regression; single-layer heads without Hydra++'s prefix "
-    "layer; the tree comes from measured accuracies; exact verification above temperature 0. The heads' own work is "
-    "method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """h is the hidden state that spoke the newest token, so a turn without one (the first, and after a person's change)

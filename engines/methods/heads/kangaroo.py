@@ -65,27 +65,9 @@ class EarlyExit(Record):
     needs={"target": "layered", "adapter": part("exit-adapters")},
     params=[
         max_new_tokens(64),
-        Int(
-            "exit_layer",
-            2,
-            1,
-            80,
-            symbol="l",
-            help="Layers that draft: more of them draft more accurately and cost more. The adapter says for which "
-            "exits it was trained.",
-            source="2 of 32 layers",
-        ),
-        Float(
-            "eta",
-            0.6,
-            0.0,
-            1.05,
-            step=0.05,
-            symbol="η",
-            help="Drafting stops behind a token less likely than this; 0 always drafts γ, above 1 always one.",
-            source="0.6 in the README's run",
-        ),
-        Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, help="Tokens drafted at most.", source="6 in the code"),
+        Int("exit_layer", 2, 1, 80, symbol="l", source="2 of 32 layers"),
+        Float("eta", 0.6, 0.0, 1.05, step=0.05, symbol="η", source="0.6 in the README's run"),
+        Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, source="6 in the code"),
         temperature(),
     ],
     signature="earlyexit",
@@ -94,8 +76,6 @@ class EarlyExit(Record):
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="The adapter has a linear path in place of residual and last norm, trained here on little text; a draft "
-    "vocabulary for SmolLM2; sampling by speculative sampling. The adapter's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step. Before each round every layer and the adapter hold all ids but the last."""

@@ -23,7 +23,6 @@ from engines.kit import (
     Float,
     Int,
     KVCache,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -63,29 +62,15 @@ STOPS = {
     needs={"target": "layered", "units": part("lexical-units")},
     params=[
         max_new_tokens(64),
-        Int("k", 4, 1, 16, symbol="k", help="Tokens foreseen in one forward; 1 is ordinary decoding.", source="ours"),
-        Float(
-            "beta",
-            0.8,
-            0.0,
-            1.05,
-            step=0.05,
-            symbol="β",
-            help="Confidence that a token needs: lower is faster and wrong more often; above 1 one token a step.",
-            source="ours",
-        ),
-        Int("n", 3, 0, 4, symbol="n", help="A unit ends before it says its last 1 to n tokens again; 0: never."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 tokens are drawn."),
-        Bool("tuned", True, help="Off: pads behind the untouched model, which does not know what they mean."),
+        Int("k", 4, 1, 16, symbol="k", source="ours"),
+        Float("beta", 0.8, 0.0, 1.05, step=0.05, symbol="β", source="ours"),
+        Int("n", 3, 0, 4, symbol="n"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
+        Bool("tuned", True),
     ],
     signature="units",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "What the model gives its token at each place of the window."),
-        "one by one": LaneInfo("probability", "What it gives the tokens of the last unit once it has read them."),
-    },
-    departures="Adapters of low rank in place of tuning all weights; training, thresholds, window and the rule against "
-    "repetitions are our design, since no code is public. Not lossless.",
+    lanes={"confidence": "probability", "one by one": "probability"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step: the last unit (at first the prompt) as text, then k - 1 pads. The cache then holds the text

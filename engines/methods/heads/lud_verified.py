@@ -37,27 +37,8 @@ if TYPE_CHECKING:
     needs={"target": "layered", "units": part("lexical-units")},
     params=[
         max_new_tokens(64),
-        Int(
-            "k",
-            4,
-            1,
-            16,
-            symbol="k",
-            neutral=1,
-            help="Tokens foreseen, the model's own next one included; each drafted token carries k - 1 pads.",
-            source="ours",
-        ),
-        Float(
-            "beta",
-            0.5,
-            0.0,
-            1.05,
-            step=0.05,
-            symbol="β",
-            neutral=1.05,
-            help="Confidence that a draft needs: lower drafts more, and more of it is refused.",
-            source="ours",
-        ),
+        Int("k", 4, 1, 16, symbol="k", neutral=1, source="ours"),
+        Float("beta", 0.5, 0.0, 1.05, step=0.05, symbol="β", neutral=1.05, source="ours"),
         temperature(),
     ],
     signature="tree",
@@ -65,8 +46,6 @@ if TYPE_CHECKING:
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="No part of the paper: its units are verified here. The adapters change pads only, and learnt where "
-    "they change all rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. unit: the tokens that the pads behind the last token kept foresee, with their confidence;

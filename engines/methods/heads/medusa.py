@@ -50,34 +50,18 @@ RANKS = 10  # guesses of each head, as released
     needs={"target": "layered", "heads": part("medusa-heads")},
     params=[
         max_new_tokens(64),
-        Int(
-            "nodes",
-            12,
-            0,
-            63,
-            neutral=0,
-            help="Guesses in the tree: more are right more often, and the forward takes longer.",
-            source="63 in the code",
-        ),
-        Int("K", 3, 1, 3, symbol="K", help="How many heads guess, so how deep the tree may go.", source="3 to 5"),
-        temperature("Above 0 tokens are drawn; with exact acceptance the distribution stays that of plain sampling."),
-        Choice(
-            "acceptance",
-            "exact",
-            ["exact", "typical"],
-            help="Above temperature 0: typical keeps what is likely enough, and the text is not the model's own.",
-            source="typical in the paper",
-        ),
-        Float("epsilon", 0.09, 0.01, 0.5, step=0.01, symbol="ε", help="Typical: a chance above this is always kept."),
-        Float("delta", 0.3, 0.05, 1.0, step=0.05, symbol="δ", help="Typical: how much an unsure model lets through."),
+        Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
+        Int("K", 3, 1, 3, symbol="K", source="3 to 5"),
+        temperature(help=""),
+        Choice("acceptance", "exact", ["exact", "typical"], source="typical in the paper"),
+        Float("epsilon", 0.09, 0.01, 0.5, step=0.01, symbol="ε"),
+        Float("delta", 0.3, 0.05, 1.0, step=0.05, symbol="δ"),
     ],
     signature="tree",
     emits=EMITS - {"intervals"},
     lanes=LANES,
     baseline="greedy",
     lossless=[{"acceptance": "exact"}, {"temperature": 0.0}],
-    departures="A linear path in each head, filled by ridge regression; a draft vocabulary on SmolLM2; the tree comes "
-    "from measured accuracies; exact verification above temperature 0 unless typical acceptance is chosen.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Heads (section 2.1.1 of 2401.10774), tree attention (2.1.2) and the acceptance of its longest path. h is the

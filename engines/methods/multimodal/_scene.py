@@ -31,15 +31,13 @@ Rectangle = tuple[int, int, int, int]
 Share = Annotated[float, Meta(ge=0, le=1)]
 AREA, PADDING, BLOCKS, SMALLEST = 150, 6, 10, 5  # of a block in pixels; at most; sides that are too short to read
 SCENES = (
-    Choice("scene", "shop front", tuple(KINDS), help="What the word is written on; the caption is about it."),
-    Int("chance", 0, 0, 9999, help="Colours, places, font and size of the scene: another number, another scene."),
-    Float("rotation", 0.0, -30.0, 30.0, step=1.0, help="Degrees by which the word is turned; trained on at most 12."),
-    Float("blur", 0.0, 0.0, 4.0, step=0.1, help="Standard deviation of the blur, in pixels; trained on at most 1.5."),
-    Float(
-        "noise", 0.0, 0.0, 0.4, step=0.02, help="Standard deviation of the grain, of the range; trained on at most 0.1."
-    ),
-    Float("contrast", 1.0, 0.05, 1.0, step=0.05, help="Of the word against its ground; trained on at least 0.4."),
-    Float("mask", 0.5, 0.2, 0.8, step=0.05, help="Above this probability a pixel belongs to a word."),
+    Choice("scene", "shop front", tuple(KINDS)),
+    Int("chance", 0, 0, 9999),
+    Float("rotation", 0.0, -30.0, 30.0, step=1.0),
+    Float("blur", 0.0, 0.0, 4.0, step=0.1),
+    Float("noise", 0.0, 0.0, 0.4, step=0.02),
+    Float("contrast", 1.0, 0.05, 1.0, step=0.05),
+    Float("mask", 0.5, 0.2, 0.8, step=0.05),
 )
 
 

@@ -10,20 +10,11 @@ from engines.tasks.blocks import WORDS
 from engines.tasks.word_images import FONTS, HEIGHT, LONGEST, WIDTH, Look, drawn
 
 LOOKS = (
-    Choice("font", "sans", tuple(FONTS), help="The letters of the picture: DejaVu Sans, its bold cut, or Mono."),
-    Float(
-        "rotation",
-        0.0,
-        -30.0,
-        30.0,
-        step=1.0,
-        help="Degrees by which the word is turned; trained on at most 5 degrees.",
-    ),
-    Float("blur", 0.0, 0.0, 4.0, step=0.1, help="Standard deviation of the blur, in pixels; trained on at most 1."),
-    Float(
-        "noise", 0.0, 0.0, 0.6, step=0.02, help="Standard deviation of the grain, of the range; trained on at most 0.1."
-    ),
-    Float("contrast", 1.0, 0.05, 1.0, step=0.05, help="Of ink against paper; trained on at least 0.4."),
+    Choice("font", "sans", tuple(FONTS)),
+    Float("rotation", 0.0, -30.0, 30.0, step=1.0),
+    Float("blur", 0.0, 0.0, 4.0, step=0.1),
+    Float("noise", 0.0, 0.0, 0.6, step=0.02),
+    Float("contrast", 1.0, 0.05, 1.0, step=0.05),
 )
 
 

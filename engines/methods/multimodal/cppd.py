@@ -11,7 +11,6 @@ computed beside the pass, which does without the character nodes, as the officia
 from __future__ import annotations
 
 from engines.kit import (
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -36,13 +35,8 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until
     signature="word",
     emits={"commits", "scores", "candidates", "facts", "note"},
     records={"sight": Sight},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the character at each place."),
-        "occupied": LaneInfo("probability", "Probability that the place is filled, from the ordering part."),
-    },
+    lanes={"confidence": "probability", "occupied": "probability"},
     baseline="word-by-letter",
-    departures="One encoder, trained together with the control's decoder; 32 features, words of 2 to 10 small letters. "
-    "The counts that are shown come from a second pass beside the clock; reading does without them.",
 )
 def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One pass fills every place; after an edit another one fills those behind it."""

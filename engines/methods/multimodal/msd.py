@@ -30,14 +30,7 @@ from engines.methods.speculative._verify import Draft
     "from text first, then from ever more pictures.",
     needs={"target": "layered", "drafts": part("vision-drafts")},
     params=[
-        Choice(
-            "draft",
-            "growing",
-            ("growing", "mixed", "fused", "text"),
-            help="growing: MSD. mixed: its inputs, half pictures from the start. fused: EAGLE's inputs, half pictures. "
-            "text: EAGLE, trained on text only.",
-            source="released: growing",
-        ),
+        Choice("draft", "growing", ("growing", "mixed", "fused", "text"), source="released: growing"),
         *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
     ],
     signature="seen",
@@ -46,8 +39,6 @@ from engines.methods.speculative._verify import Draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A target of 0.47 M weights and drafts of 0.14 M, trained here for 300 steps; a smaller tree; no noise "
-    "on the states. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its last token; a turn

@@ -32,8 +32,8 @@ from engines.methods.speculative._verify import Draft
     "reminds every later word of it.",
     needs={"target": "layered", "drafts": part("vision-compressor")},
     params=[
-        Bool("global_vector", True, help="The picture is added to the state before every word of the draft."),
-        Bool("compact", True, help="The compact token stands for the picture in the draft's sequence."),
+        Bool("global_vector", True),
+        Bool("compact", True),
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
@@ -42,8 +42,6 @@ from engines.methods.speculative._verify import Draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="A target of 0.47 M weights and a draft of 0.18 M, trained here for 300 steps with the loss of the "
-    "first stage only; a smaller tree. The draft's own work is method time, not layer rows.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that reads A in the place of the patches and g with every later word; both are made

@@ -7,7 +7,6 @@ Departures: two layers of width 96, norms in front; trained together with CPPD's
 from __future__ import annotations
 
 from engines.kit import (
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -32,10 +31,7 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
     signature="word",
     emits={"commits", "scores", "candidates", "note"},
     records={"sight": Sight},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the letter that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
 )
 def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Invariant after every step: the cache holds the begin mark and all letters but the last."""

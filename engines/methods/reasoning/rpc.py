@@ -26,7 +26,6 @@ from engines.kit import (
     Choice,
     Float,
     Int,
-    LaneInfo,
     Params,
     Path,
     Paths,
@@ -53,53 +52,20 @@ MOST = 128
     needs="causal",
     params=[
         max_new_tokens(64),
-        Int("n", 16, 1, MOST, help="Paths that are sampled, all in one forward a token.", source="128 in the code"),
-        Float(
-            "temperature",
-            1.0,
-            0.0,
-            2.0,
-            step=0.05,
-            symbol="T",
-            neutral=0.0,
-            help="Of the sampling alone; P is read at temperature 1. At 0 all paths are the greedy one.",
-            source="ours",
-        ),
+        Int("n", 16, 1, MOST, source="128 in the code"),
+        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T", neutral=0.0, source="ours"),
+        Choice("rule", RULES[0], RULES, source="paper; self-consistency and perplexity are its controls"),
         Choice(
-            "rule",
-            RULES[0],
-            RULES,
-            help="Whose answer is written. All four judge the same paths.",
-            source="paper; self-consistency and perplexity are its controls",
+            "weight", "per token", ["per token", "whole path"], source="per token in the code; whole path in the theory"
         ),
-        Choice(
-            "weight",
-            "per token",
-            ["per token", "whole path"],
-            help="P of a path: the mean over its tokens (long paths are not punished), or the probability of the whole "
-            "path, which adds up to at most 1.",
-            source="per token in the code; whole path in the theory",
-        ),
-        Choice(
-            "answer",
-            "auto",
-            ["auto", "marked", "last number", "last line"],
-            help="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its last "
-            "line. Auto takes the first of these that there is.",
-            source="ours",
-        ),
+        Choice("answer", "auto", ["auto", "marked", "last number", "last line"], source="ours"),
     ],
     signature="vote",
     emits={"commits", "scores", "candidates", "branches", "facts", "note"},
     records={"vote": Vote},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability at temperature 1 of the token that the shown path drew."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
     code="https://github.com/WNJXYK/RPC",
-    departures="P is normalised by length, as in the code. Equal answers are equal numbers or texts, not equal "
-    "mathematics. Paths that do not end in time take no part. The fit is a BFGS of our own.",
     paths={},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
-from engines.kit import Choice, Int, LaneInfo, Params, Path, Recorder, Roles, Steps, max_new_tokens, method, part
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, max_new_tokens, method, part
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
@@ -29,21 +29,18 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, help="Solutions that are written side by side.", source="ours"),
+        Int("n", 4, 1, 16, source="ours"),
         TEMPERATURE,
-        Choice("score", "last", list(RULES), help="What ranks a solution: the reward of its last state, the smallest "
-               "of its steps, or their product.", source="last: the reward model here judges all steps so far"),
-        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
-               "values, which shows the rule apart from its judge.", source="ours"),
+        Choice("score", "last", list(RULES), source="last: the reward model here judges all steps so far"),
+        Choice("reward", "model", ["model", "exact"], source="ours"),
         DELIMITER,
     ],
     signature="paths",
     emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": LaneInfo("probability", "r of the state that ends at this token.")},
+    lanes={"reward": "probability"},
     baseline="greedy",
-    departures="A step of every solution per round, so that its clock is that of the searches it is the control of.",
     paths={},
-)  # fmt: skip
+)
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step of every solution per round. The board shows the one with the best score so far."""
     policy = Policy(models, prompt, p, run, rows=p.n * (p.max_new_tokens + 1))

@@ -19,7 +19,6 @@ from engines.kit import (
     Choice,
     Float,
     Int,
-    LaneInfo,
     Params,
     Path,
     Recorder,
@@ -44,22 +43,19 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("n", 4, 1, 16, help="Particles: partial solutions that are alive at once.", source="ours"),
+        Int("n", 4, 1, 16, source="ours"),
         TEMPERATURE,
-        Float("tau", 1.0, 0.05, 10.0, step=0.05, help="How strongly the reward decides who goes on: small values keep "
-              "the best only, large ones draw evenly.", source="1 in the released code"),
-        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
-               "values, which shows the filter apart from its judge.", source="ours"),
+        Float("tau", 1.0, 0.05, 10.0, step=0.05, source="1 in the released code"),
+        Choice("reward", "model", ["model", "exact"], source="ours"),
         DELIMITER,
     ],
     signature="paths",
     emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": LaneInfo("probability", "r of the state that ends at this token.")},
+    lanes={"reward": "probability"},
     baseline="greedy",
     code="https://github.com/Red-Hat-AI-Innovation-Team/its_hub",
-    departures="All particles write in the same forwards. A particle that is cut off is not drawn again.",
     paths={},
-)  # fmt: skip
+)
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A step of every particle and a drawing per round. The board shows the particle with the best weight."""
     policy = Policy(models, prompt, p, run, rows=p.n * (p.max_new_tokens + 1))

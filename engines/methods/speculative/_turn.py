@@ -40,8 +40,8 @@ VERBS = {"draft": "draft", "target": "verify"}
 
 
 def temperature(help: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:
-    """The target's temperature, called the same in every method of the family. help: what a method says that does not
-    always keep the distribution."""
+    """The target's temperature, called the same in every method of the family. help: "" for a method that does not
+    always keep the distribution: its paper's file says what it keeps."""
     return Float(
         "temperature",
         0.0,

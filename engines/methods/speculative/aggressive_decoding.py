@@ -67,30 +67,9 @@ class Anchor(NamedTuple):
     needs="causal",
     params=[
         max_new_tokens(64),
-        Text(
-            "after",
-            ":",
-            help="The source begins behind the first of these in the prompt; where there is none, it is all of it.",
-            source="ours; the paper's source is an encoder's input",
-        ),
-        Int(
-            "gram",
-            3,
-            1,
-            GRAM,
-            symbol="n",
-            help="The longest run of last tokens that is looked up where shorter ones stand at several places.",
-            source="official code",
-        ),
-        Int(
-            "length",
-            64,
-            0,
-            FARTHEST,
-            neutral=0,
-            help="Most tokens of one paste; long pastes are paid for where little is kept.",
-            source="ours; the official code has no bound",
-        ),
+        Text("after", ":", source="ours; the paper's source is an encoder's input"),
+        Int("gram", 3, 1, GRAM, symbol="n", source="official code"),
+        Int("length", 64, 0, FARTHEST, neutral=0, source="ours; the official code has no bound"),
         temperature(),
     ],
     signature="copying",
@@ -98,8 +77,6 @@ class Anchor(NamedTuple):
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="The source is a part of the prompt, as there is no encoder; one paste has a bound. Above temperature 0 "
-    "(ours) tokens are drawn and the distribution stays that of plain sampling.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One paste or one token per step."""

@@ -59,32 +59,10 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int("budget", 12, 1, MOST, symbol="m", help="Drafted rows per round, at most.", source="64 in the paper"),
-        Choice(
-            "construction",
-            "threshold",
-            ["threshold", "greedy"],
-            help="Layer by layer, one drafter forward each, or always the best slot next.",
-        ),
-        Float(
-            "threshold",
-            0.0,
-            0.0,
-            0.5,
-            step=0.005,
-            symbol="t",
-            help="Slots worth less stay empty: higher is a smaller tree; 0 takes 1/m.",
-            source="paper",
-        ),
-        Int(
-            "depth",
-            8,
-            1,
-            16,
-            symbol="D",
-            help="The longest path that is drafted.",
-            source="ours, no limit in the paper",
-        ),
+        Int("budget", 12, 1, MOST, symbol="m", source="64 in the paper"),
+        Choice("construction", "threshold", ["threshold", "greedy"]),
+        Float("threshold", 0.0, 0.0, 0.5, step=0.005, symbol="t", source="paper"),
+        Int("depth", 8, 1, 16, symbol="D", source="ours, no limit in the paper"),
         temperature(),
         draft_temperature(0.6, source="paper"),
     ],
@@ -93,8 +71,6 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Printed errors of algorithms 2 and 3 corrected; nodes with nothing below them are not read by the "
-    "drafter; depth is limited.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Grow a tree (algorithm 1 or 2), verify it (algorithm 3), settle both caches."""

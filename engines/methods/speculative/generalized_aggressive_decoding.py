@@ -19,7 +19,6 @@ from engines.kit import (
     Choice,
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}
-FILLED = LaneInfo("probability", "Probability of each drafted token under the model that filled the masks.")
 
 
 @method(
@@ -52,42 +50,17 @@ FILLED = LaneInfo("probability", "Probability of each drafted token under the mo
     needs={"target": "causal", "filler": "masked"},
     params=[
         max_new_tokens(64),
-        Int("k", 8, 1, MOST, symbol="k", help="Masks of a block.", source="ours; 5 and 25 in the official code"),
-        Choice(
-            "canvas",
-            "block",
-            ["block", "answer"],
-            help="The masks that the drafter sees: the block alone, or all that is left of the answer, of which the "
-            "block is kept.",
-            source="official code",
-        ),
-        Choice(
-            "accept",
-            "greedy",
-            ["greedy", "gad++"],
-            neutral="greedy",
-            help="greedy allows the verifier's first choice alone; gad++ near misses too, which is not lossless.",
-            source="official code",
-        ),
-        Int("beta", 5, 1, 10, symbol="β", help="gad++: the verifier's best β tokens may stand.", source="official"),
-        Float(
-            "tau",
-            3.0,
-            0.0,
-            10.0,
-            step=0.1,
-            symbol="τ",
-            help="gad++: how far a token's logit may lie below the best one.",
-            source="official code",
-        ),
+        Int("k", 8, 1, MOST, symbol="k", source="ours; 5 and 25 in the official code"),
+        Choice("canvas", "block", ["block", "answer"], source="official code"),
+        Choice("accept", "greedy", ["greedy", "gad++"], neutral="greedy", source="official code"),
+        Int("beta", 5, 1, 10, symbol="β", source="official"),
+        Float("tau", 3.0, 0.0, 10.0, step=0.1, symbol="τ", source="official code"),
     ],
     signature="tree",
     emits=EMITS,
-    lanes={**LANES, "filled": FILLED},
+    lanes={**LANES, "filled": "probability"},
     baseline="greedy",
     lossless={"accept": "greedy"},
-    departures="The drafter is a masked-diffusion model of the same tokens, not one trained on the verifier's text. "
-    "Lossless with greedy acceptance alone.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One block per step: fill k masks, verify them, keep what stands before the bifurcation."""

@@ -64,33 +64,10 @@ class Guess(NamedTuple):
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int(
-            "gamma",
-            4,
-            1,
-            LONGEST,
-            symbol="γ",
-            help="Tokens drafted per iteration; best where so many take as long as one forward of the target.",
-            source="code",
-        ),
-        Bool(
-            "pre_verify",
-            True,
-            help="Whether the first token of a block is looked at while the block is written.",
-            source="paper",
-        ),
-        Bool(
-            "post_verify",
-            True,
-            help="Whether the next block is used that was written while the last one was verified.",
-            source="paper",
-        ),
-        Choice(
-            "execution",
-            "turns",
-            ["turns", "threads"],
-            help="One model after the other with a two-device clock beside it, or both at once on this machine.",
-        ),
+        Int("gamma", 4, 1, LONGEST, symbol="γ", source="code"),
+        Bool("pre_verify", True, source="paper"),
+        Bool("post_verify", True, source="paper"),
+        Choice("execution", "turns", ["turns", "threads"]),
         temperature(),
         draft_temperature(),
     ],
@@ -99,8 +76,6 @@ class Guess(NamedTuple):
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Only verified tokens are written, an end mark ends the text, and every test draws a uniform of its "
-    "own.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One iteration per step. `pending`: drafts behind the text that the target has not looked at."""

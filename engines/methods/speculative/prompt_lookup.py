@@ -31,28 +31,10 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
     needs="causal",
     params=[
         max_new_tokens(64),
-        Int(
-            "longest",
-            2,
-            1,
-            8,
-            symbol="n",
-            help="The longest run of last tokens that is looked up; longer runs match less often and more rightly.",
-            source="transformers",
-        ),
-        Int(
-            "length", 10, 0, FARTHEST, symbol="γ", neutral=0, help="Tokens copied from a match.", source="transformers"
-        ),
-        Int(
-            "matches", 1, 1, MOST, help="Matches tried at once; more than one make a tree.", source="1 in transformers"
-        ),
-        Choice(
-            "order",
-            "first",
-            ["first", "newest"],
-            help="Which matches are taken: the first ones in the text or the newest.",
-            source="transformers",
-        ),
+        Int("longest", 2, 1, 8, symbol="n", source="transformers"),
+        Int("length", 10, 0, FARTHEST, symbol="γ", neutral=0, source="transformers"),
+        Int("matches", 1, 1, MOST, source="1 in transformers"),
+        Choice("order", "first", ["first", "newest"], source="transformers"),
         temperature(),
     ],
     signature="tree",
@@ -60,7 +42,6 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Several matches may be tried at once, as a tree; 1 in transformers.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from engines.kit import (
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
 ASK = "\nCheck the draft and write the corrected continuation:\n"
-OWN = LaneInfo("probability", "Probability of each written token under the target's ordinary logits z0.")
-REFLECTED = LaneInfo("probability", "Probability of each written token at the second copy, zr; where there is one.")
 
 
 @method(
@@ -59,7 +56,7 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int("gamma", 5, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="ours, for a CPU"),
+        Int("gamma", 5, 1, MOST, symbol="γ", source="ours, for a CPU"),
         Float(
             "alpha",
             0.3,
@@ -68,42 +65,19 @@ REFLECTED = LaneInfo("probability", "Probability of each written token at the se
             step=0.05,
             symbol="α",
             neutral=0.0,
-            help="Weight of the second opinion; 0 is plain speculative sampling, 1 listens to the second copy alone.",
             source="0.3 in an implementation that cites the paper",
         ),
-        Text(
-            "request",
-            ASK,
-            help="The reflective prompt r between both copies.",
-            source="ours; the paper's was not available",
-        ),
-        Int(
-            "prefix",
-            8,
-            0,
-            PREFIX,
-            symbol="S",
-            help="Last tokens of the text that stand before the second copy.",
-            source="ours",
-        ),
-        Int(
-            "poison",
-            0,
-            0,
-            16,
-            help="In every n-th round the first drafted token is a random one: a test of what slips through; 0 is off.",
-            source="ours",
-        ),
-        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at α = 0 alone."),
+        Text("request", ASK, source="ours; the paper's was not available"),
+        Int("prefix", 8, 0, PREFIX, symbol="S", source="ours"),
+        Int("poison", 0, 0, 16, source="ours"),
+        temperature(help=""),
         draft_temperature(),
     ],
     signature="tree",
     emits=EMITS,
-    lanes={**LANES, "own": OWN, "reflected": REFLECTED},
+    lanes={**LANES, "own": "probability", "reflected": "probability"},
     baseline="greedy",
     lossless={"alpha": 0.0},
-    departures="Written from reviews of the paper, as its text and code were not available. Request, prefix and window "
-    "are ours; the token behind the draft comes from the mixed logits. At α = 0 the second copy is not fed.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: draft, one forward over both copies, verify against the mixture."""

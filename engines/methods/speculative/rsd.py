@@ -62,33 +62,11 @@ def check(p: Params) -> None:
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Choice(
-            "variant",
-            "S",
-            ["S", "C"],
-            help="S keeps the most promising sequences of each level; C gives every node the same number of children.",
-        ),
-        Int(
-            "width",
-            4,
-            1,
-            8,
-            symbol="W",
-            help="Sequences kept on each level of variant S; 1 is a chain.",
-            source="ours, for a CPU",
-        ),
-        Int("length", 3, 1, 6, symbol="D", help="Levels of variant S.", source="ours, for a CPU"),
-        Text(
-            "branching",
-            "2-2-1",
-            help="Children of each node, level by level, in variant C; 1-1-1 is a chain.",
-            source="ours, for a CPU",
-        ),
-        Bool(
-            "replacement",
-            False,
-            help="Draws independent siblings instead: some repeat each other, and those rows are wasted.",
-        ),
+        Choice("variant", "S", ["S", "C"]),
+        Int("width", 4, 1, 8, symbol="W", source="ours, for a CPU"),
+        Int("length", 3, 1, 6, symbol="D", source="ours, for a CPU"),
+        Text("branching", "2-2-1", source="ours, for a CPU"),
+        Bool("replacement", False),
         temperature(),
         draft_temperature(1.0, source="ours; the paper's was not readable"),
     ],
@@ -97,8 +75,6 @@ def check(p: Params) -> None:
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Written from the paper's ingredients, as no code was found; caches and stopping are ours; the "
-    "independent tree is added for comparison.",
     check=check,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -21,7 +21,6 @@ from engines.kit import (
     Decision,
     Float,
     Int,
-    LaneInfo,
     Params,
     Probability,
     Record,
@@ -62,40 +61,19 @@ class Stopping(Record):
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Float(
-            "threshold",
-            0.5,
-            0.0,
-            1.0,
-            step=0.05,
-            symbol="h",
-            help="Drafting stops once a refusal is likelier than this.",
-            source="0.3 and 0.7 in the code",
-        ),
-        Int("least", 1, 1, MOST, symbol="lo", help="Tokens drafted in any case.", source="ours; 2 in the code"),
-        Int("most", 12, 1, MOST, symbol="hi", help="Tokens drafted at most.", source="ours; 20 in the code"),
-        Choice(
-            "head",
-            "trained",
-            ["trained", "confidence"],
-            help="What judges the drafts: the head trained for this pair, or (ours) the drafter's own probability.",
-            source="paper",
-        ),
+        Float("threshold", 0.5, 0.0, 1.0, step=0.05, symbol="h", source="0.3 and 0.7 in the code"),
+        Int("least", 1, 1, MOST, symbol="lo", source="ours; 2 in the code"),
+        Int("most", 12, 1, MOST, symbol="hi", source="ours; 20 in the code"),
+        Choice("head", "trained", ["trained", "confidence"], source="paper"),
         temperature(),
         draft_temperature(),
     ],
     signature="staircase",
     emits=EMITS | {"choice"},
     records={"stopping": Stopping},
-    lanes=LANES
-    | {
-        "survival": LaneInfo(
-            "probability", "Chance, as judged while drafting, that all drafts up to here stay; the line is 1 - h."
-        )
-    },
+    lanes=LANES | {"survival": "probability"},
     baseline="greedy",
     lossless=True,
-    departures="Bounds of 1 and 12 tokens instead of 2 and 20; head=confidence stands in where no head was trained.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step; every round begins with A = 1."""

@@ -42,16 +42,7 @@ if TYPE_CHECKING:
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
-        Int(
-            "gamma",
-            4,
-            0,
-            16,
-            symbol="γ",
-            neutral=0,
-            help="Tokens drafted per round: longer runs when they agree, more waste when not.",
-            source="ours, for a CPU",
-        ),
+        Int("gamma", 4, 0, 16, symbol="γ", neutral=0, source="ours, for a CPU"),
         temperature(),
         draft_temperature(),
     ],

@@ -99,26 +99,10 @@ LISTED = 24  # rows of the table recorded per step
     needs="causal",
     params=[
         max_new_tokens(64),
-        Choice(
-            "template",
-            "16",
-            list(TEMPLATES),
-            help="Nodes of the draft tree; more nodes hit more and cost more.",
-            source="80 in the paper",
-        ),
-        Int("k", 8, 1, 16, symbol="k", help="Candidates remembered per token.", source="paper"),
-        Bool(
-            "learn_from_prompt",
-            True,
-            help="Whether the prompt's own forward already fills the table.",
-            source="no in the official code",
-        ),
-        Bool(
-            "learn_from_rejected",
-            True,
-            help="Whether refused nodes refresh the table too: that is the recycling.",
-            source="paper",
-        ),
+        Choice("template", "16", list(TEMPLATES), source="80 in the paper"),
+        Int("k", 8, 1, 16, symbol="k", source="paper"),
+        Bool("learn_from_prompt", True, source="no in the official code"),
+        Bool("learn_from_rejected", True, source="paper"),
         temperature(),
     ],
     signature="tree",
@@ -126,8 +110,6 @@ LISTED = 24  # rows of the table recorded per step
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Unknown entries draft nothing; the table learns from the prompt and lives for one run; exact "
-    "verification above temperature 0.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official `inference_recycling.py`. Before every turn the cache lacks the last id, the root of the next tree

@@ -26,7 +26,6 @@ from engines.kit import (
     Int,
     Interval,
     KVCache,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -56,19 +55,14 @@ TWINS = ("mha", "gqa", "mla")
     needs={"target": "split", **dict.fromkeys(TWINS, "split")},
     params=[
         max_new_tokens(32),
-        Int("copies", 16, 1, 64, symbol="B", help="Copies of the text, each with its own cache, read in one step."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 the text is drawn."),
+        Int("copies", 16, 1, 64, symbol="B"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
     signature="attentions",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
     lossless=True,
-    departures="Networks of 0.56 M parameters trained here; a cache of four bytes an element; several copies of one "
-    "text, so that reading the cache weighs more than calling a kernel.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step, read by all four. Before each the caches hold all tokens but the last."""

@@ -2,38 +2,20 @@
 
 import pytest
 
-import engines.methods
+import engines
 from engines.core import registry
 from engines.core.errors import UserError
-from engines.core.extra import VARIABLE
 from engines.core.method import Former, method
 from engines.core.params import Float
 from engines.core.trace import Edit
 
 GOOD = """
 from engines.core.method import Former, method
-@method("{slug}", title="", family="{family}", paper="", summary="", needs="causal", params=[], emits=set())
+@method("{slug}", title="", family="{family}", paper="", summary="", needs="causal", params=[], emits=set(),
+        departures="none")
 def decode(model, prompt, p, run):
     yield run.step()
 """
-
-
-@pytest.fixture
-def family(tmp_path, monkeypatch):
-    """A family folder of its own, walked as if it stood in the package."""
-    folder = tmp_path / "strange"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    monkeypatch.delenv(VARIABLE, raising=False)  # a person's own methods are not among these
-    monkeypatch.setattr(registry, "METHODS", tmp_path)
-    monkeypatch.setattr(engines.methods, "__path__", [*engines.methods.__path__, str(tmp_path)])
-    yield folder
-    import sys
-
-    for name in [name for name in sys.modules if name.startswith("engines.methods.strange")]:
-        del sys.modules[name]
-    if hasattr(engines.methods, "strange"):
-        del engines.methods.strange
 
 
 def walk():

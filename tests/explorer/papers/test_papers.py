@@ -83,6 +83,8 @@ LESSON = """"lessons": [{"order": 1, "method": "m", "trace": "t", "problem": "p"
         (WHOLE.replace('"name"', '"id": "other", "name"'), "it says the id 'other' but is named 'broken.json'"),
         (WHOLE[:-1] + "," + LESSON, "missing required field `say` - at `$.lessons[0].stops[0]`"),
         (WHOLE[:-1] + "," + LESSON.replace('"check"', '"say": "s", "check"'), "which is not in `methods`"),
+        (WHOLE[:-1] + ', "says": {"parameters": {}}}', "unknown field `parameters` - at `$.says`"),
+        (WHOLE[:-1] + ', "says": {"methods": {"m": {}}}}', "`says` tells of 'm', which is not in `methods`"),
         (WHOLE[:-1] + ', "methods": ["one"]}', "the method 'one' is in a.json already"),
     ],
 )

@@ -20,7 +20,6 @@ from engines.kit import (
     Bool,
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -49,24 +48,13 @@ if TYPE_CHECKING:
     needs={"model": "seq2seq", "twin": "layered"},
     params=[
         max_new_tokens(32),
-        Bool(
-            "beside",
-            True,
-            help="The decoder-only twin answers too, step for step; its forwards stand beside the totals.",
-        ),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, help="Above 0 tokens are drawn, of either model."),
-        Int(
-            "top_k", 128, 1, 1000, help="Above temperature 0: of how many best tokens one is drawn.", source="official"
-        ),
+        Bool("beside", True),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05),
+        Int("top_k", 128, 1, 1000, source="official"),
     ],
     signature="phases",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "looked at": LaneInfo("probability", "Cross-attention of the last layer, mean of its heads, on the input."),
-    },
-    departures="Networks of 1.4 M weights without biases and gains, trained here; 8 + 3 layers against 12. Both have a "
-    "cache, which the released code has not.",
+    lanes={"confidence": "probability", "looked at": "probability"},
     beside={"twin"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -52,30 +52,14 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
     needs="power-law",
     params=[
         max_new_tokens(40, 128),
-        Choice(
-            "source",
-            "own",
-            SOURCES,
-            symbol="G",
-            help="Whose G is used: that of this prompt, that of another one, the identity (ordinary attention) or "
-            "noise. Any but the first is used from the first pass on, in all four modes.",
-        ),
-        Text("other", "story: Mia, boat, lamp", help="The other prompt whose G may be used."),
-        Choice(
-            "mode",
-            "KV+G",
-            MODES,
-            help="What is kept from step to step. KV and KV+G write the same text by construction; none is the one to "
-            "compare with.",
-            source="KV+G",
-        ),
-        Bool("beside", True, help="Also decode without any cache, for the record: its text, its G and its time."),
+        Choice("source", "own", SOURCES, symbol="G"),
+        Text("other", "story: Mia, boat, lamp"),
+        Choice("mode", "KV+G", MODES, source="KV+G"),
+        Bool("beside", True),
     ],
     signature="operators",
     emits={"commits", "candidates", "intervals", "facts", "note"},
     records={"operators": Operators},
-    departures="Greedy only. A model of 1.2 M parameters trained here on 2 M tokens: the first layer's G still depends "
-    "on the text. Random G has the root mean square of the model's own.",
 )
 def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward and one token per step."""

@@ -25,7 +25,6 @@ from engines.kit import (
     Decision,
     Edit,
     Float,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -55,7 +54,7 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
-from engines.methods.diffusion.dimple.structure_prior import FORM, placed, segments
+from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
 
 if TYPE_CHECKING:
@@ -87,65 +86,30 @@ def check(p: Params) -> None:
     params=[
         max_new_tokens(),
         STEPS,
-        Float(
-            "alg_p_threshold",
-            0.95,
-            0.0,
-            1.0,
-            symbol="θ",
-            help="Everything above it is committed at once; 0 leaves only the fallback.",
-            source="README",
-        ),
+        Float("alg_p_threshold", 0.95, 0.0, 1.0, symbol="θ", source="README"),
         Choice(
             "alg",
             "maskgit_plus",
             ["maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive"],
-            help="What the score is and which masks the fallback takes: the best, as many at random, each at random, "
-            "or the leftmost one. "
-            "The score of entropy is below 0, so with it nothing is ever above the threshold.",
             source="maskgit_plus in evaluation; origin in the README",
         ),
         ALG_TEMP,
         TEMPERATURE,
         TOP_P,
         TOP_K,
-        Choice(
-            "cache",
-            "none",
-            ["none", "prefix"],
-            help="Prefilling: after the first forward only the answer is fed, on the prompt's keys and values from "
-            "then: as many forwards, fewer tokens.",
-            source="on",
-        ),
-        Bool(
-            "use_original_confidence",
-            True,
-            help="Scores from the model's own distribution; off: from the distribution after temperature, top-p and "
-            "top-k.",
-            source="official",
-        ),
-        Text(
-            "structure_prior",
-            "",
-            help=f"Words that stand in the answer before the first forward and stay, as in a form: {FORM}. Read once, "
-            "at the start.",
-        ),
+        Choice("cache", "none", ["none", "prefix"], source="on"),
+        Bool("use_original_confidence", True, source="official"),
+        Text("structure_prior", ""),
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
     records={"vision": Vision},
     lanes={
-        "confidence": LaneInfo(
-            "probability", "Probability of the proposal at each masked position, in the model's own distribution."
-        ),
-        "filtered": LaneInfo(
-            "probability", "The same in the distribution after temperature, top-p and top-k, from which it is drawn."
-        ),
+        "confidence": "probability",
+        "filtered": "probability",
         "margin": MARGIN,
         "neg_entropy": NEG_ENTROPY,
     },
-    departures="Pictures with a small model of ours, without a vision tower. The mask token is never proposed; where "
-    "less than 0.1 % is masked the rest is committed.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

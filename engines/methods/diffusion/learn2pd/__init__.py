@@ -28,7 +28,6 @@ from functools import cache
 from engines.kit import Former, MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch
 from engines.methods.diffusion._forward import Forward
 from engines.methods.diffusion.learn2pd.board import (
-    DEPARTURES,
     LANES,
     SHARED,
     Proposed,
@@ -54,7 +53,6 @@ from engines.models.filters import filter_of, read_filter
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes=LANES,
-    departures=DEPARTURES,
     former=[Former("learn2pd", {"oracle": "off"})],
     check=check_filter,
 )

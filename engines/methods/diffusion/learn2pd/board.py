@@ -11,7 +11,6 @@ from engines.kit import (
     Bool,
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -31,64 +30,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARED = [
-    Int(
-        "block_length",
-        16,
-        1,
-        1024,
-        symbol="b",
-        help="At most the filter's inputs; a shorter block is filled up with zeros.",
-        source="32 official",
-    ),
-    Float(
-        "accept_thres",
-        0.96,
-        -0.01,
-        1.0,
-        help="Lower accepts more per forward; 1 is the plan alone, one token each, below 0 whole blocks.",
-        source="GSM8K",
-    ),
-    Bool("eotp", True, help="Cut the board behind a proposed end mark: padding is never decoded, and never fed."),
-    Float(
-        "eotp_min_conf",
-        0.0,
-        0.0,
-        1.01,
-        help="End marks less confident than this do not cut unless the filter accepts them; the code cuts at any.",
-    ),
-    Text(
-        "filter",
-        "",
-        help="A filter file of your own (safetensors); empty: the one that was trained for this model.",
-        file=True,
-    ),
-    Float(
-        "temperature",
-        0.0,
-        0.0,
-        2.0,
-        step=0.05,
-        symbol="τ",
-        help="Above 0 the proposals are drawn instead of being the most likely.",
-    ),
+    Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
+    Float("accept_thres", 0.96, -0.01, 1.0, source="GSM8K"),
+    Bool("eotp", True),
+    Float("eotp_min_conf", 0.0, 0.0, 1.01),
+    Text("filter", "", file=True),
+    Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
     CACHE,
 ]
-LANES = {
-    "filter": LaneInfo(
-        "probability",
-        "What the filter says of each proposal in the block: the probability that it is final. Above the line it "
-        "is committed.",
-    ),
-    "confidence": LaneInfo(
-        "probability",
-        "Probability of the proposal: of the whole block, which the filter reads, and of every mask behind it.",
-    ),
-}
-DEPARTURES = (
-    "The mask token is never proposed; every end mark cuts, the first of equally confident ones; one token "
-    "per forward is planned (S = G); "
-    "with a cache, shifted models are fed the position before the block too."
-)
+LANES = {"filter": "probability", "confidence": "probability"}
 
 
 def check_filter(p: Params) -> None:

@@ -22,7 +22,6 @@ from engines.kit import (
     Decision,
     Float,
     Int,
-    LaneInfo,
     MaskedLM,
     Params,
     Recorder,
@@ -46,11 +45,6 @@ from engines.methods.diffusion.prophet.constraints import behind, parse, placed,
 if TYPE_CHECKING:
     from torch import Tensor
 
-CALIBRATE = (
-    "Official for LLaDA-8B; too high or too low for another model: take calibrated_bars, which `python -m "
-    "engines.methods.diffusion.prophet` prints."
-)
-
 
 def check(p: Params) -> None:
     """LLaDA's divisors; constraints and the region of the answer stand inside of it."""
@@ -69,103 +63,22 @@ def check(p: Params) -> None:
     needs="masked",
     params=[
         max_new_tokens(),
-        Int(
-            "block_length",
-            16,
-            1,
-            1024,
-            symbol="b",
-            help="Small blocks write left to right, one large block in free order.",
-            source="32 official",
-        ),
-        Int(
-            "steps",
-            0,
-            0,
-            1024,
-            symbol="S",
-            help="Forward passes if nothing stops early; 0 means one token per forward. The phases are parts of it.",
-        ),
-        Int(
-            "answer_start",
-            -1,
-            -1,
-            1023,
-            help="Where the watched region starts in the answer; -1: two behind the last constraint, or the middle "
-            "without any.",
-        ),
-        Int(
-            "answer_length",
-            5,
-            0,
-            64,
-            help="Positions that are watched; 0 watches nothing, which is LLaDA. End marks are always sure.",
-            neutral=0,
-            source="5 official",
-        ),
-        Float(
-            "bar_early",
-            7.5,
-            0.0,
-            100.0,
-            step=0.1,
-            help=f"Mean gap that stops it in the first third; 0 at once, 100 never. {CALIBRATE}",
-            source="official",
-        ),
-        Float(
-            "bar_mid", 5.0, 0.0, 100.0, step=0.1, help=f"The same in the second third. {CALIBRATE}", source="official"
-        ),
-        Float(
-            "bar_late", 2.5, 0.0, 100.0, step=0.1, help=f"The same in the last third. {CALIBRATE}", source="official"
-        ),
-        Text(
-            "constraints",
-            "",
-            help="Words that stand from the start, offset:word|offset:word, as 27:answer; a word without offset "
-            "follows the one before. #7 is the token id 7.",
-        ),
-        Choice(
-            "remasking",
-            "low_confidence",
-            ["low_confidence", "random"],
-            help="Which proposals are kept before the exit: the most confident, or random ones.",
-        ),
-        Float(
-            "temperature",
-            0.0,
-            0.0,
-            2.0,
-            step=0.05,
-            symbol="τ",
-            help="Above 0 the proposals are drawn; the gap is read without noise.",
-        ),
-        Float(
-            "cfg_scale",
-            0.0,
-            0.0,
-            4.0,
-            step=0.1,
-            symbol="w",
-            help="Guidance towards the prompt; above 0 every forward computes two rows.",
-        ),
+        Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
+        Int("steps", 0, 0, 1024, symbol="S"),
+        Int("answer_start", -1, -1, 1023),
+        Int("answer_length", 5, 0, 64, neutral=0, source="5 official"),
+        Float("bar_early", 7.5, 0.0, 100.0, step=0.1, source="official"),
+        Float("bar_mid", 5.0, 0.0, 100.0, step=0.1, source="official"),
+        Float("bar_late", 2.5, 0.0, 100.0, step=0.1, source="official"),
+        Text("constraints", ""),
+        Choice("remasking", "low_confidence", ["low_confidence", "random"]),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
+        Float("cfg_scale", 0.0, 0.0, 4.0, step=0.1, symbol="w"),
     ],
     signature="ribbon",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
-    lanes={
-        "gap": LaneInfo(
-            "nats",
-            "Best minus second-best logit at each position of the answer, written ones too: the logarithm of their "
-            "odds.",
-        ),
-        "confidence": LaneInfo(
-            "probability", "Probability of the proposal at each masked position, without noise or temperature."
-        ),
-        "order": LaneInfo(
-            "score", "The random number that decides with random remasking; it says nothing about the model."
-        ),
-    },
+    lanes={"gap": "nats", "confidence": "probability", "order": "score"},
     baseline="llada",
-    departures="The mask token is never proposed; the region can be set, and begins in the middle without constraints.",
     check=check,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -58,13 +58,13 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "
     needs={"target": "layered", "maps": part("exit-maps")},
     params=[
         max_new_tokens(64),
-        Choice("exits", "maps", ["maps", "raw"], help="Exits with a linear map (ours), or the model's as they are."),
-        Choice("stop", "tau", ["tau", "length"], help="What ends a draft: its confidence, or the length d (DELE)."),
-        Int("gamma_max", MOST, 2, MOST, help="Tokens drafted at most.", source="18 in the code"),
-        Int("gamma_min", 0, 0, 3, help="The least length that may be chosen; 0 allows plain decoding.", source="code"),
-        Float("omega", 0.95, 0.5, 1.0, step=0.05, symbol="ω", help="Memory of the counts; low is a nervous choice."),
-        Float("cost_verify", 0.0, 0.0, 8.0, step=0.5, help="Layers that the head costs in verifying; 0 in the paper."),
-        Float("cost_draft", 0.0, 0.0, 8.0, step=0.5, help="Layers that the head costs per draft; 0 in the paper."),
+        Choice("exits", "maps", ["maps", "raw"]),
+        Choice("stop", "tau", ["tau", "length"]),
+        Int("gamma_max", MOST, 2, MOST, source="18 in the code"),
+        Int("gamma_min", 0, 0, 3, source="code"),
+        Float("omega", 0.95, 0.5, 1.0, step=0.05, symbol="ω"),
+        Float("cost_verify", 0.0, 0.0, 8.0, step=0.5),
+        Float("cost_draft", 0.0, 0.0, 8.0, step=0.5),
         temperature(),
     ],
     signature="ribbon",
@@ -72,8 +72,6 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="The model was not trained for early exits: exits=maps adds ridge maps, exits=raw uses it as it is. "
-    "Exits without counts are skipped; the output head's cost may be counted.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: draft at exit l, verify, look at all exits, choose l and d anew."""

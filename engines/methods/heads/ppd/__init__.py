@@ -50,15 +50,7 @@ RANKS = 10  # guesses taken of each prompt token
     needs={"target": "layered", "prompts": part("prompt-tokens")},
     params=[
         max_new_tokens(64),
-        Int(
-            "budget",
-            24,
-            SMALLEST,
-            64,
-            symbol="B",
-            help="Rows for candidates and their prompt tokens: a larger tree, and a slower forward.",
-            source="60 to 285 on GPUs",
-        ),
+        Int("budget", 24, SMALLEST, 64, symbol="B", source="60 to 285 on GPUs"),
         temperature(),
     ],
     signature="tree",
@@ -66,9 +58,6 @@ RANKS = 10  # guesses taken of each prompt token
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Exact verification above temperature 0; the budget is a parameter, and a study measures which one pays "
-    "on a machine; many cuts of one text in training, along the model's own answers, without the ensemble; a draft "
-    "vocabulary for the guesses on SmolLM2.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official loop, `start_inference` in prompt/model/model.py. The state s is the number of prompt outputs at

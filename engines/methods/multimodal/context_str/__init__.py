@@ -55,33 +55,16 @@ WHOLE = (0, 0, 128, 256)
     needs={"reader": "reader", "scene": "scene", "language": "causal"},
     params=[
         max_new_tokens(11, 11),
-        Float(
-            "tau",
-            0.8,
-            0.0,
-            1.01,
-            step=0.01,
-            symbol="τ",
-            neutral=1.01,
-            help="The line for C: at 0 the heavy reader is never run, above 1 always.",
-            source="official code",
-        ),
-        Float("alpha", 0.6, 0.0, 1.0, step=0.05, symbol="α", help="Weight of meaning; spelling has the rest."),
-        Choice(
-            "matching",
-            "by word",
-            MATCHINGS,
-            help="What L compares a reading with: the most similar words of the caption, or all of it as released.",
-        ),
-        Float("kappa", 1.0, 0.1, 4.0, step=0.1, symbol="κ", help="How steeply S follows what the caption adds."),
+        Float("tau", 0.8, 0.0, 1.01, step=0.01, symbol="τ", neutral=1.01, source="official code"),
+        Float("alpha", 0.6, 0.0, 1.0, step=0.05, symbol="α"),
+        Choice("matching", "by word", MATCHINGS),
+        Float("kappa", 1.0, 0.1, 4.0, step=0.1, symbol="κ"),
         *SCENES,
     ],
     signature="scene",
     emits={"commits", "choice", "intervals", "facts", "note"},
     records={"scene": Scene},
     baseline="scene-heavy",
-    departures="Small parts trained on drawn scenes; S from a language model and no sentence embedder; by word, L "
-    "takes the most similar run of the caption's words; the heavy reader writes with beams over many views.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Look, caption word by word, read, score; then the answer, or the heavy reader turn by turn."""

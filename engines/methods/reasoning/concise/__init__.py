@@ -17,7 +17,6 @@ from engines.kit import (
     Decision,
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Span,
@@ -42,30 +41,15 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
     needs="causal",
     params=[
         max_new_tokens(96),
-        Bool("inject", True, help="A confident phrase before each step; doubt is written less often."),
-        Int("every", 1, 1, 4, help="Steps from one phrase to the next.", source="paper: each step"),
-        Float(
-            "t_stop",
-            0.5,
-            0.0,
-            1.0,
-            step=0.05,
-            symbol="t",
-            help="How sure the probe must be to stop; 1 never stops, 0 stops at the first answer.",
-            source="about 0.5 by public summaries",
-        ),
-        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T", help="How freely the steps are drawn."),
+        Bool("inject", True),
+        Int("every", 1, 1, 4, source="paper: each step"),
+        Float("t_stop", 0.5, 0.0, 1.0, step=0.05, symbol="t", source="about 0.5 by public summaries"),
+        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
     signature="thoughts",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of each written token at temperature 1."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
-        "reflection": LaneInfo("probability", "At the start of a step: the chance that it is one of doubt."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats", "reflection": "probability"},
     baseline="temperature",
-    departures="Phrases, probe and its words are ours: the paper's own were not at hand. On the tiny reasoners the "
-    "phrase is the mood mark c in the place of a u that was drawn, which their data make causal.",
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step. Invariant after every step: the cache holds all ids but the last."""

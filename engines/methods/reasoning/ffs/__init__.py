@@ -23,7 +23,6 @@ from engines.kit import (
     Choice,
     Float,
     Int,
-    LaneInfo,
     Params,
     Path,
     Paths,
@@ -52,31 +51,27 @@ MOST = 64
     needs="causal",
     params=[
         max_new_tokens(96),
-        Int("n", 8, 1, MOST, neutral=1, help="Samples that run side by side, one forward a token for all of them.",
-            source="8 in the authors' later code"),
-        Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T",
-              help="How far the samples, and their lengths, lie apart; at 0 all are the greedy one.",
-              source="0.6 in the authors' later code; the tiny reasoner was measured at 1"),
-        Int("k", 1, 1, MOST, help="How many are waited for; above 1 the answer that most of the shortest k give is "
-            "written.", source="paper: 1; FFS-k in the authors' later code"),
-        Bool("let_finish", False, help="The others go on behind the winner, and the vote of all is told. The output "
-             "stays the winner's.", source="ours"),
-        Choice("answer", "auto", ["auto", "marked", "last number", "last line"],
-               help="Where a path states its answer: behind #, in \\boxed{} or behind 'answer'; its last number; its "
-               "last line. Only votes read it: at k = 1 the first to end wins, whatever it says.", source="ours"),
+        Int("n", 8, 1, MOST, neutral=1, source="8 in the authors' later code"),
+        Float(
+            "temperature",
+            1.0,
+            0.0,
+            2.0,
+            step=0.05,
+            symbol="T",
+            source="0.6 in the authors' later code; the tiny reasoner was measured at 1",
+        ),
+        Int("k", 1, 1, MOST, source="paper: 1; FFS-k in the authors' later code"),
+        Bool("let_finish", False, source="ours"),
+        Choice("answer", "auto", ["auto", "marked", "last number", "last line"], source="ours"),
     ],
     signature="paths",
     emits={"commits", "scores", "candidates", "branches", "facts", "note"},
     records={"vote": Vote},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability at temperature 1 of the token that the shown path drew."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution at temperature 1 there."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="temperature",
-    departures="The lower number wins a tie. Paths that are cut off never win. All samples take one token a forward: "
-    "the paper's form for one device; workers of different speed are not simulated.",
     paths={"let_finish": True, "k": 3},
-)  # fmt: skip
+)
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token of every living path per step. The board shows the first path until there is a winner."""
     if p.k > p.n:

@@ -27,7 +27,6 @@ from engines.kit import (
     Float,
     Int,
     Interval,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -72,32 +71,17 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
     needs={"target": "layered", "experts": part("domain-experts")},
     params=[
         max_new_tokens(48),
-        Float(
-            "keep",
-            0.85,
-            0.5,
-            1.0,
-            step=0.05,
-            help="Share of channels that an expert keeps; at 1 the model is the dense one.",
-            source="0.5 in the paper, with tuning",
-            neutral=1.0,
-        ),
-        Int("fixed", 0, 0, 16, help="0: the router chooses; else this expert serves every token, right or wrong."),
-        Int("slots", 2, 1, 8, symbol="c", help="Experts that the cache holds at once.", source="2 to 5 in the paper"),
-        Int("window", 64, 0, 512, symbol="W", help="Tokens whose experts the look-ahead cache knows of those queued."),
-        Float("bandwidth", 16.0, 0.5, 2000.0, step=0.5, help="GB per second for loading an expert, modelled."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 tokens are drawn."),
+        Float("keep", 0.85, 0.5, 1.0, step=0.05, source="0.5 in the paper, with tuning", neutral=1.0),
+        Int("fixed", 0, 0, 16),
+        Int("slots", 2, 1, 8, symbol="c", source="2 to 5 in the paper"),
+        Int("window", 64, 0, 512, symbol="W"),
+        Float("bandwidth", 16.0, 0.5, 2000.0, step=0.5),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
     signature="slots",
     emits={"commits", "scores", "candidates", "choice", "routing", "intervals", "spans", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
-    departures="Experts are not tuned: a small share of channels costs quality. Channels are masked, so nothing gets "
-    "faster; bytes of an expert are counted, the time to load them is modelled. The router reads the model's own "
-    "embedding, frozen.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step: route what is queued before any layer runs, serve the caches, run the layers with the

@@ -23,7 +23,6 @@ from engines.kit import (
     Choice,
     Code,
     Float,
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -54,45 +53,17 @@ def check(p: Params) -> None:
     needs="causal",
     params=[
         max_new_tokens(32),
-        Choice(
-            "monitor",
-            "guide",
-            ["guide", "watch", "off"],
-            help="guide: the analyser's names are the only ones; watch: it is asked and the decoding stays plain; off: "
-            "it is not asked.",
-            neutral="off",
-        ),
-        Choice(
-            "watches",
-            "members",
-            list(WATCHES),
-            help="members: names behind a dot; imports: behind import and from; arguments: their number and keywords "
-            "in a call; all: the three together.",
-            source="ours: the paper's monitors of this kind",
-        ),
-        Code(
-            "project",
-            "ledger",
-            projects.shipped(),
-            help="The files beside main.py, which is the prompt and what is written. Rename a member and run again.",
-            source="ours",
-        ),
-        Bool("dunder", False, help="Names with two leading underscores are possible too.", source="ours"),
-        Float(
-            "temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 tokens are drawn.", source="paper: 0.8"
-        ),
+        Choice("monitor", "guide", ["guide", "watch", "off"], neutral="off"),
+        Choice("watches", "members", list(WATCHES), source="ours: the paper's monitors of this kind"),
+        Code("project", "ledger", projects.shipped(), source="ours"),
+        Bool("dunder", False, source="ours"),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", source="paper: 0.8"),
     ],
     signature="completions",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     records={"completions": Completions},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the written token, before any mask."),
-        "entropy": LaneInfo("nats", "Entropy of the model's distribution, before any mask."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
-    departures="No monitor for enum cases, classes or typestates; jedi instead of language servers; names with two "
-    "leading underscores come on request; a call is held to defaults and keywords, too; a text that ends inside a name "
-    "is held to it; no token healing.",
     check=check,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -21,7 +21,6 @@ from engines.kit import (
     Branch,
     Choice,
     Int,
-    LaneInfo,
     Params,
     Path,
     Recorder,
@@ -52,25 +51,20 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
-        Int("k", 4, 1, 8, help="Steps that are sampled behind a state: wider fans.", source="ours"),
-        Int("budget", 20, 1, 64, help="Expansions: how long the search may go on.", source="ours"),
+        Int("k", 4, 1, 8, source="ours"),
+        Int("budget", 20, 1, 64, source="ours"),
         TEMPERATURE,
-        Choice("cost", "increase", list(COSTS), help="What a move costs: a rise of h, a fall of it (f never falls "
-               "then), or nothing (best first).", source="as reviews tell the paper"),
-        Choice("reward", "model", ["model", "exact"], help="Who scores a state: the trained reward model, or the exact "
-               "values, which shows the search apart from its judge.", source="ours"),
-        Choice("queue", "all", ["all", "children"], help="Whether every open state may be continued, or only those of "
-               "the last expansion, which is a search without a way back.", source="ours"),
+        Choice("cost", "increase", list(COSTS), source="as reviews tell the paper"),
+        Choice("reward", "model", ["model", "exact"], source="ours"),
+        Choice("queue", "all", ["all", "children"], source="ours"),
         DELIMITER,
     ],
     signature="frontier",
     emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": LaneInfo("probability", "r of the state that ends at this token.")},
+    lanes={"reward": "probability"},
     baseline="greedy",
-    departures="Root, ties and the end of the budget are ours; cost rules as reviews of the paper tell them. Rows of "
-    "states that wait are not kept in the cache: they are read again when they are taken up.",
     paths={},
-)  # fmt: skip
+)
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """An expansion per step. The board shows the open state that is next, and in the end the solution."""
     search = Search(models, prompt, p, run)

@@ -21,7 +21,6 @@ from engines.kit import (
     Decision,
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 MOST = 32
-JUDGED = LaneInfo("probability", "What the judge says of each drafted token; above the line δ it may stand.")
 
 
 @method(
@@ -54,36 +52,17 @@ JUDGED = LaneInfo("probability", "What the judge says of each drafted token; abo
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
         max_new_tokens(64),
-        Int("gamma", 8, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="ours"),
-        Float(
-            "delta",
-            0.5,
-            0.0,
-            1.0,
-            step=0.05,
-            symbol="δ",
-            neutral=1.0,
-            help="The judge's line: lower lets more stand, wrong tokens too; at 1 it never speaks, which is standard "
-            "verification.",
-            source="paper",
-        ),
-        Text(
-            "text",
-            "",
-            help="A text of your own as the draft, in place of the drafter's; empty: the drafter drafts.",
-            source="ours",
-        ),
-        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at δ = 1 alone."),
+        Int("gamma", 8, 1, MOST, symbol="γ", source="ours"),
+        Float("delta", 0.5, 0.0, 1.0, step=0.05, symbol="δ", neutral=1.0, source="paper"),
+        Text("text", "", source="ours"),
+        temperature(help=""),
         draft_temperature(),
     ],
     signature="judged",
     emits=EMITS | {"choice"},
-    lanes={**LANES, "judge": JUDGED},
+    lanes={**LANES, "judge": "probability"},
     baseline="greedy",
     lossless={"delta": 1.0},
-    departures="Written from reviews of the paper. The judge learned from a few hundred made-up answers, or from tasks "
-    "with an exact check, and knows little beyond them. A typed draft is a mode of ours; while it lasts, no token of "
-    "the target's is put behind a window that is kept whole.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: draft, one forward of the target, both tests of every token."""

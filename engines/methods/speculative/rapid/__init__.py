@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from engines.kit import (
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 
 MOST = 16
 LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, and of them the likeliest of p
-SHORT = LaneInfo("probability", "Probability of each drafted token that was written, under the retrieved view (q).")
-MOVED = LaneInfo("probability", "Probability of each such token after the transfer (p').")
-SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribution from the target's own.")
 
 
 @method(
@@ -57,59 +53,21 @@ SHIFT = LaneInfo("probability", "Total variation of the emitted token's distribu
     needs="layered",
     params=[
         max_new_tokens(24),
-        Int("gamma", 5, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="10 in the code"),
-        Float(
-            "eta",
-            10.0,
-            0.0,
-            50.0,
-            step=0.5,
-            symbol="η",
-            neutral=0.0,
-            help="How far the target's logits move towards the retrieved view; at 0 the text is the target's own.",
-            source="paper: 5 to 20",
-        ),
-        Float(
-            "alpha",
-            0.1,
-            0.0,
-            1.0,
-            step=0.05,
-            symbol="α",
-            help="Tokens below this share of the drafter's best keep their logit; at 1 only its first choice moves.",
-            source="code",
-        ),
-        Float(
-            "confidence",
-            0.1,
-            0.0,
-            0.9,
-            step=0.05,
-            help="A draft ends behind a token that its drafter was less sure of.",
-            source="code",
-        ),
-        Int("chunk", 32, 8, 512, symbol="c", help="Most tokens of a passage.", source="512 in the paper"),
-        Int("keep", 256, 8, 4096, help="Tokens of the document that the drafter reads.", source="4,096 in the paper"),
-        Float(
-            "rho",
-            0.1,
-            0.0,
-            1.0,
-            step=0.05,
-            symbol="ρ",
-            help="Passages below this share of the best score are left out.",
-            source="ours; 0.3 of a cosine in the paper",
-        ),
-        temperature("Above 0 tokens are drawn; the distribution is that of plain sampling at η = 0 alone."),
+        Int("gamma", 5, 1, MOST, symbol="γ", source="10 in the code"),
+        Float("eta", 10.0, 0.0, 50.0, step=0.5, symbol="η", neutral=0.0, source="paper: 5 to 20"),
+        Float("alpha", 0.1, 0.0, 1.0, step=0.05, symbol="α", source="code"),
+        Float("confidence", 0.1, 0.0, 0.9, step=0.05, source="code"),
+        Int("chunk", 32, 8, 512, symbol="c", source="512 in the paper"),
+        Int("keep", 256, 8, 4096, source="4,096 in the paper"),
+        Float("rho", 0.1, 0.0, 1.0, step=0.05, symbol="ρ", source="ours; 0.3 of a cosine in the paper"),
+        temperature(help=""),
     ],
     signature="passages",
     emits=EMITS | {"spans"},
     records={"opinions": Opinions},
-    lanes={**LANES, "short": SHORT, "moved": MOVED, "shift": SHIFT},
+    lanes={**LANES, "short": "probability", "moved": "probability", "shift": "probability"},
     baseline="greedy",
     lossless={"eta": 0.0},
-    departures="BM25 in place of an embedding model; the question is the prompt's last line. The floor is a share of "
-    "the best score. At temperature 0 a draft is kept if it is the first choice before or after the transfer.",
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: draft on the short context, verify on the long one."""

@@ -55,15 +55,7 @@ from engines.methods.speculative.stand.store import Store, overlaps
     needs="causal",
     params=[
         max_new_tokens(64),
-        Int(
-            "trajectories",
-            1,
-            1,
-            8,
-            symbol="N",
-            help="Samples of the prompt on one store, one after the other; the forwards of all count.",
-            source="4, 8, 16 in the paper",
-        ),
+        Int("trajectories", 1, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
     signature="tree",
@@ -71,8 +63,6 @@ from engines.methods.speculative.stand.store import Store, overlaps
     lanes=WITH_SUFFIX,
     baseline="greedy",
     lossless=True,
-    departures="Samples one after the other on one store, where the paper has them side by side; keys of 3 to 1 "
-    "tokens; the prompt is stored; small templates.",
     former=[Former("stand", {"side_by_side": False})],
     check=check,
 )

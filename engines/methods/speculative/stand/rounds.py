@@ -8,7 +8,6 @@ from typing import Any
 from engines.kit import (
     Choice,
     Int,
-    LaneInfo,
     Memory,
     Params,
     UserError,
@@ -30,47 +29,14 @@ TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.
 LISTED, SHOWN = 24, 5  # keys recorded per step, tokens recorded per key
 
 SHARED = [
-    Choice(
-        "drafting",
-        "stochastic",
-        ["stochastic", "deterministic"],
-        help="Drafts drawn from the stored distribution, or its most likely tokens.",
-        source="paper",
-    ),
-    Choice(
-        "template",
-        "16",
-        ["8", "16", "32", "80"],
-        help="Nodes of the draft tree; more nodes hit more and cost more.",
-        source="80 in the paper",
-    ),
-    Int(
-        "longest",
-        3,
-        1,
-        5,
-        symbol="n",
-        help="Tokens of the longest key; it is looked up first.",
-        source="ours; up to 4 in the paper",
-    ),
-    Int(
-        "shortest",
-        1,
-        1,
-        5,
-        help="Tokens of the shortest key: short ones hit more often and guess worse.",
-        source="ours; 2 in the paper",
-    ),
-    Int("stored", 10, 2, 20, symbol="K", help="Tokens remembered behind every key.", source="paper"),
+    Choice("drafting", "stochastic", ["stochastic", "deterministic"], source="paper"),
+    Choice("template", "16", ["8", "16", "32", "80"], source="80 in the paper"),
+    Int("longest", 3, 1, 5, symbol="n", source="ours; up to 4 in the paper"),
+    Int("shortest", 1, 1, 5, source="ours; 2 in the paper"),
+    Int("stored", 10, 2, 20, symbol="K", source="paper"),
     temperature(),
 ]
-WITH_SUFFIX = {
-    **LANES,
-    "suffix": LaneInfo(
-        "count",
-        "Tokens of the key whose stored distribution drafted each written token; 0 for what the target added.",
-    ),
-}
+WITH_SUFFIX = {**LANES, "suffix": "count"}
 
 
 def check(p: Params) -> None:

@@ -22,7 +22,6 @@ from engines.kit import (
     Float,
     Int,
     Interval,
-    LaneInfo,
     Params,
     Recorder,
     Steps,
@@ -48,22 +47,17 @@ NUMBER = 4  # bytes of a number that is handed over
     needs="split",
     params=[
         max_new_tokens(32),
-        Int("microbatches", 3, 1, 4, symbol="m", help="Groups of texts that follow each other through a layer."),
-        Int("texts", 4, 1, 32, symbol="b", help="Texts of a microbatch, each with a cache of its own."),
-        Choice("execution", TWO, [TWO, ONE], help="Really two processes that work at once, or one that does both."),
-        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T", help="Above 0 each text is drawn."),
+        Int("microbatches", 3, 1, 4, symbol="m"),
+        Int("texts", 4, 1, 32, symbol="b"),
+        Choice("execution", TWO, [TWO, ONE]),
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
     signature="pipeline",
     emits={"commits", "scores", "candidates", "branches", "intervals", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
     lossless=True,
     paths={},
-    departures="Two processes of one machine and no network between them, so two microbatches fill what takes the "
-    "paper three; four bytes a number both ways; the texts of the batch are continuations of one request.",
 )
 def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token of every text per step. Before each the caches hold all tokens but the last."""

@@ -52,26 +52,12 @@ MOST, WIDEST, ENDS = 8, 7, 3
     needs="layered",
     params=[
         max_new_tokens(48),
-        Int("gamma", 5, 1, MOST, symbol="γ", help="Tokens drafted per round.", source="ours"),
-        Int(
-            "size",
-            4,
-            1,
-            WIDEST,
-            symbol="N",
-            help="Layers whose attention reads one state; at 1 the draft is the exact model.",
-            source="paper",
-        ),
-        Int("ends", 1, 0, ENDS, help="Layers at either end that stay alone.", source="paper"),
-        Choice(
-            "parallel",
-            ATTENTION,
-            [ATTENTION, WHOLE],
-            help="What reads the old state: attention alone, or the feed-forward parts too, which breaks the draft.",
-            source="paper",
-        ),
-        Bool("calibrate", True, help="Whether accepted tokens are read again exactly before each round."),
-        Int("devices", 8, 1, 8, symbol="G", help="Devices of the modelled schedule; larger groups run in waves."),
+        Int("gamma", 5, 1, MOST, symbol="γ", source="ours"),
+        Int("size", 4, 1, WIDEST, symbol="N", source="paper"),
+        Int("ends", 1, 0, ENDS, source="paper"),
+        Choice("parallel", ATTENTION, [ATTENTION, WHOLE], source="paper"),
+        Bool("calibrate", True),
+        Int("devices", 8, 1, 8, symbol="G"),
         temperature(),
     ],
     signature="schedule",
@@ -79,9 +65,6 @@ MOST, WIDEST, ENDS = 8, 7, 3
     lanes=LANES,
     baseline="greedy",
     lossless=True,
-    departures="Written from reading notes. The draft is the target itself run fuzzily, on one device: its layers run "
-    "one after another, and nothing gets faster. Lanes of several devices are modelled from measured times, with no "
-    "cost of communication.",
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: calibrate, draft fuzzily, verify. The second draft of a round, the first fuzzy one, is timed

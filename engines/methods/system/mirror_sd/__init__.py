@@ -28,7 +28,6 @@ from engines.kit import (
     Decision,
     Float,
     Int,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -58,7 +57,6 @@ from engines.models.exits import exits_of, maps_of, scaled
 if TYPE_CHECKING:
     from torch import Tensor
 
-OVERLAP = LaneInfo("probability", "The target's probability of all guesses of the early exit together.")
 EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 
 
@@ -73,38 +71,19 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
     params=[
         max_new_tokens(48),
-        Int("gamma", 3, 1, LONGEST, symbol="γ", help="Tokens of a window.", source="7 in the paper"),
-        Int(
-            "kappa", 2, 1, WIDEST, symbol="κ", help="Guesses sent for each row of the window.", source="8 in the paper"
-        ),
-        Float(
-            "depth",
-            0.8,
-            0.05,
-            0.95,
-            step=0.05,
-            symbol="ℓ/N",
-            help="Where the exit is, of all layers; deeper guesses better and leaves the draft less time.",
-            source="0.5 in the paper",
-        ),
-        Choice("exits", "maps", ["maps", "raw"], help="An exit with a linear map (ours), or the model's as it is."),
-        Choice("rooting", EVERY, [EVERY, FIRST], help="Guesses behind every row of the window, or behind the first."),
-        Choice(
-            "execution",
-            "turns",
-            ["turns", "threads"],
-            help="One stage after the other with two modelled devices "
-            "beside it, or both models at once on this machine.",
-        ),
+        Int("gamma", 3, 1, LONGEST, symbol="γ", source="7 in the paper"),
+        Int("kappa", 2, 1, WIDEST, symbol="κ", source="8 in the paper"),
+        Float("depth", 0.8, 0.05, 0.95, step=0.05, symbol="ℓ/N", source="0.5 in the paper"),
+        Choice("exits", "maps", ["maps", "raw"]),
+        Choice("rooting", EVERY, [EVERY, FIRST]),
+        Choice("execution", "turns", ["turns", "threads"]),
         temperature(),
     ],
     signature="schedule",
     emits=EMITS | {"choice", "branches"},
-    lanes={**LANES, "overlap": OVERLAP},
+    lanes={**LANES, "overlap": "probability"},
     baseline="greedy",
     lossless=True,
-    departures="A linear map in front of the early exit's head is ours. No speculative streaming: the draft emits one "
-    "token per internal step. The second device is modelled from measured times, with no cost of communication.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""

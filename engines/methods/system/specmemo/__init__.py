@@ -57,32 +57,11 @@ LENGTH, TREE = "length", "tree"
     needs="causal",
     params=[
         max_new_tokens(48),
-        Float(
-            "budget",
-            0.0,
-            0.0,
-            2048.0,
-            step=0.25,
-            symbol="β",
-            help="MB for weights, cache, logits and tree together; what `keeps` does not name shrinks until it fits. "
-            "0: no limit.",
-        ),
-        Choice(
-            "keeps",
-            LENGTH,
-            [LENGTH, TREE],
-            help="What a small budget keeps: all new tokens, with a smaller tree, or the tree, with fewer new tokens.",
-            source="ours",
-        ),
-        Int("nodes", 16, 1, TREES[-1], symbol="T", help="Nodes of the largest tree, its root among them.", source="64"),
-        Int("batch", 1, 1, 8, symbol="B", help="Sequences written at once in every forward; the first one is shown."),
-        Choice(
-            "allocation",
-            "lean",
-            ["lean", REFERENCE],
-            help="What the answer needs, or all positions that the model has and logits gathered by path.",
-            source="lean",
-        ),
+        Float("budget", 0.0, 0.0, 2048.0, step=0.25, symbol="β"),
+        Choice("keeps", LENGTH, [LENGTH, TREE], source="ours"),
+        Int("nodes", 16, 1, TREES[-1], symbol="T", source="64"),
+        Int("batch", 1, 1, 8, symbol="B"),
+        Choice("allocation", "lean", ["lean", REFERENCE], source="lean"),
         temperature(),
     ],
     signature="arena",
@@ -90,8 +69,6 @@ LENGTH, TREE = "length", "tree"
     lanes=LANES,
     baseline="greedy",
     lossless=[{"keeps": LENGTH}, {"budget": 0.0}],
-    departures="Only the abstract was available: account and plan are ours, the reference follows Medusa's code "
-    "without its heads. A table of the model's own guesses drafts. Bytes are the loop's tensors, logits in float32.",
     paths={"batch": 3},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -28,7 +28,6 @@ from engines.kit import (
     Float,
     Int,
     Interval,
-    LaneInfo,
     Params,
     Recorder,
     Roles,
@@ -70,26 +69,16 @@ PLACES = ("both", "grouped", "shuffled", "ordinary")
     needs={"target": "moe", "counts": part("expert-counts")},
     params=[
         max_new_tokens(32),
-        Int("devices", 4, 1, 8, symbol="G", help="Devices over which the experts of a layer are spread; simulated."),
-        Choice(
-            "placement",
-            "both",
-            list(PLACES),
-            help="Experts grouped by the tokens they serve, tokens on their foretold device, both, or neither.",
-        ),
-        Float("bandwidth", 50.0, 1.0, 400.0, step=1.0, help="GB/s of a device's link, for the modelled seconds."),
-        Float("latency", 10.0, 1.0, 50.0, step=1.0, help="Microseconds before an exchange begins, for the same."),
+        Int("devices", 4, 1, 8, symbol="G"),
+        Choice("placement", "both", list(PLACES)),
+        Float("bandwidth", 50.0, 1.0, 400.0, step=1.0),
+        Float("latency", 10.0, 1.0, 50.0, step=1.0),
     ],
     signature="exchange",
     emits={"commits", "scores", "candidates", "routing", "intervals", "facts", "note"},
-    lanes={
-        "confidence": LaneInfo("probability", "Probability of the token that was written."),
-        "entropy": LaneInfo("nats", "Entropy of the distribution it was taken from."),
-    },
+    lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",
     lossless=True,
-    departures="Devices are simulated and seconds are modelled; bytes are counted from the real routing. A table of "
-    "token ids alone foretells, not the last layers' devices; ids that were not profiled stay in their ordinary place.",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step; the first step's rows are the prompt's. Before each the cache holds all ids but the last."""
