@@ -16,6 +16,7 @@ export const VIEWS = [
     place: 42,
     needs: ["stopping"],
   },
+  { file: "reflected", name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },

@@ -66,8 +66,8 @@ def registry() -> Registry:
                 )
     for path in extra_methods():
         try:
-            family = path.parents[1 if path.name == PACKAGE else 0].name
-            _add(declared_in(path, papers), family, methods)
+            folder = path.parents[1 if path.name == PACKAGE else 0]
+            _add(declared_in(path, papers), folder.name, methods)
         except (UserError, ValueError) as error:
             broken.append(Broken(str(path), str(error)))
     broken += [Broken(file, fault) for file, fault in papers().strange(methods)]

@@ -14,8 +14,7 @@ Letters: gamma drafted tokens d, R tokens of r, S of s, c rows of text that the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engines.kit import (
     Float,
@@ -27,19 +26,17 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
-    accept_probability,
-    distribution,
     draw,
     max_new_tokens,
     method,
-    token_probability,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Generator
 
 MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
 ASK = "\nCheck the draft and write the corrected continuation:\n"
@@ -73,8 +70,9 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
         temperature(help=""),
         draft_temperature(),
     ],
-    signature="tree",
+    signature="reflected",
     emits=EMITS,
+    records={"reflection": Reflection},
     lanes={**LANES, "own": "probability", "reflected": "probability"},
     baseline="greedy",
     lossless={"alpha": 0.0},
@@ -104,46 +102,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         at, tokens, causes, chance = groups["commits"]
         marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
         groups["commits"] = (at, tokens, marked, chance)
-        edit = yield run.step(**groups, intervals=run.calls(VERBS), facts=facts, note=note(look, facts))
+        told = {"reflection": lambda look=look: look.record(p)}
+        edit = yield run.step(**groups, intervals=run.calls(VERBS), records=told, facts=facts, note=note(look, facts))
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
-
-
-@dataclass(frozen=True)
-class Look:
-    """A verified round with both opinions: z0 and zr [gamma + 1, V] (zr is z0 where no second copy was read), extra:
-    the rows read for it."""
-
-    turn: Turn
-    z0: Tensor
-    zr: Tensor
-    extra: int
-
-    def changed(self, temperature: float) -> tuple[list[int], list[int]]:
-        """Rows that the mixture kept and z0 alone refuses, and the other way round, with the same uniform."""
-        draft = self.turn.draft
-        rescued: list[int] = []
-        lost: list[int] = []
-        for test in self.turn.verdict.tests:
-            row, token = draft.parents[test.row], draft.tokens[test.row]
-            q = draft.distributions.get(row)
-            if temperature == 0:
-                plain = int(self.z0[row].argmax()) == token
-            elif q is not None and test.u is not None:
-                p0 = distribution(self.z0[row].double(), temperature)
-                plain = test.u < accept_probability(p0, q.to(p0.device).double(), token)
-            else:  # a token put in by the poison test: one draw of the mixture decides, which z0 has no part in
-                plain = test.accepted
-            if test.accepted != plain:
-                (rescued if test.accepted else lost).append(test.row)
-        return rescued, lost
-
-    def scores(self) -> dict[str, Any]:
-        """The usual lanes, and the chance of each token gained under either opinion."""
-        turn = self.turn
-        rows = turn.verdict.path[: len(turn.gained)]
-        at, tokens = list(range(len(turn.before), len(turn.ids))), torch.tensor(turn.gained, device=self.z0.device)
-        lanes = {**turn.groups()["scores"](), "own": (at, token_probability(self.z0[rows], tokens))}
-        return {**lanes, "reflected": (at, token_probability(self.zr[rows], tokens))} if self.extra else lanes
 
 
 def words(tokenizer: Tokenizer, request: str) -> list[int]:
@@ -158,12 +119,6 @@ def words(tokenizer: Tokenizer, request: str) -> list[int]:
     if len(r) > REQUEST:
         raise UserError(f"the request has {len(r)} tokens; at most {REQUEST} are read a second time, so shorten it.")
     return r
-
-
-def fuse(z0: Tensor, zr: Tensor, alpha: float) -> Tensor:
-    """(1 - alpha) * z0 + alpha * zr, any shape. What z0 rules out stays so; zr alone rules nothing out."""
-    zr = torch.where(zr.isneginf(), z0, zr)
-    return torch.where(z0.isneginf(), z0, (1 - alpha) * z0 + alpha * zr)
 
 
 def chain(drafter: Drafter, ids: list[int], gamma: int, rng: Generator, *, poisoned: bool) -> Draft:
@@ -201,7 +156,8 @@ def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: 
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
     gained = written(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    return Look(Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c]), z0, zr, len(second))
+    rows = (c, len(draft), len(r), len(s), len(d)) if second else (c, len(draft), 0, 0, 0)
+    return Look(Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c]), z0, zr, rows)
 
 
 def note(look: Look, facts: dict[str, float]) -> str:

@@ -1,0 +1,192 @@
+// One forward that reads a draft twice: the rows that were fed, part by part; below each drafted token what the first
+// reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
+
+import { CHIP, chips } from "../chips.js";
+import { cut, glyphs } from "../codec.js";
+import { many } from "../counted.js";
+import { el, legend, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { rowsOf } from "../rounds.js";
+import { Sliding } from "../sliding.js";
+import { tr } from "../words.js";
+
+export const view = { name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] };
+
+const STRIP = 30,
+  TOP = 66,
+  TALL = 96,
+  FOOT = TOP + TALL,
+  HIGH = FOOT + CHIP + 50,
+  LEFT = 56,
+  WIDEST = 170;
+const PARTS = [
+  ["text", "old", tr`text`],
+  ["draft", "drafted", tr`draft`],
+  ["request", "forced", tr`request to check`],
+  ["prefix", "old", tr`end of the text`],
+  ["again", "drafted", tr`draft again`],
+];
+const OPINIONS = [
+  ["own", "accepted", tr`first reading`],
+  ["reflected", "forced", tr`second reading`],
+  ["mixed", "new", tr`mixed: decides`],
+];
+const STATES = { both: "accepted", rescued: "accepted", lost: "rejected", refused: "rejected", behind: "unreached" };
+
+/** What becomes of each drafted token with a weight of the second reading: both (it stands without it, too), rescued,
+ * lost, refused, and behind a refusal. wins: for each the weights with which it is the best, null where there are none. */
+export function decide(wins, alpha) {
+  const stands = (win, at) => win !== null && win[0] <= at && at <= win[1];
+  let open = true;
+  return wins.map((win) => {
+    if (!open) return "behind";
+    const plain = stands(win, 0);
+    open = stands(win, alpha);
+    return open ? (plain ? "both" : "rescued") : plain ? "lost" : "refused";
+  });
+}
+
+const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
+
+export class Reflected {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, width: 640 });
+    this.say = el("p", "dx-readout");
+    this.sliding = new Sliding("α", tr`Weight of the second reading`, () => this.show(this.t));
+    const part = () => svg("g");
+    [this.strip, this.bars, this.cells, this.words] = Array.from({ length: 4 }, part);
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree dx-tower", role: "img" },
+      this.strip,
+      this.bars,
+      this.cells,
+      this.words,
+    );
+    this.legend = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
+    this.legend.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
+    dom.append(this.say, this.picture, this.legend, this.sliding.dom);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  /** Fates as recorded, or with another weight; where tokens are drawn, those that the tree tells. */
+  #fates(told, rows, alpha) {
+    if (told.wins?.length) return decide(told.wins, alpha);
+    const rescued = this.run.steps[this.t - 1].commits?.causes ?? [];
+    return rows.slice(1, told.own.length + 1).map(({ why }, i) => {
+      if (why === "accepted") return rescued[i] === "rescued" ? "rescued" : "both";
+      return why === "mismatch" ? "refused" : "behind";
+    });
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const step = this.run.steps[t - 1],
+      told = step?.reflection,
+      rows = step?.tree ? rowsOf(step.tree).rows : [],
+      alpha = this.sliding.at(told?.alpha ?? 0),
+      fates = told ? this.#fates(told, rows, alpha) : [],
+      stand = fates.filter((fate) => fate === "both" || fate === "rescued").length;
+    this.sliding.show(
+      told?.alpha ?? 0,
+      Boolean(told?.wins?.length && told.again),
+      tr`${stand} of ${many(fates.length, "drafted")} stand`,
+    );
+    setText(this.say, this.describe(t));
+    this.picture.style.display = told ? "" : "none";
+    if (told) this.#draw(told, rows, fates, next);
+  }
+
+  #draw(told, rows, fates, next) {
+    const { width, run } = this,
+      most = Math.max(...run.steps.map(({ reflection }) => reflection?.own.length ?? 0)),
+      w = Math.min(WIDEST, (width - LEFT - 4) / Math.max(1, most)),
+      labels = [];
+    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    this.#strip(told, width, labels);
+    const bar = Math.min(34, (w - 12) / 3),
+      drawn = pool(this.bars, fates.length, () =>
+        svg(
+          "g",
+          {},
+          svg("title"),
+          svg("rect", { class: "dx-rescue", rx: 8 }),
+          ...OPINIONS.map(() => svg("rect", { rx: 2 })),
+        ),
+      ),
+      whole = (token) => glyphs(run.piece(token).text),
+      chars = Math.floor((w - 4) / 7.4);
+    drawn.forEach((group, i) => {
+      const [title, ring, ...columns] = group.childNodes,
+        x = LEFT + i * w,
+        middle = x + w / 2,
+        shares = OPINIONS.map(([name]) => told[name][i]);
+      set(ring, { x: x + 1, y: TOP - 18, width: w - 2, height: TALL + CHIP + 26 });
+      ring.style.display = fates[i] === "rescued" ? "" : "none";
+      columns.forEach((column, k) => {
+        const high = Math.max(1, shares[k] * TALL),
+          left = middle + (k - 1.5) * (bar + 3);
+        set(column, { "data-s": OPINIONS[k][1], x: left, y: FOOT - high, width: bar, height: high });
+        if (bar > 26) labels.push([left + bar / 2, FOOT - high - 4, "middle", percent(shares[k])]);
+      });
+      setText(title, OPINIONS.map(([, , words], k) => `${words} ${percent(shares[k])}`).join("; "));
+      const rather = [told.own_best[i], told.reflected_best[i]].map((token) =>
+        cut(whole(token), Math.max(2, chars - 3)),
+      );
+      if (chars > 6)
+        rather.forEach((word, k) => labels.push([middle, FOOT + CHIP + 22 + 16 * k, "middle", `${k + 1}: ${word}`]));
+    });
+    const items = fates.map((fate, i) => ({
+      x: LEFT + (i + 0.5) * w,
+      y: FOOT + 4,
+      state: STATES[fate],
+      whole: whole(rows[i + 1].token),
+      sign: true,
+    }));
+    chips(this.cells, items, this.context.theme, w - 4);
+    labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
+    if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`rather`]);
+    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
+      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
+      setText(text, labels[i][3]);
+    });
+    if (next) comeIn(drawn, { transform: "translateY(12px)", opacity: 0 });
+  }
+
+  /** The rows of the forward, in proportion, each part with its name where there is room. */
+  #strip(told, width, labels) {
+    const parts = PARTS.filter(([name]) => told[name]),
+      all = parts.reduce((sum, [name]) => sum + told[name], 0);
+    let x = LEFT;
+    labels.push([LEFT - 6, STRIP - 8, "end", tr`rows`]);
+    pool(this.strip, parts.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: STRIP - 4, rx: 4 }), svg("text", { y: 18 })),
+    ).forEach((group, i) => {
+      const [name, state, words] = parts[i],
+        [title, box, text] = group.childNodes,
+        w = ((width - LEFT - 4) * told[name]) / all;
+      set(group, { "data-s": state, transform: `translate(${x.toFixed(1)},0)` });
+      set(box, { width: Math.max(1, w - 2) });
+      set(text, { x: 6 });
+      setText(text, cut(`${told[name]} ${words}`, Math.max(1, Math.floor((w - 10) / 7.4))));
+      setText(title, `${words}: ${many(told[name], "row")}`);
+      x += w;
+    });
+  }
+
+  describe(t) {
+    const told = this.run.steps[t - 1]?.reflection;
+    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
+    const rows = rowsOf(this.run.steps[t - 1].tree).rows,
+      fates = this.#fates(told, rows, told.alpha),
+      of = (name) => fates.filter((fate) => fate === name).length;
+    return tr`${many(fates.length, "drafted")}: ${of("both") + of("rescued")} stand, ${of("rescued")} of them only because \
+of the second reading. Not lossless.`;
+  }
+}
