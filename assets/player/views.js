@@ -17,6 +17,13 @@ export const VIEWS = [
     needs: ["stopping"],
   },
   { file: "reflected", name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] },
+  {
+    file: "exitmap",
+    name: "ExitMap",
+    title: "Which exit would have drafted right",
+    place: 44,
+    needs: ["shadow_tokens"],
+  },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },

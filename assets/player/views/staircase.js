@@ -122,7 +122,12 @@ export class Staircase {
       ...[1, 0.5, 0].map((tick) => [LEFT - 8, y(tick) + 4, "end", `${100 * tick} %`]),
       [right - 4, y(1 - h) - 6, "end", tr`stop below ${Math.round(100 * (1 - h))} %`],
       [8, 14, "start", tr`chance that all drafts so far stay`],
-      [x(0) + 4, TOP - 10, "start", tr`grey: a fixed number of ${k}, as many on average`],
+      [
+        x(0) + 4,
+        TOP - 10,
+        "start",
+        this.width < 560 ? tr`grey: always ${k}` : tr`grey: always ${k}, as many on average`,
+      ],
       [x(drafted / 2), FOOT + CHIP + 22, "middle", tr`drafted`],
     ];
     if (known.length < drafted) labels.push([x(known.length + 0.5), FOOT - 8, "middle", w > 84 ? tr`not judged` : "?"]);

@@ -17,6 +17,7 @@ Letters: L layers, l the exit, d drafts, T columns of a round, c rows of text th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engines.kit import (
@@ -36,7 +37,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads.del_.exit_choice import Best, Counts, choose
+from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.exits import exits_of, maps_of, scaled
@@ -67,8 +68,9 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "
         Float("cost_draft", 0.0, 0.0, 8.0, step=0.5),
         temperature(),
     ],
-    signature="ribbon",
+    signature="exitmap",
     emits=EMITS | {"choice"},
+    records={"shadow_tokens": ShadowTokens},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -123,8 +125,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         loaded = drafted * exit_layer + L
         facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
         facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
+        shown = partial(ShadowTokens, exits, exit_layer, L, context=context, counted=T, alpha=seen.alpha())
+        shown = partial(shown, most=p.gamma_max, next_exit=best.exit_layer, next_d=best.d)
+        rows = [z[c - context :].argmax(-1), shadow.view(len(exits), -1)]  # [T], [exits, T]
         said = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
-        edit = yield run.step(**turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=said)
+        edit = yield run.step(
+            **turn.groups(),
+            choice=choice,
+            intervals=run.calls(VERBS),
+            records={
+                "shadow_tokens": lambda: shown(*(row.tolist() for row in rows), costs=(p.cost_verify, p.cost_draft))
+            },
+            facts=facts,
+            note=said,
+        )
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
         cache.crop(min(len(turn.ids) - 1, cache.length))
         ids = run.apply_edit(edit, turn.ids, cache)

@@ -7,10 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engines.kit import torch
+from engines.kit import Probability, Record, TokenId, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class ShadowTokens(Record):
+    """What each exit would have said behind the rows of a round, how often it was right so far, and what follows."""
+
+    exits: list[int]
+    exit_layer: int  # that drafted this round
+    layers: int  # L
+    target: list[TokenId]  # what the whole model says behind each row
+    shadow: list[list[TokenId]]  # [exits, rows]: what an exit says there
+    context: int  # rows in front of the drafted ones
+    counted: int  # rows, from the left; what stands behind a wrong draft is left out
+    alpha: list[Probability | None]  # of each exit, with this round; None without counts
+    costs: tuple[float, float]  # of a verification and of a draft, in layers, beside their own
+    most: int  # lengths 0 ... most - 1 are compared
+    next_exit: int
+    next_d: int
 
 
 class Counts:

@@ -1,0 +1,178 @@
+// What each exit would have said behind every row of a round, against the whole model; and what follows from it: the
+// tokens that each exit and draft length promise per layer, with the next choice.
+
+import { chips } from "../chips.js";
+import { cut, glyphs } from "../codec.js";
+import { many } from "../counted.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { short } from "../sliding.js";
+import { tr } from "../words.js";
+
+export const view = {
+  name: "ExitMap",
+  title: "Which exit would have drafted right",
+  place: 44,
+  needs: ["shadow_tokens"],
+};
+
+const ROOF = 44,
+  FLOOR = 34, // of an exit
+  LEFT = 66,
+  CELL = 74,
+  GAP = 60,
+  NARROW = 720;
+
+/** Tokens per layer that are to be expected of each exit and draft length: (1 + a + ... + a^d) / (L + d l), [exits,
+ * lengths]; null of an exit that was not counted. */
+export function promised({ exits, layers, alpha, costs: [verify, draft], most }) {
+  return exits.map((exit, i) => {
+    let sum = 0,
+      power = 1;
+    return Array.from({ length: most }, (_, d) => {
+      sum += power;
+      power *= alpha[i] ?? 0;
+      return alpha[i] == null ? null : sum / (layers + verify + d * (exit + draft));
+    });
+  });
+}
+
+export class ExitMap {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, width: 640 });
+    this.say = el("p", "dx-readout");
+    const part = () => svg("g");
+    [this.grid, this.roof, this.heat, this.trail, this.words] = Array.from({ length: 5 }, part);
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.grid, this.roof, this.heat, this.trail);
+    this.picture.append(this.words);
+    dom.append(this.say, this.picture);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const told = this.run.steps[t - 1]?.shadow_tokens;
+    setText(this.say, this.describe(t));
+    this.picture.style.display = told ? "" : "none";
+    if (told) this.#draw(told, next);
+  }
+
+  #draw(told, next) {
+    const { width } = this,
+      narrow = width < NARROW,
+      high = ROOF + told.exits.length * FLOOR + 40,
+      space = narrow ? width - LEFT : 0.58 * (width - LEFT),
+      fits = Math.max(3, Math.floor(space / CELL)),
+      shown = Math.min(fits, told.target.length),
+      first = Math.max(0, Math.min(told.target.length - shown, told.context - 3)),
+      labels = [];
+    set(this.picture, { viewBox: `0 0 ${width} ${narrow ? 2 * high : high}`, width, height: narrow ? 2 * high : high });
+    set(this.picture, { "aria-label": this.describe(this.t) });
+    const cells = this.#tokens(told, first, shown, labels);
+    const map = { x: narrow ? LEFT : LEFT + shown * CELL + GAP + LEFT, y: narrow ? high : 0 };
+    this.#promise(told, { ...map, w: width - map.x - 8 }, labels);
+    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, anchor, words, state] = labels[i];
+      set(text, { x, y, "text-anchor": anchor, class: state ?? "" });
+      setText(text, words);
+    });
+    if (next) comeIn(cells, { opacity: 0 });
+  }
+
+  /** Exits upward, rows to the right: what each exit says, filled where the whole model says the same. */
+  #tokens(told, first, shown, labels) {
+    const { run } = this,
+      whole = (token) => glyphs(run.piece(token).text),
+      columns = Array.from({ length: shown }, (_, i) => first + i),
+      y = (row) => ROOF + (told.exits.length - 1 - row) * FLOOR;
+    const items = columns.map((at, i) => ({
+      x: LEFT + (i + 0.5) * CELL,
+      y: 12,
+      state: at >= told.context ? "new" : "old",
+      whole: whole(told.target[at]),
+    }));
+    chips(this.roof, items, this.context.theme, CELL - 4);
+    labels.push([LEFT - 8, 28, "end", tr`layer ${told.layers}`]);
+    const boxes = told.exits.flatMap((exit, row) => columns.map((at, i) => ({ exit, row, at, i })));
+    told.exits.forEach((exit, row) => {
+      const mine = exit === told.exit_layer;
+      labels.push([LEFT - 8, y(row) + 20, "end", mine ? tr`▸ exit ${exit}` : tr`exit ${exit}`]);
+    });
+    const foot = y(0) + FLOOR + 18;
+    if (first < told.context)
+      labels.push([LEFT + Math.max(0, told.context - first) * CELL - 6, foot, "end", tr`text before`]);
+    if (told.context - first < shown)
+      labels.push([LEFT + (told.context - first) * CELL + 4, foot, "start", tr`this round`]);
+    return pool(this.grid, boxes.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 4 }), svg("text", { "text-anchor": "middle" })),
+    ).map((group, k) => {
+      const { exit, row, at, i } = boxes[k],
+        [title, box, word] = group.childNodes,
+        token = told.shadow[row][at],
+        right = token === told.target[at],
+        out = at >= told.counted,
+        state = out ? "unreached" : right ? "accepted" : "masked";
+      set(group, { "data-s": state });
+      set(box, { x: LEFT + i * CELL + 1, y: y(row) + 2, width: CELL - 2, height: FLOOR - 4 });
+      box.style.strokeWidth = exit === told.exit_layer ? 3 : 1;
+      set(word, { x: LEFT + (i + 0.5) * CELL, y: y(row) + 21 });
+      setText(word, `${right ? "✓ " : ""}${cut(whole(token), right ? 6 : 8)}`);
+      const said = right ? tr`as the whole model` : tr`the whole model says ${whole(told.target[at])}`;
+      setText(title, tr`exit ${exit}: ${whole(token)}; ${said}`);
+      return group;
+    });
+  }
+
+  /** Expected tokens per layer by exit and draft length, the best one marked, and where it was in the rounds before. */
+  #promise(told, { x, y, w }, labels) {
+    const values = promised(told),
+      lengths = Math.min(told.most, Math.max(8, told.next_d + 2)),
+      size = w / lengths,
+      at = (exit, d) => [x + (d + 0.5) * size, y + ROOF + (told.exits.length - 0.5 - told.exits.indexOf(exit)) * FLOOR],
+      known = values.flat().filter((value) => value !== null),
+      low = Math.min(...known),
+      top = Math.max(...known),
+      boxes = told.exits.flatMap((exit, row) => Array.from({ length: lengths }, (_, d) => ({ exit, row, d })));
+    pool(this.heat, boxes.length, () => svg("rect", "dx-warm")).forEach((box, k) => {
+      const { exit, row, d } = boxes[k],
+        [cx, cy] = at(exit, d),
+        value = values[row][d];
+      set(box, { x: cx - size / 2 + 1, y: cy - FLOOR / 2 + 1, width: Math.max(1, size - 2), height: FLOOR - 2 });
+      box.style.opacity = value === null ? 0 : 0.08 + (0.92 * (value - low)) / (top - low || 1);
+    });
+    const past = this.run.steps
+      .slice(0, this.t)
+      .flatMap(({ shadow_tokens: one }) => (one ? [at(one.next_exit, one.next_d)] : []));
+    const path = past.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)},${b.toFixed(1)}`).join("");
+    const [cx, cy] = past.at(-1);
+    pool(this.trail, 1, () => svg("g", {}, svg("path", "dx-trail"), svg("circle", { r: 8, class: "dx-dot" }))).forEach(
+      (g) => {
+        set(g.firstChild, { d: path });
+        set(g.lastChild, { cx, cy });
+      },
+    );
+    const foot = y + ROOF + told.exits.length * FLOOR + 18,
+      best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
+    const next = tr`● next: exit ${told.next_exit}, ${many(told.next_d, "drafted")}: ${best == null ? "–" : short(best)}`;
+    labels.push([x, y + 12, "start", tr`expected tokens per layer`], [x, y + 32, "start", next]);
+    for (let d = 0; d < lengths; d++)
+      if (size > 18 || d % 2 === 0) labels.push([x + (d + 0.5) * size, foot, "middle", d]);
+    labels.push([x - 8, foot, "end", tr`drafts`]);
+    told.exits.forEach((exit) => labels.push([x - 8, at(exit, 0)[1] + 4, "end", tr`exit ${exit}`]));
+  }
+
+  describe(t) {
+    const told = this.run.steps[t - 1]?.shadow_tokens;
+    if (!told) return t ? tr`No exit was looked at in this step.` : tr`Before the first step.`;
+    const right = told.exits.map(
+      (exit, i) => tr`exit ${exit} ${told.alpha[i] == null ? "–" : `${Math.round(100 * told.alpha[i])} %`}`,
+    );
+    return tr`How often each exit says what the whole model says, recent rows counting most: ${right.join(", ")}.`;
+  }
+}

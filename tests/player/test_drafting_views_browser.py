@@ -1,0 +1,105 @@
+"""The pictures of drafting: what a slider decides again is what the engine's own rule decides, and each picture holds
+on every step, in narrow and dark panels, and where nothing was drafted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import expect
+
+import engines
+from engines.core.trace import Trace
+from engines.methods.heads.del_.exit_choice import choose
+from engines.methods.speculative.reflective_verification.look import fuse, won
+from engines.methods.speculative.specdec_pp import StopRule
+
+Open = Callable[..., Any]
+Call = Callable[..., Any]
+RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "Staircase": ("specdec-pp", "story: Mia, boat", {}),
+    "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
+    "ExitMap": ("del", "story: Mia, boat", {}),
+}
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_the_staircase_stops_where_the_rule_does(js: Call, lag: int) -> None:
+    rng = random.Random(7)
+    for _ in range(60):
+        chances = [rng.random() ** 0.3 for _ in range(12)]
+        h, least = rng.choice([0.0, 0.2, 0.5, 0.9, 1.0]), rng.randint(1, 4)
+        rule, drawn = StopRule(h, least, 12), 0
+        for row in range(12):  # draft_round: with a trained head a token is judged when the next one is drawn
+            if lag and row:
+                rule.judge(chances[row - 1])
+            drawn = row + 1
+            if not lag:
+                rule.judge(chances[row])
+            if rule.stop(drawn):
+                break
+        whole = StopRule(h, least, 12)
+        for chance in chances[: 12 - lag]:
+            whole.judge(chance)
+        arguments = {"survival": whole.survival, "h": h, "least": least, "lag": lag, "drawn": 12}
+        assert js("views/staircase.js", "M.stopped(survival, h, least, lag, drawn)", **arguments) == drawn
+
+
+def test_the_weights_with_which_a_draft_wins_are_exact(js: Call) -> None:
+    torch.manual_seed(3)
+    for number in range(40):
+        z0, zr = torch.randn(5, 9) * 2, torch.randn(5, 9) * 2
+        drafted = [int(z.argmax()) for z in fuse(z0, zr, 0.3)] if number % 2 else torch.randint(9, (5,)).tolist()
+        wins = [won(a, b, x) for a, b, x in zip(z0, zr, drafted, strict=True)]
+        for alpha in (0.0, 0.17, 0.3, 0.55, 0.83, 1.0):
+            stand = [int(z.argmax()) == x for z, x in zip(fuse(z0, zr, alpha), drafted, strict=True)]
+            plain = [int(z.argmax()) == x for z, x in zip(z0, drafted, strict=True)]
+            end = stand.index(False) if False in stand else 5
+            said = ["both" if p else "rescued" for p in plain[:end]]
+            said += [] if end == 5 else ["lost" if plain[end] else "refused", *["behind"] * (4 - end)]
+            assert js("views/reflected.js", "M.decide(wins, alpha)", wins=wins, alpha=alpha) == said
+
+
+def test_what_the_map_of_exits_promises_is_what_the_engine_compares(js: Call) -> None:
+    rng = random.Random(5)
+    for _ in range(40):
+        alpha = [None if rng.random() < 0.2 else rng.random() for _ in range(4)]
+        told = {"exits": [1, 2, 4, 5], "layers": 6, "alpha": alpha, "costs": [rng.random(), rng.random()], "most": 10}
+        best = choose(alpha, told["exits"], 6, 10, 0, *told["costs"])
+        promised = js("views/exitmap.js", "M.promised(told)", told=told)
+        assert [row is not None and row[0] is None for row in promised] == [one is None for one in alpha]
+        known = [value for row in promised for value in row if value is not None]
+        if known:
+            assert max(known) == pytest.approx(best.tpl)
+            assert promised[told["exits"].index(best.exit_layer)][best.d] == pytest.approx(best.tpl)
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
+    slug, prompt, params = RUNS[request.param]
+    return request.param, engines.run(slug, "tiny-ar-l", prompt, params={"max_new_tokens": 20, **params})
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
+    name, trace = drawn
+    page = opened([trace], folded=True, **options).page
+    view = page.locator(f'[data-view="{name}"]')
+    page.evaluate("handles[0].seek(0)")
+    expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
+    for t in range(1, len(trace.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        inside = """(svg) => { const box = svg.getBoundingClientRect();
+          const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
+            .flatMap((one) => [...one.getClientRects()]);
+          return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""
+        assert view.locator("svg.dx-tower").evaluate(inside) == 0, t
+    if view.locator("input[type=range]").count():
+        page.evaluate("handles[0].seek(2)")
+        view.locator("input[type=range]").fill("1")
+        expect(view.locator("[aria-live]")).to_contain_text("derived: ")
+        view.get_by_role("button", name="as recorded").click()
+        expect(view.locator("[aria-live]")).to_have_text("")
