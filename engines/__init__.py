@@ -30,7 +30,7 @@ from engines.core.study import (
     run_study,
 )
 from engines.core.trace import SCHEMA_VERSION, Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
-from engines.core.user_methods import load_method_file
+from engines.core.user_methods import load_method_file, method_texts
 from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
 from engines.driver.fork import fork, models_of, stream_fork
@@ -83,6 +83,7 @@ __all__ = [
     "load_method_file",
     "load_model",
     "median_interval",
+    "method_texts",
     "models_of",
     "network_choices",
     "next_logits",

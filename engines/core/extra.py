@@ -1,5 +1,6 @@
-"""A folder beside the repository with the files of more methods, each as it would be inside: `methods/<family>/*.py`,
-`papers/<id>.json`, `traces/<id>.json.gz`. The variable DECODING_EXPLORER_EXTRA names it.
+"""A folder beside the repository with the files of more methods, each as it would be inside: `methods/<family>/*.py` or
+`methods/<family>/<slug>/__init__.py`, `papers/<id>.json`, `traces/<id>.json.gz`. The variable DECODING_EXPLORER_EXTRA
+names it.
 
 Its method files are run like any Python program, so a public host refuses them (`explorer.page.server`)."""
 
@@ -26,7 +27,11 @@ def extra_folder() -> Path | None:
 
 
 def extra_methods() -> list[Path]:
-    """The method files of that folder, in the order of their families. Runs none of them. Raises UserError."""
+    """The method files of that folder, of a method's own folder its `__init__.py`, in the order of their families. Runs
+    none of them. Raises UserError."""
     folder = extra_folder()
-    found = (folder / "methods").glob("*/*.py") if folder else ()
-    return sorted(path for path in found if not path.name.startswith("_"))
+    found = [*(folder / "methods").glob("*/*")] if folder else []
+    files = [path for path in found if path.suffix == ".py"] + [
+        path / "__init__.py" for path in found if (path / "__init__.py").is_file()
+    ]
+    return sorted(path for path in files if path.relative_to(folder or path).parts[2][0] not in "_.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, get_args
 
 import msgspec
@@ -112,6 +113,13 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
         """The values of parameters with which it is lossless, in words; "" where it always or never is."""
         entries = [", ".join(f"{name}={value}" for name, value in one.items()) for one in self.lossless_with]
         return " or ".join(entries)
+
+    @property
+    def own_file(self) -> str:
+        """What the file that it was loaded from is called, or the folder that its `__init__.py` lies in; "" for those
+        that ship."""
+        path = PurePath(self.file)
+        return f"{path.parent.name}/" if path.name == "__init__.py" else path.name
 
     @property
     def role(self) -> str:

@@ -1,5 +1,5 @@
-"""A Python file outside the package that declares methods: read, run as a module of its own, and what goes wrong in it
-told with its line.
+"""A Python file outside the package that declares methods, or a folder with an `__init__.py` that does and helpers
+beside it: read, run as a module of its own, and what goes wrong in it told with its line.
 
 The file is run like any Python program, with everything that the person who started it may do."""
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -22,31 +23,45 @@ from engines.core.sentences import PaperFiles, paper_files, told
 from engines.core.trace import GROUPS
 
 MAX_BYTES = 2**20
+PACKAGE = "__init__.py"  # of a method's own folder; its other files are imported as `from .rule import ...`
 
 
-def declared_in(path: Path, papers: Callable[[], PaperFiles] = paper_files) -> list[Method]:
-    """The methods that a file declares, each with the file and the sha256 of its text, and with the sentences that the
-    paper's file has where it has none itself. Raises UserError where there is no such file, it does not run, it
-    declares none, or a sentence stands in neither."""
+def declared_in(path: Path, papers: Callable[[], PaperFiles] | None = paper_files) -> list[Method]:
+    """The methods that a file or a folder declares, each with the file and the sha256 of its text (of all texts of a
+    folder), and with the sentences that the paper's file has where it has none itself; without `papers` it may have
+    none. Raises UserError where there is no such file, it does not run, it declares none, or a sentence stands in
+    neither."""
+    path = path / PACKAGE if (path / PACKAGE).is_file() else path
     source, here = _source(path), str(path.resolve())
     found = [value for value in vars(_module(path, here, source)).values() if isinstance(value, Method)]
     if not found:
         raise UserError(
             f"'{path}' declares no method; put @method(...) above a generator, as in `decoding-explorer template`."
         )
-    version = hashlib.sha256(source).hexdigest()
+    version = hashlib.sha256(source if path.name != PACKAGE else b"\0".join(texts_of(path).values())).hexdigest()
     ours = [
         Method(msgspec.structs.replace(one.info, file=here, version=version), one.decode, one.check) for one in found
     ]
     try:
-        return [told(one, papers) for one in ours]
+        return [told(one, papers) for one in ours] if papers else ours
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
 
+def texts_of(path: Path) -> dict[str, bytes]:
+    """What a method needs to be loaded elsewhere: its file by its name, or all Python files of its folder by their
+    paths from the one that holds it."""
+    if path.name != PACKAGE:
+        return {path.name: path.read_bytes()}
+    folder = path.parent
+    return {one.relative_to(folder.parent).as_posix(): one.read_bytes() for one in sorted(folder.rglob("*.py"))}
+
+
 def _source(path: Path) -> bytes:
     if path.is_dir():
-        raise UserError(f"'{path}' is a folder; give the Python file that holds your method.")
+        raise UserError(
+            f"'{path}' is a folder without {PACKAGE}; give the Python file that holds your method, or its folder."
+        )
     if not path.is_file():
         raise UserError(
             f"there is no file '{path}'; `decoding-explorer template > {path.name}` writes one to start from."
@@ -61,10 +76,13 @@ def _module(path: Path, here: str, source: bytes) -> Any:
     """The file, run as a module of its own. Raises UserError with the line that failed."""
     name = f"own_method_{hashlib.sha256(here.encode()).hexdigest()[:12]}"
     loader = importlib.machinery.SourceFileLoader(name, here)
-    spec = importlib.util.spec_from_loader(name, loader)
+    spec = importlib.util.spec_from_loader(name, loader, is_package=path.name == PACKAGE)
     assert spec
     module = importlib.util.module_from_spec(spec)
+    for old in [one for one in sys.modules if one.startswith(f"{name}.")]:
+        del sys.modules[old]  # helpers that were read before
     sys.modules[name] = module  # dataclasses and type hints look their module up
+    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside a person's files
     try:
         code = loader.source_to_code(
             source, here
@@ -80,6 +98,8 @@ def _module(path: Path, here: str, source: bytes) -> Any:
         del sys.modules[name]
         what = f"'{path}' cannot be loaded: {described(error)}"
         raise UserError(f"{what}{where(error, here)}.{_hint(error)}") from error
+    finally:
+        sys.dont_write_bytecode = cached
     return module
 
 
@@ -94,8 +114,10 @@ def _hint(error: BaseException) -> str:
 
 
 def where(error: BaseException, file: str) -> str:
-    """' (my.py, line 12: x = y)': the last line of the author's own file on the way to the error."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    """' (my.py, line 12: x = y)': the last line of the author's own file, or of a file of its folder, on the way to the
+    error."""
+    own = f"{Path(file).parent}{os.sep}" if Path(file).name == PACKAGE else file
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(own)]
     if not frames:
         return ""
     frame = frames[-1]

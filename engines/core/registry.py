@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.method import Method, MethodInfo
-from engines.core.method_file import declared_in
+from engines.core.method_file import PACKAGE, declared_in
 from engines.core.params import same
 from engines.core.sentences import paper_files, told
 from engines.core.trace import IMPORTED, WATCHED, Edit, Record, described
@@ -66,7 +66,7 @@ def registry() -> Registry:
                 )
     for path in extra_methods():
         try:
-            _add(declared_in(path, papers), path.parent.name, methods)
+            _add(declared_in(path, papers), path.parents[path.name == PACKAGE].name, methods)
         except (UserError, ValueError) as error:
             broken.append(Broken(str(path), str(error)))
     broken += [Broken(file, fault) for file, fault in papers().strange(methods)]

@@ -14,20 +14,22 @@ from typing import Any
 
 from engines.core.errors import OTHER_ENDS, UserError, described
 from engines.core.method import MethodInfo
-from engines.core.method_file import declared_in, where
+from engines.core.method_file import declared_in, texts_of, where
 from engines.core.places import expanded
 from engines.core.registry import check_records, registry
+from engines.core.sentences import paper_files
 from engines.core.trace import GROUPS, Edit, Step
 
 
-def load_method_file(name: str | Path) -> list[MethodInfo]:
-    """Register the methods that a local Python file declares, and return their declarations; the same file again
-    replaces them.
+def load_method_file(name: str | Path, *, sentences: bool = True) -> list[MethodInfo]:
+    """Register the methods that a local Python file declares, or a folder with an `__init__.py`, and return their
+    declarations; the same file again replaces them. sentences: whether each of them has to be there, which a process
+    that only decodes does not need.
 
     Raises UserError where there is no such file, it does not run, it declares no method, or a slug is taken.
     """
     path = expanded(str(name))
-    found, known = declared_in(path), registry().methods
+    found, known = declared_in(path, paper_files if sentences else None), registry().methods
     here = found[0].info.file
     for one in found:
         slug, taken = one.info.slug, known.get(one.info.slug)
@@ -48,6 +50,12 @@ def load_method_file(name: str | Path) -> list[MethodInfo]:
         del known[old]
     known.update({one.info.slug: one for one in found})
     return [one.info for one in found]
+
+
+def method_texts(file: str) -> dict[str, str]:
+    """What the method of that file (`MethodInfo.file`) needs to be loaded elsewhere: texts by name; of a folder by the
+    path from the one that holds it."""
+    return {name: text.decode("utf-8") for name, text in texts_of(Path(file)).items()}
 
 
 def explained(info: MethodInfo, generator: Generator[Step, Edit | None, None]) -> Generator[Step, Edit | None, None]:
@@ -81,7 +89,7 @@ def _failure(info: MethodInfo, steps: int, error: BaseException) -> str:
         and "pack_scores" in {f.name for f in traceback.extract_tb(error.__traceback__)}
     ):
         what = f"the score lane '{error.args[0]}' is not declared; add it to lanes= in @method(...)"
-    place = where(error, info.file) or f" ({Path(info.file).name})"
+    place = where(error, info.file) or f" ({info.own_file})"
     return f"'{info.slug}' failed after {steps} step{'' if steps == 1 else 's'}: {what}{place}."
 
 
@@ -90,7 +98,7 @@ def _check(info: MethodInfo, step: Any) -> None:
     if not isinstance(step, Step):
         raise UserError(
             f"'{info.slug}' yielded {type(step).__name__} instead of a step; write `yield run.step(...)` "
-            f"({Path(info.file).name})."
+            f"({info.own_file})."
         )
     if extra := sorted(group for group in GROUPS - info.emits if getattr(step, group, None)):
         raise UserError(

@@ -26,18 +26,19 @@ Stopped = Callable[[], bool]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a worker has to know: the model with its options, method files as (name, text), and its threads."""
+    """What a worker has to know: the model with its options, method files, and its threads. own: of each method
+    what `engines.method_texts` says."""
 
     model: str
     options: dict[str, Any]
-    own: list[tuple[str, str]]
+    own: list[dict[str, str]]
     threads: int
 
 
 def task(model: str, options: dict[str, Any], threads: int) -> Task:
     """With the method files that are loaded here."""
     files = dict.fromkeys(info.file for info in engines.list_methods() if info.file)
-    return Task(model, options, [(Path(file).name, Path(file).read_text("utf-8")) for file in files], threads)
+    return Task(model, options, [engines.method_texts(file) for file in files], threads)
 
 
 def threads_each(workers: int) -> int:
@@ -54,10 +55,12 @@ class Worker:
         import torch
 
         torch.set_num_threads(about.threads)
-        for name, text in about.own:
-            path = Path(tempfile.mkdtemp(prefix="decoding-explorer-")) / name
-            path.write_text(text, "utf-8")
-            engines.load_method_file(path)
+        for texts in about.own:
+            place = Path(tempfile.mkdtemp(prefix="decoding-explorer-"))
+            for name, text in texts.items():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(text, "utf-8")
+            engines.load_method_file(place / next(iter(texts)).split("/")[0], sentences=False)
         self.model = engines.load_model(about.model, **about.options)
 
     def run(self, cell: Cell) -> Outcome:

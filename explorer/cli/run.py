@@ -204,8 +204,12 @@ def find_method(slug: str) -> MethodInfo:
 def only_own(files: Sequence[str]) -> str:
     """The slug of the one method that these files of --method-file brought; those of an extra folder are there anyway.
     Raises UserError where there is none or a choice."""
-    here = {str(Path(name).expanduser().resolve()) for name in files}
-    own = [info.slug for info in engines.list_methods() if info.file in here]
+    here = {Path(name).expanduser().resolve() for name in files}
+    own = [
+        info.slug
+        for info in engines.list_methods()
+        if info.file and (Path(info.file) in here or Path(info.file) in {one / "__init__.py" for one in here})
+    ]
     if len(own) != 1:
         raise UserError(
             "no method is chosen; give --method with "

@@ -4,7 +4,6 @@ obtained."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from engines import MethodInfo, Trace
@@ -203,7 +202,7 @@ def methods(infos: Mapping[str, MethodInfo]) -> str:
     """The working methods with their papers, needs and departures."""
     rows = [
         [
-            {"text": titled(info) + (f" (your file {Path(info.file).name})" if info.file else "")},
+            {"text": titled(info) + (f" (your file {info.own_file})" if info.file else "")},
             info.family,
             {"text": info.paper, "href": paper_link(info.paper)},
             info.summary,

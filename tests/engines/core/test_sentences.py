@@ -148,6 +148,33 @@ def test_an_extra_folder_has_its_own_papers(family, papers, tmp_path, monkeypatc
     assert f"{extra}/papers/paper.json: `says` names the parameter 'u'" in only_fault()
 
 
+def test_an_extra_folder_has_methods_in_folders_of_their_own(family, papers, tmp_path, monkeypatch):
+    extra = tmp_path / "extra"
+    mine = extra / "methods" / "own" / "mine"
+    mine.mkdir(parents=True)
+    (extra / "papers").mkdir()
+    (mine / "__init__.py").write_text("from .words import TITLE\n" + text("mine", BARE, "own").replace('"T"', "TITLE"))
+    (mine / "words.py").write_text("TITLE = 'From its own file'\n")
+    for name in ("_shared", "no_method"):  # a helper, and what declares nothing
+        (mine.parent / name).mkdir()
+        (mine.parent / name / "rule.py").write_text("1 / 0")
+    (mine.parent / "_shared" / "__init__.py").write_text("1 / 0")
+    write(extra / "papers", SAYS, "mine")
+    monkeypatch.setenv(VARIABLE, str(extra))
+    found = walk()
+    assert not found.broken and found.methods["mine"].info.title == "From its own file"
+    assert said(found.methods["mine"].info)[0] == "From JSON."
+    assert found.methods["mine"].info.file == str(mine / "__init__.py")
+    assert engines.extra_methods() == [mine / "__init__.py"]
+
+
+@pytest.mark.usefixtures("registry_unchanged")
+def test_a_process_that_only_decodes_needs_no_sentences(tmp_path):
+    (tmp_path / "mine.py").write_text(text("mine", BARE, "own"))
+    (info,) = engines.load_method_file(tmp_path / "mine.py", sentences=False)
+    assert said(info) == ["", "", ""]
+
+
 @pytest.mark.usefixtures("registry_unchanged")
 def test_a_persons_own_file_needs_no_paper_and_may_leave_departures_out(tmp_path):
     mine = tmp_path / "mine.py"

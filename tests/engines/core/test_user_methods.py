@@ -213,3 +213,58 @@ def test_a_sentence_of_a_method_s_own_stays_as_it_is(tmp_path):
     info = own(path)
     with pytest.raises(engines.UserError, match=r"^so$"):
         list(engines.stream(info.slug, "tiny-dlm", PROMPT))
+
+
+# --- a folder of one method ------------------------------------------------------------------------------------------
+
+
+def folder(tmp_path: Path, rule: str) -> Path:
+    """The template's method as a folder whose rule stands in a file of its own."""
+    place = tmp_path / "my_folder"
+    place.mkdir(exist_ok=True)
+    spoiled = MASKED.replace("ready = sure >= p.threshold", "ready = rule.ready(sure, p.threshold)")
+    assert spoiled != MASKED
+    (place / "__init__.py").write_text(
+        spoiled.replace("\nfrom engines.kit", "\nfrom . import rule\nfrom engines.kit", 1)
+    )
+    (place / "rule.py").write_text(rule)
+    return place
+
+
+def test_a_method_may_be_a_folder_with_helpers_beside_its_file(tmp_path):
+    plain = own(written(tmp_path, '"my-masked",', '"my-plain",'))
+    place = folder(tmp_path, "def ready(sure, line):\n    return sure >= line\n")
+    for given in (place, place / "__init__.py"):
+        info = own(given)
+        assert (info.slug, info.file, info.own_file) == ("my-masked", str(place / "__init__.py"), "my_folder/")
+        one, other = (engines.run(slug, "tiny-dlm", PROMPT, seed=3) for slug in (info.slug, plain.slug))
+        assert (one.text, one.totals.forwards) == (other.text, other.totals.forwards)
+    assert not list(place.glob("__pycache__")), "nothing is left beside a person's files"
+
+
+def test_a_folder_that_changed_is_read_anew_with_its_helpers(tmp_path):
+    first = own(folder(tmp_path, "def ready(sure, line):\n    return sure >= line\n"))
+    few = engines.run(first.slug, "tiny-dlm", PROMPT, seed=3).totals.forwards
+    second = own(folder(tmp_path, "def ready(sure, line):\n    return sure >= 9999\n"))
+    assert first.version != second.version and first.file == second.file
+    assert engines.run(second.slug, "tiny-dlm", PROMPT, seed=3).totals.forwards > few
+
+
+def test_a_mistake_in_a_helper_is_told_with_its_line(tmp_path):
+    with pytest.raises(engines.UserError, match=r"__init__.py' cannot be loaded: ZeroDiv.* \(rule.py, line 2: 1 / 0\)"):
+        own(folder(tmp_path, "\n1 / 0\n"))
+    info = own(folder(tmp_path, "def ready(sure, line):\n    return sure + {}\n"))
+    with pytest.raises(engines.UserError, match=r"failed after 0 steps: .* \(rule.py, line 2: return sure \+ \{\}\)"):
+        engines.run(info.slug, "tiny-dlm", PROMPT)
+
+
+def test_a_folder_without_a_declaration_says_so(tmp_path):
+    with pytest.raises(engines.UserError, match=r"is a folder without __init__.py; give the Python file"):
+        engines.load_method_file(tmp_path)
+
+
+def test_what_a_method_needs_elsewhere_is_all_of_its_folder(tmp_path):
+    place = folder(tmp_path, "def ready(sure, line):\n    return sure >= line\n")
+    texts = engines.method_texts(own(place).file)
+    assert set(texts) == {"my_folder/__init__.py", "my_folder/rule.py"}
+    assert engines.method_texts(str(tmp_path / "my_folder" / "rule.py")) == {"rule.py": texts["my_folder/rule.py"]}

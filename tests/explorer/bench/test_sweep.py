@@ -316,7 +316,7 @@ def test_a_worker_has_the_model_its_options_and_the_method_files(registry_unchan
     engines.load_method_file(path)
     about = workers.task(MODEL, {"dtype": "bfloat16"}, 1)
     assert (about.model, about.options, about.threads) == (MODEL, {"dtype": "bfloat16"}, 1)
-    assert about.own[-1] == ("my.py", path.read_text())
+    assert about.own[-1] == {"my.py": path.read_text()}
     registry().methods.pop("my-masked")
     path.unlink()
     worker = workers.Worker(about)
@@ -418,7 +418,7 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
     asked = []
 
     def in_processes(about, number, found, stopped):
-        asked.append((about.own[-1][0], number))
+        asked.append((next(iter(about.own[-1])), number))
         yield from workers.in_turn(engines.load_model(about.model), found, stopped)
 
     monkeypatch.setattr(workers, "in_processes", in_processes)
