@@ -1,7 +1,7 @@
 // One control per kind of parameter. A control is {node, read() -> value, write(value)}; `ids` are {control,
 // described}: the id that the label points at, and the ids of the sentences that describe it.
 
-import { tr } from "../player/words.js";
+import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
 import { hint, said } from "./slot.js";
 
@@ -124,7 +124,7 @@ export function parameter(param, { id, baseline }, changed) {
     { class: "param", "data-param": name, "data-kind": kind },
     make("label", { for: id }, name, mark),
     make("div", { class: "param-row" }, control.node, make("button", reset, "↺")),
-    make("p", { class: "param-help", id: `${id}-help` }, help),
+    make("p", { class: "param-help", id: `${id}-help` }, translated(help)),
     make("p", { class: "param-hint", id: `${id}-hint` }, hint(param, baseline)),
   );
   return { node, control };

@@ -66,8 +66,7 @@ def registry() -> Registry:
                 )
     for path in extra_methods():
         try:
-            folder = path.parents[1 if path.name == PACKAGE else 0]
-            _add(declared_in(path, papers), folder.name, methods)
+            _add(declared_in(path, papers), path.parents[path.name == PACKAGE].name, methods)
         except (UserError, ValueError) as error:
             broken.append(Broken(str(path), str(error)))
     broken += [Broken(file, fault) for file, fault in papers().strange(methods)]

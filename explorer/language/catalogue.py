@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+import engines
 from explorer import ASSETS
 from explorer.export.bundle import views
 from explorer.figures.definitions import module as definitions
@@ -61,8 +62,18 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/scenarios.json", (one[part] for one in own_json("scenarios.json") for part in ("title", "watch"))
     for path in files(SENTENCES):
         yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"))
+    yield "assets/papers", _of_methods()
     for path in files(ERRORS):
         yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"), errors_only=True)
+
+
+def _of_methods() -> Iterator[str]:
+    """What the page says of the methods that ship: what departs from the paper, what each parameter does. Nothing shows
+    what a lane is."""
+    for info in (info for info in engines.list_methods() if not info.file):
+        if info.departures != "none":
+            yield info.departures
+        yield from (param.help for param in info.params)
 
 
 def _quoted(script: str) -> Iterator[str]:

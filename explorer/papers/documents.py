@@ -18,6 +18,8 @@ from typing import Literal
 
 import msgspec
 
+import engines
+from engines import MethodInfo
 from explorer import ASSETS, papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
@@ -104,14 +106,15 @@ def feature_table() -> str:
 
 
 def method_table() -> str:
-    """Everything that runs: papers and bases with their methods, the models they need, and what one watches."""
+    """Everything that runs: papers and bases with their methods, linked to their files as from `assets/docs`, the
+    models they need, and what one watches."""
     lines = ["| method | paper | basis | models | what you watch |", "|---|---|---|---|---|"]
     order = papers.FAMILIES
     for paper in sorted(papers.read().all(), key=lambda one: (order.index(one.family), not one.base, one.id)):
         held = papers.methods_of(paper)
         if not held and not paper.tools:
             continue
-        names = ", ".join(f"`{one}`" for one in (*(info.slug for info in held), *paper.tools))
+        names = ", ".join([*map(_linked, held), *(f"`{one}`" for one in paper.tools)])
         needs = " / ".join(dict.fromkeys(" + ".join(info.needs.values()) for info in held)) or "–"
         own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
         lines.append(
@@ -119,6 +122,15 @@ def method_table() -> str:
             f"{needs} | {paper.watch or paper.idea} |"
         )
     return "\n".join(lines)
+
+
+def _linked(info: MethodInfo) -> str:
+    """A slug with a link to the file that has its loop, if it ships."""
+    place = ASSETS.parent.joinpath(*engines.get_method(info.slug).decode.__module__.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    if info.file or not file.exists():
+        return f"`{info.slug}`"
+    return f"[`{info.slug}`](../../{file.relative_to(ASSETS.parent).as_posix()})"
 
 
 def planned_table() -> str:

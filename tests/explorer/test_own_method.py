@@ -178,3 +178,11 @@ def test_the_texts_show_the_heart_of_the_template(text):
         commits = re.search(r"commits=.*(?=,\n)", body)
         body = re.sub(r"run\.step\(.*?\n        \)", f"run.step({commits[0]})", body, flags=re.DOTALL)
     assert shown == found + body
+
+
+def test_a_folder_is_a_method_file_too(template, tmp_path, capsys):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    template().rename(folder / "__init__.py")
+    assert cli.main(["run", "--method-file", str(folder), "--prompt", "sort: Mia, Leo, Ada"]) == 0
+    assert capsys.readouterr().out == "Ada Leo Mia\n"

@@ -6,11 +6,12 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+import engines
 from explorer.language import read
 from tests.page.test_everybody import AXE, all_paths, grave, settle
 
 LEFT = """(messages) => {
-  const closed = `[translate="no"], textarea, script, style, pre, code, option, svg, .learn-words, .dx-about`;
+  const closed = `[translate="no"], textarea, script, style, pre, code, option, svg, .learn-words`;
   const left = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const { data, parentElement: within } = walker.currentNode, text = data.trim();
@@ -74,6 +75,19 @@ def test_no_word_of_ours_stays_english_on_any_tab(visit):
     paths = all_paths(page)  # what a tab held stays in the document
     assert len(paths) >= 9, paths
     assert page.evaluate(LEFT, read("zh-Hans")) == []
+
+
+def test_what_a_method_says_is_told_in_the_language(visit, traces):
+    """What its parameters do, below their fields; what departs from the paper, in the player and in the list."""
+    screen = chinese(visit)
+    info, words = engines.get_method(traces[0].header.method).info, read("zh-Hans")
+    screen.page.locator("#slot-0 .slot-form > summary").press("Enter")
+    shown = screen.parameters(0)
+    for param in info.params:
+        expect(shown.locator(f'[data-param="{param.name}"] .param-help')).to_have_text(words[param.help])
+    expect(screen.player(0).locator(".dx-about")).to_contain_text(words[info.departures])
+    screen.page.get_by_role("tab", name="方法", exact=True).click()
+    expect(screen.page.get_by_text(words[info.departures], exact=True).last).to_be_visible()
 
 
 def test_what_a_model_wrote_and_a_person_typed_is_not_translated(visit):

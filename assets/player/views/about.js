@@ -31,7 +31,7 @@ export class About {
       [tr`not recorded`, missing.join(", ").replaceAll("_", " ")],
       [
         header.imported_from || header.method === "watched" ? tr`this record` : tr`differs from the paper`,
-        header.departures,
+        translated(header.departures),
       ],
     ];
     dom.append(

@@ -1,6 +1,7 @@
 // The parameters of a fork: what holds at the cursor, and the field of one parameter.
 
 import { el } from "../dom.js";
+import { translated } from "../words.js";
 
 /** The method that is at work after t steps, and its parameters. */
 export function settings({ header }, t) {
@@ -42,7 +43,7 @@ export function paramField(param, was, value, keep) {
   if (param.kind !== "bool") input.value = param.presets?.[value] ?? value;
   return el(
     "label",
-    { title: param.help },
+    { title: translated(param.help) },
     el("span", {}, `${param.name}${param.symbol ? ` (${param.symbol})` : ""}`),
     input,
   );

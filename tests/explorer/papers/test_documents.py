@@ -109,6 +109,9 @@ def test_the_method_table_has_every_method_and_the_published_figures_say_where()
     table, published = documents.method_table(), documents.published_table()
     for paper in papers.read().all():
         assert all(f"`{slug}`" in table for slug in (*paper.methods, *paper.tools))
+        for info in (info for info in papers.methods_of(paper) if not info.file):
+            (target,) = re.findall(rf"\[`{info.slug}`\]\(\.\./\.\./([\w/]+\.py)\)", table)
+            assert f'"{info.slug}",\n' in (ROOT / target).read_text("utf-8"), "the file declares it"
         assert all(f"| {one.figure} | {one.what} | {one.where} |" in published for one in paper.published)
     planned = papers.counts()["planned"]
     assert len(documents.planned_table().splitlines()) == (2 + planned if planned else 1)
