@@ -86,7 +86,7 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
             spans=spans(matches, len(ids)),
             intervals=arena(U),
             facts={**facts, "rows": len(rows)},
-            note=f"{turn.note()} Read: {U.union_share:.0%} of the experts, {U.row_share:.0%} for a row alone.",
+            note=f"{turn.note()} Experts read: {U.union_share:.0%} by all rows, {U.row_share:.0%} by one on average.",
         )
         ids = run.apply_edit(edit, turn.ids, cache)
 

@@ -103,7 +103,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts = {"new_slots": new, "union": together.union, "bytes_read": together.bytes_read}
         facts |= constants(model) | strength(read)
         lanes = {"confidence": (at, chance), "entropy": (at, entropy(z))}
-        routing, note = pack_slots(read, K, positions), f"{new} of {len(rows) * L * min(p.slots, K)} slots are new."
+        routing = pack_slots(read, K, positions)
+        note = f"{new} of {len(rows) * L * min(p.slots, K)} slots are read for the first time."
         if p.twins:
             without = beside.read(ids, base)
             told = probability(without, token)
@@ -111,7 +112,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             facts |= {"mixture_bytes": beside.chunk(p.chunk), "dense_bytes": beside.dense_bytes, "without": told}
             facts |= {"router_bytes": beside.router_bytes, "expert_bytes": models.mixture.mixtures[0].expert_bytes}
             routing += [one for one in [pack_routing(beside.found, positions, "mixture")] if one]
-            note += f" The twin without memory gives this token {told:.0%}."
+            note += f" The twin without memory gives this token a probability of {told:.0%}."
         edit = yield run.step(
             commits=(at, [token], "greedy", chance),
             scores=lambda: lanes,

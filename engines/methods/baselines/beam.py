@@ -23,6 +23,7 @@ from engines.kit import (
     Recorder,
     Steps,
     entropy,
+    many,
     max_new_tokens,
     method,
     top_ids,
@@ -102,8 +103,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             candidates=lambda: (at, z[row : row + 1]),
             branches=paths.branches(),
             facts={"beams": len(going), "finished": min(len(finished), p.width), "best_sum": sums.of(shown)},
-            note=f"{len(beams)} beam{'s' if len(beams) > 1 else ''} asked in one forward; "
-            + (f"{len(going)} go on." if paths.living else "the best one that ended is written."),
+            note=f"{many(len(beams), 'beam')} extended in one forward; "
+            + (f"{many(len(going), 'beam')} kept." if paths.living else "the best finished one is written."),
         )
         paths.apply_edit(run, edit, shown)
 

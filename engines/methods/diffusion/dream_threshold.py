@@ -21,6 +21,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -110,7 +111,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             held = n - len(best)
             x[masks[best]] = x0[best]
             kept = (
-                f"{len(best)} of this step's {n} tokens are kept{f', {held} wait for the next one' if held else ''}."
+                f"{len(best)} of this step's {many(n, 'token')} kept{f', {held} held back' if held else ''}."
                 if n
                 else NOTHING
             )

@@ -119,7 +119,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
         drafter.read(h)
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if ready else f" {models.drafter.parameters:,} trained numbers guess from here on."
+        size = "" if ready else f" {models.drafter.parameters:,} trained parameters draft from here on."
         groups = dict(turn.groups(ranks))
         cosines, groups["scores"] = lanes_of(turn, drafter, n, groups["scores"])
         facts = turn.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)

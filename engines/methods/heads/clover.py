@@ -123,7 +123,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
         states = augmented(drafter.block, h, past) if p.block else h.float()
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if a is not None else f" {numbers:,} trained numbers guess from here on."
+        size = "" if a is not None else f" {numbers:,} trained parameters draft from here on."
         facts = turn.facts(depth=max(map(len, known)), rows_of_the_block=len(h) if p.block else 0, **looked)
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)

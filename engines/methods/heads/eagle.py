@@ -97,7 +97,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
-        size = "" if H is not None else f" {models.layer.parameters:,} trained numbers guess from here on."
+        size = "" if H is not None else f" {models.layer.parameters:,} trained parameters draft from here on."
         facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)

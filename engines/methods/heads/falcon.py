@@ -29,6 +29,7 @@ from engines.kit import (
     Roles,
     Steps,
     UserError,
+    many,
     max_new_tokens,
     method,
     part,
@@ -96,7 +97,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
-        size = "" if H is not None else f" {drafter.parameters:,} trained numbers guess from here on."
+        size = "" if H is not None else f" {drafter.parameters:,} trained parameters draft from here on."
         facts = turn.facts(passes=drafter.passes, layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in paths] or [-1]),
@@ -132,8 +133,8 @@ def template(layer: Any, name: str, nodes: int, deepest: int) -> tuple[list[Path
 
 def note(said: str, passes: int, k: int) -> str:
     """One sentence on the round."""
-    turns, wide = f"{passes} pass{'' if passes == 1 else 'es'}", f"{k} column{'' if k == 1 else 's'}"
-    return f"{said[:-1]}; {turns} of {wide} drafted." if passes else said
+    turns = many(passes, "pass", "passes")
+    return f"{said[:-1]}; drafted in {turns} of {many(k, 'level')} each." if passes else said
 
 
 @dataclass(frozen=True)

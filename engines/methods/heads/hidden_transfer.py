@@ -25,6 +25,7 @@ from engines.kit import (
     Roles,
     Steps,
     UserError,
+    many,
     max_new_tokens,
     method,
     part,
@@ -94,7 +95,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
-        size = "" if guesses else f" {W.numel() + b.numel():,} trained numbers guess from here on."
+        size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."
         guesses, chances = [], []
         if len(h):
             z = model.unembed(h, vocabulary, normed=True, predicts=len(turn.ids), counts=False)
@@ -106,7 +107,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
             facts=turn.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
-            note=f"{turn.note()[:-1]}; {extra} pseudo rows {way}.{size}",
+            note=f"{turn.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:

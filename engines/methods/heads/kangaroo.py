@@ -29,6 +29,7 @@ from engines.kit import (
     Steps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -163,8 +164,9 @@ def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
     """One sentence on the round."""
     if not sure:
         return turn.note()
-    why = f"the last one unsure ({sure[-1]:.0%})" if stop == "threshold" else "the most"
-    return f"The first {exit_layer} layers drafted {len(sure)}, {why}: {turn.note()}"
+    first = "The first layer" if exit_layer == 1 else f"The first {exit_layer} layers"
+    why = f"the last below the threshold ({sure[-1]:.0%})" if stop == "threshold" else "the maximum"
+    return f"{first} drafted {many(len(sure), 'token')}, {why}: {turn.note()}"
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from engines.kit import (
     UserError,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from engines.models.networks.lora import LoRA
 
 STOPS = {
-    "threshold": "the next is below the line",
-    "repeat": "the next would repeat",
+    "threshold": "the next is below the threshold",
+    "repeat": "the next would repeat an n-gram",
     "window": "the whole window",
     "end": "the last is the end mark",
 }
@@ -144,8 +145,12 @@ def written(
 
 def note(l: int, k: int, stop: str, late: int, agreed: int) -> str:  # noqa: E741 - the paper's letter
     """One sentence on the step."""
-    seen = f" Of the last unit's {late} unverified tokens {agreed} are what it says one by one." if late else ""
-    return f"{l} of {k} foreseen tokens written, {STOPS[stop]}.{seen}"
+    seen = (
+        f" Of the last unit's {many(late, 'unverified token')}, {agreed} agree with autoregressive decoding."
+        if late
+        else ""
+    )
+    return f"{l} of {many(k, 'predicted token')} written, {STOPS[stop]}.{seen}"
 
 
 def marked(p: Sequence[float], alpha: float, most: int | None = None) -> list[tuple[int, int]]:

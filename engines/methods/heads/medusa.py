@@ -105,7 +105,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if h is not None else f" {models.heads.parameters:,} trained numbers guess from here on."
+        size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **turn.groups(ranks), facts=turn.facts(heads=p.K if len(draft) > 1 else 0), note=turn.note() + size
         )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.kit import Params, Recorder, Steps, WordReaderLM, torch
+from engines.kit import Params, Recorder, Steps, WordReaderLM, many, torch
 from engines.methods.multimodal._scene import Answer, Reading, Rectangle, Scene, crop, written
 
 TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
@@ -109,7 +109,7 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
             "records": {"scene": scene},
             "intervals": run.calls(),
             "facts": {"pictures": n, "views": heavy.views, "sure": sure},
-            "note": f"{n} pictures, turned by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
+            "note": f"{many(n, 'crop')}, rotated by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
         }
         if turn != TURNS[-1]:
             edit = yield run.step(**groups)

@@ -16,6 +16,7 @@ from engines.kit import (
     Recorder,
     Steps,
     WordReaderLM,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -74,9 +75,9 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
                 "letters": n - (tokens[-1] in model.eos_ids),
                 "sure": float(chances.prod()),
             },
-            note=f"One pass: {n} characters, the end mark with them."
+            note=f"One pass: {many(n, 'character')}, the end mark included."
             if tokens[-1] in model.eos_ids
-            else f"One pass: {n} characters.",
+            else f"One pass: {many(n, 'character')}.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, *tokens]), False
 

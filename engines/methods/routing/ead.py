@@ -26,6 +26,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -111,11 +112,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 unit="bits",
                 raw=H,
                 switched=active != writer,
-                detail=f"read {catch_up} missed tokens first" if catch_up else "",
+                detail=f"read {many(catch_up, 'missed token')} first" if catch_up else "",
             ),
             facts={"catch_up_tokens": catch_up},
-            note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'goes on'}: rolling "
-            f"entropy {mean:.2f} bits.",
+            note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'continues'}: "
+            f"rolling entropy {mean:.2f} bits.",
         )
         ids = run.apply_edit(edit, ids, *caches.values())
 

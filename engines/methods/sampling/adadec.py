@@ -221,10 +221,10 @@ def branch(one: Future, futures: Sequence[Future], p: Params, won: bool, length:
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:
     """The step in a sentence."""
     if not paused:
-        return f"Entropy {H:.2f} nats is below {threshold:.2f}: the greedy token."
+        return f"Entropy {H:.2f} nats is below the threshold of {threshold:.2f}: the greedy token."
     found = ", ".join(f"{value:.2f}" for value in scores)
     return f"Paused at {H:.2f} nats. Scores per token {found}: " + (
-        "the greedy token stays." if rank == 0 else f"the {rank + 1}. best token overrules the greedy one."
+        "the greedy token stays." if rank == 0 else f"the token of rank {rank + 1} overrules the greedy one."
     )
 
 

@@ -136,12 +136,12 @@ def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
     if policy.paths.living:
         ended = sum(policy.over(path) for path in particles)
         return (
-            f"Drawn anew: {kept} of the old particles go on as {len(particles)}, {ended} of which have ended. Path "
+            f"Resampled: {kept} of the old particles continue as {len(particles)}, {ended} of them finished. Path "
             f"{best.id} is best (w {w:.2f})."
         )
     if policy.cut(best):
-        return f"No particle came to its end; path {best.id} has the best weight ({w:.2f})."
-    return f"All that are left have ended. Path {best.id} has the best weight ({w:.2f}): it is the solution."
+        return f"No particle finished; path {best.id} has the best weight ({w:.2f})."
+    return f"All remaining particles are finished. Path {best.id} has the best weight ({w:.2f}): it is the solution."
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
+    many,
     max_new_tokens,
     method,
 )
@@ -168,12 +169,12 @@ def anchor(index: Index, written: list[int], longest: int) -> Anchor:
 
 def note(found: Anchor, pasted: int, kept: int) -> str:
     """One sentence on the step."""
-    last = "The last token stands" if found.n == 1 else f"The last {found.n} tokens stand"
+    last = "The last token occurs" if found.n == 1 else f"The last {found.n} tokens occur"
     if not pasted:
-        where = {0: "no place of the source", 1: "its end, or there is no room for more"}
-        return f"{last} at {where.get(found.places, 'several places of the source')}: one token from the model."
-    begin = f"{last} at one place of the source: what follows there" if found.n else "The source"
-    return f"{begin} is pasted; {kept} of {pasted} tokens kept, and one from the model."
+        where = {0: "nowhere in the source", 1: "at its end, or there is no room for more"}
+        return f"{last} {where.get(found.places, 'several times in the source')}: one token from the model."
+    begin = f"{last} once in the source: what follows there" if found.n else "The source"
+    return f"{begin} is pasted; {kept} of {many(pasted, 'token')} accepted, and one from the model."
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from engines.kit import (
     Recorder,
     Steps,
     from_child_counts,
+    many,
     max_new_tokens,
     method,
 )
@@ -115,8 +116,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "store_keys": len(store.entries),
                 "tokens_per_forward": written / forwards,
             },
-            note=f"{len(living)} sample{'s' if len(living) > 1 else ''}, {len(left)} left; "
-            f"sample {shown + 1}: {turns[shown].note()}",
+            note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
         )
         paths.apply_edit(run, edit, first)
 

@@ -34,6 +34,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -93,9 +94,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             candidates=lambda: (at, z),
             intervals=[bar for name, part in parts for bar in interval(name, part, run)],
             facts=facts,
-            note=f"Behind {n} tokens a copy reads "
+            note=f"After {many(n, 'token')} each copy reads "
             + ", ".join(f"{facts[f'kv_bytes_{name}']:,.0f} ({name.upper()})" for name in readers)
-            + " bytes of its cache.",
+            + " bytes of its KV cache.",
         )
         ids = run.apply_edit(edit, [*ids, token], *caches.values())
 

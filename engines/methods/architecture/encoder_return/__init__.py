@@ -27,6 +27,7 @@ from engines.kit import (
     Steps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -134,5 +135,6 @@ def note(turn: Turn) -> str:
     """What happened, in one sentence."""
     encoded, decoded = (sum(mark.phase == phase for mark in turn.marks) for phase in ("encode", "decode"))
     if encoded:
-        return f"The input once through {encoded} layers, then {decoded} for the first token."
-    return f"One token, {decoded} layers."
+        decoder = many(decoded, "decoder layer")
+        return f"The input went once through {many(encoded, 'encoder layer')}, the first token through {decoder}."
+    return f"One token went through {many(decoded, 'layer')}."

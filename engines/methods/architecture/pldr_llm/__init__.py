@@ -28,6 +28,7 @@ from engines.kit import (
     Steps,
     Text,
     UserError,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -98,7 +99,7 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
             records={"operators": record.operators},
             intervals=record.intervals,
             facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
-            note=f"{len(fed)} {'row' if len(fed) == 1 else 'rows'} fed, G {'kept' if held else 'made'}.",
+            note=f"{many(len(fed), 'row')} fed, G {'reused' if held else 'computed'}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
         if edit and edit.force:

@@ -20,6 +20,7 @@ from engines.kit import (
     UserError,
     block_of,
     gumbel_argmax,
+    many,
     mask_positions,
     token_probability,
     torch,
@@ -212,16 +213,16 @@ def note(causes: list[str], masks: int, cut: int, sure: float, g: BlockFilter | 
     """A sentence on what decided, one on the cut, and at the first step one on the filter that is used."""
     n, of = len(causes), f"of {masks} mask{'' if masks == 1 else 's'} in the block"
     if "reference" in causes:
-        said = f"The proposals did not change and stay wrong: the reference is copied into the {n} masks left."
+        said = f"The proposals stay as they are and wrong: the reference is copied into the last {many(n, 'mask')}."
     elif "oracle" in causes or not causes:
-        said = f"{n} {of} are proposed as the reference has them: a perfect filter accepts just these."
+        said = f"The proposals for {n} {of} match the reference: a perfect filter accepts exactly these."
     elif causes == ["top1"]:
-        said = "Nothing is accepted, so the most confident one alone is written."
+        said = "Nothing is accepted, so only the most confident one is written."
     else:
         said = f"The filter accepts {causes.count('filter')} {of}" + (
             ", and the most confident one is written too." if "top1" in causes else "."
         )
-    behind = "the position behind it is" if cut == 1 else f"the {cut} positions behind it are"
+    behind = "the position after it is" if cut == 1 else f"the {cut} positions after it are"
     return (
         said
         + (f" An end mark is proposed with {sure:.0%}: {behind} cut off." if cut else "")

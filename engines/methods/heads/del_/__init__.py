@@ -31,6 +31,7 @@ from engines.kit import (
     Taps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST, CONTEXT = 18, 32
-ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "at its longest"}
+ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the threshold", "cap": "at the maximum length"}
 
 
 @method(
@@ -160,10 +161,10 @@ def next_plan(best: Best, exits: Sequence[int], fixed: bool) -> str:
     """What the next round does. fixed: it drafts the chosen length (DELE); else the chosen exit drafts until its
     confidence ends it, whatever length was best, and where no draft would pay the lowest exit still tries one."""
     if fixed:
-        return f"next is exit {best.exit_layer}, {best.d} drafts" if best.d else "next is plain decoding"
+        return f"next is exit {best.exit_layer}, {many(best.d, 'draft')}" if best.d else "next is plain decoding"
     if best.d:
-        return f"next is exit {best.exit_layer}, best with {best.d} drafts; its confidence ends the draft"
-    return f"plain decoding is best; exit {exits[0]} drafts all the same, until its confidence ends it"
+        return f"next is exit {best.exit_layer}, best with {many(best.d, 'draft')}; its confidence ends the draft"
+    return f"plain decoding is best; exit {exits[0]} still drafts until its confidence ends the draft"
 
 
 def decision(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], cost: float, plan: str) -> Decision:

@@ -22,6 +22,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    many,
     max_new_tokens,
     method,
     part,
@@ -92,11 +93,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
         s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))
-        size = "" if s else f" {models.prompts.parameters:,} trained numbers guess from here on."
+        size = "" if s else f" {models.prompts.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
             facts=turn.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
-            note=f"{turn.note()[:-1]}; {sum(draft.tails)} prompt rows went along.{size}",
+            note=f"{turn.note()[:-1]}; {many(sum(draft.tails), 'prompt row')} in the same forward.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:

@@ -93,7 +93,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     edit = yield run.step(
         records={"scene": lambda: shown(pixels, seen.mask, boxes)},
         intervals=run.calls(),
-        note=f"Boxes with words: {len(boxes)}.",
+        note=f"Boxes with text: {len(boxes)}.",
     )
     ids = run.apply_edit(edit, ids)
     # 3: the caption T2, the likeliest word each time
@@ -125,10 +125,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     }
     if found.bypass:
         one = read[0 if found.source == "T1" else 1 + T3.index(found.best)]
-        groups["note"] = f"‘{one.text}’ fits what is seen; the heavy reader is left out."
+        groups["note"] = f"‘{one.text}’ fits the caption; the heavy reader is skipped."
         yield from written(reader, run, p, ids, Answer(one.tokens, "place", one.seen, one.chances), groups)
     else:
-        edit = yield run.step(note="No reading fits what is seen; the heavy reader is asked.", **groups)
+        edit = yield run.step(note="No reading fits the caption; the heavy reader runs.", **groups)
         heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
         yield from heavily(reader, run, p, run.apply_edit(edit, ids), heavy)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.core.trace import pack
-from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, torch
+from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, many, torch
 from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
 
@@ -130,8 +130,6 @@ def media(picture: Picture, known: Sequence[int], guesses: Sequence[int]) -> Med
 def note(found: Iteration, drafts: Sequence[int]) -> str:
     """One sentence on the iteration."""
     if not drafts:
-        return "No guess was tested; one token drawn."
-    kept = f"{found.accepted} of {len(drafts)} guesses kept"
-    return (
-        f"{kept}, one more drawn." if found.accepted == len(drafts) else f"{kept}; the next was refused and drawn anew."
-    )
+        return "No draft was tested; one token drawn."
+    kept = f"{found.accepted} of {many(len(drafts), 'draft')} accepted"
+    return f"{kept}, one more drawn." if found.accepted == len(drafts) else f"{kept}; the next was refused and redrawn."

@@ -177,8 +177,8 @@ class Thought:
     def told(self, probe: Probe | None, stop: bool, over: bool, phrase: bool, replaced: bool) -> str:
         """One sentence on the token."""
         if probe:
-            read = f"An answer stands there; the probe is sure to {probe.confidence:.2f}"
-            return f"{read}: the text ends here." if stop else f"{read}: {'the model ends' if over else 'it goes on'}."
+            read = f"There is an answer; the probe's confidence is {probe.confidence:.2f}"
+            return f"{read}: {'the text ends here' if stop else 'the model ends it' if over else 'the text goes on'}."
         if phrase:
-            return "A phrase of confidence is put before the step."
-        return "The doubtful mood was drawn; the confident one stands instead." if replaced else "One token is drawn."
+            return "A phrase of confidence is inserted before the step."
+        return "The doubtful mark was drawn; the confident one replaces it." if replaced else "One token is drawn."

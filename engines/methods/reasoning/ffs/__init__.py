@@ -33,6 +33,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -171,18 +172,18 @@ class Finish:
         ended = sum(map(self.ended, self.paths.paths))
         if winner is None:
             if self.paths.living:
-                return f"{n} paths write a token each in one forward; {ended} came to their end."
+                return f"{many(n, 'path')} extended by a token in one forward; {ended} finished."
             answered = " with an answer" if self.p.k > 1 else ""
-            return f"No path came to its end{answered}, so none wins; the first one is shown."
+            return f"No path finished{answered}, so none wins; the first one is shown."
         n = winner.length - self.start - 1
-        said = f"Path {winner.id} wins with {n} token{'' if n == 1 else 's'} and its end mark"
+        said = f"Path {winner.id} wins with {many(n, 'token')} and its end mark"
         said += "" if self.answer(winner) else ", and no answer can be read in it"
         if self.paths.living:
-            return f"{said}; {len(self.paths.living)} others go on, to be seen."
+            return f"{said}; {many(len(self.paths.living), 'other')} still running, for comparison."
         stopped = self.p.n - ended
-        said += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all came to their end."
+        said += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all finished."
         found = votes(self.traces(), self.p.n)
         if found and (self.p.let_finish or self.p.k > 1):
             counts = ", ".join(f"'{answer}' {count}×" for answer, count in found.most_common())
-            said += f" The vote of all that ended: {counts}."
+            said += f" Votes of all finished paths: {counts}."
         return said

@@ -37,6 +37,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
     part,
@@ -187,7 +188,7 @@ class Shelves:
                     if slot in last and not came:
                         last[slot].end = i + 1
                         continue
-                    how = f": miss, throws out {names[out]}" if out >= 0 else ": miss"
+                    how = f": miss, evicts {names[out]}" if out >= 0 else ": miss"
                     label = names[held] + (how if came else "")
                     about: dict[str, bool | int | float | str] = {"rule": rule, "slot": slot + 1, "expert": names[held]}
                     about |= {"miss": True} if came else {}
@@ -224,5 +225,5 @@ def note(base: int, queued: Sequence[int], names: Sequence[str]) -> str:
     """One sentence on what was routed."""
     if len(queued) > 1:
         parts = len(runs(queued))
-        return f"{len(queued)} tokens routed before the first layer ran: {parts} stretches of one expert."
+        return f"{len(queued)} tokens routed before the first layer ran: {many(parts, 'run')} of one expert."
     return f"Token {base} goes to the expert for {names[queued[0]]}."

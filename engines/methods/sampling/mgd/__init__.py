@@ -127,13 +127,13 @@ def opening(p: Params) -> str:
     where = {"members": "at each dot", "imports": "at each import", "arguments": "at each call"}
     places = where.get(p.watches, "at each dot, import and call")
     holds = {
-        "arguments": "a call is held to its signature",
-        "all": "its names are the only ones, and a call is held to its signature",
-    }.get(p.watches, "its names are the only ones")
+        "arguments": "a call must fit its signature",
+        "all": "only its names are allowed, and a call must fit its signature",
+    }.get(p.watches, "only its names are allowed")
     asked = {
         "guide": f"is asked {places}, and {holds}",
-        "watch": f"is asked {places}, and decoding stays plain",
+        "watch": f"is asked {places}, and decoding is left unconstrained",
         "off": "is not asked",
     }[p.monitor]
-    asked += ", those with two underscores too" if p.dunder else ""
-    return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(projects.files_of(p.project))})."
+    asked += ", names with two underscores included" if p.dunder else ""
+    return f"The analyser {asked}; besides the prompt it sees {whose} ({', '.join(projects.files_of(p.project))})."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from engines.core.trace import Count, Detail, Position, Probability, Record, TokenId
-from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, top_ids, torch
+from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, many, top_ids, torch
 from engines.methods.sampling.mgd.names import Importing, Trie, begun, importing, rests, trie_of
 from engines.tools import completion
 from engines.tools.calls import Brackets, Signatures, open_names
@@ -138,22 +138,22 @@ class State:
 
     def note(self, chances: torch.Tensor, held: bool) -> str:
         """One sentence on the step."""
-        call = self.allowed and "; only the call around it is held"
+        call = self.allowed and "; only the call around it is constrained"
         if self.kind == "unknown" and self.answer:
             why = self.answer.why or "the model has no tokens for the names"
-            return f"{PLACES[self.place]}: {why}{call or '; decoding stays plain here'}."
+            return f"{PLACES[self.place]}: {why}{call or '; decoding is unconstrained here'}."
         if self.kind == "astray":
-            what = "The name that is begun does not exist"
+            what = "No name begins with what is written"
             return f"{'The call does not fit its signature' if self.place == 'call' else what}{call or ''}."
         if not self.allowed:
-            return "No dot, no question." if self.place == "dot" else "Nothing is asked here."
+            return "No dot, so the analyser is not asked." if self.place == "dot" else "The analyser is not asked here."
         n, share = len(self.C), f"{self.mass(chances):.1%} of the model's probability"
         if self.place == "call":
             begins = "The analyser was asked about this call" if self.kind == "asked" else "Inside a call"
-            said = f"{begins}: {n} parameter{'s are' if n != 1 else ' is'} free, {share} keeps to it."
+            said = f"{begins}: {many(n, 'parameter')} still free; {share} fits the signature."
         else:
             begins = "The analyser was asked" if self.kind == "asked" else "Inside a name"
-            said = f"{begins}: {n} name{'s are' if n != 1 else ' is'} possible, with {share}."
+            said = f"{begins}: {many(n, 'name')} possible, with {share}."
         if int(chances.argmax()) in set(self.allowed):
             return said
         verb = "does not" if self.place == "call" else "is none of them"

@@ -202,9 +202,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 value=best.score / best.visits if best and best.visits else 0.0,
                 exploration=exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
             ),
-            note=turn.note()
-            if len(draft) > 1
-            else "The table knows nothing behind this pair; one token from the target.",
+            note=turn.note() if len(draft) > 1 else "The table has no entry for this pair; one token from the target.",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
 

@@ -203,7 +203,7 @@ def note(turn: Turn, look: Look) -> str:
     """One sentence on the round."""
     parts = [turn.note()[:-1]]
     if look.transferred:
-        parts.append(f"{len(look.transferred)} kept only because the logits moved towards the retrieved view")
+        parts.append(f"{len(look.transferred)} accepted only because the logits moved towards the retrieved view")
     if look.lost:
-        parts.append("refused what the target alone keeps")
+        parts.append("refused a token that the target alone accepts")
     return "; ".join(parts) + "."

@@ -204,9 +204,9 @@ def note(turn: Turn, pruned: Pruned) -> str:
         by_source(turn),
     )
     if drafted + copied == 0:
-        return "Nothing was drafted and nothing found to copy; one token from the target."
+        return "Nothing was drafted and there was nothing to copy; one token from the target."
     guesses = [f"{drafted} drafted"] * (drafted > 0) + [
-        f"{copied} copied" + f", {pruned.shared} of them the same" * (pruned.shared > 0)
+        f"{copied} copied" + f", {pruned.shared} of them in both" * (pruned.shared > 0)
     ] * (copied > 0)
-    only = f", {found['accepted_retrieval']} of them known from copying alone" if found["accepted_retrieval"] else ""
-    return f"Guesses: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."
+    only = f", {found['accepted_retrieval']} of them from retrieval alone" if found["accepted_retrieval"] else ""
+    return f"Candidates: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."

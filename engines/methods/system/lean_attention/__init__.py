@@ -37,6 +37,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -128,8 +129,9 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             candidates=lambda: ([at], z),
             intervals=lanes,
             facts=facts,
-            note=f"{facts['tiles']:.0f} tiles of {p.tile} tokens, {facts['workers']:.0f} workers; merged from "
-            f"{facts['pieces']:.0f} pieces in each of {L} layers.",
+            note=f"{many(round(facts['tiles']), 'tile')} of {many(p.tile, 'token')}, "
+            f"{many(round(facts['workers']), 'worker')}; "
+            f"merged from {many(round(facts['pieces']), 'piece')} in each of {many(L, 'layer')}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 

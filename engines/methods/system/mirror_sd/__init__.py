@@ -34,6 +34,7 @@ from engines.kit import (
     Roles,
     Steps,
     distribution,
+    many,
     max_new_tokens,
     method,
     part,
@@ -196,9 +197,13 @@ def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision 
 
 def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:
     """One sentence on the round."""
-    first = f"{fresh} tokens drafted anew while the target waited; " if fresh else ""
+    first = f"{many(fresh, 'token')} drafted anew while the target waited; " if fresh else ""
     if not branches:
         return f"{first}{turn.note()}"
-    found = f"one of them goes on with {len(window)} tokens" if window else "none of them holds what was written"
-    found = found if turn.verdict.emitted >= 0 else "for nothing, as the text ends"
-    return f"{first}{turn.note()[:-1]}; {branches} branches grew meanwhile, {found}."
+    if turn.verdict.emitted < 0:
+        outcome = "all discarded, as the text ends"
+    elif window:
+        outcome = f"one of them matches and holds {many(len(window), 'more token')}"
+    else:
+        outcome = "none of them matches what was written"
+    return f"{first}{turn.note()[:-1]}; {many(branches, 'branch', 'branches')} drafted meanwhile, {outcome}."

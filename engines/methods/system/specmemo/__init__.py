@@ -33,6 +33,7 @@ from engines.kit import (
     Recorder,
     Steps,
     bytes_held,
+    many,
     max_new_tokens,
     method,
     top_ids,
@@ -125,7 +126,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             intervals=lanes if run.detail != "none" else [],
             facts={**tally(turns), **facts},
-            note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}, room for {plan.new} new tokens; "
+            note=f"{facts['accounted'] / MB:.2f} MB in use, a tree of {many(T, 'node')}, "
+            f"room for {many(plan.new, 'new token')}; "
             f"{turns[min(turns)].note()}",
         )
         paths.apply_edit(run, edit, first)

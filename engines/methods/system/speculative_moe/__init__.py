@@ -121,7 +121,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             intervals=moved(ours, d),
             facts=facts,
             note=f"{facts['lar']:.0%} of {facts['pairs']:.0f} expert calls stay on their token's device "
-            f"({facts['lar_ordinary']:.0%} in the ordinary place); {facts['bytes_moved']:,.0f} bytes travel.",
+            f"({facts['lar_ordinary']:.0%} with the ordinary placement); {facts['bytes_moved']:,.0f} bytes moved.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 
