@@ -106,7 +106,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
-    numbers = sum(one.numel() for one in drafter.parameters())
+    numbers = sum(tensor.numel() for tensor in drafter.parameters())
     ids, a = prompt, None
     looked: dict[str, float] = {}
     while target.unfinished(ids):
@@ -181,8 +181,8 @@ def shares(looks: Sequence[Tensor]) -> dict[str, float]:
     older ones. Nothing without attention."""
     if not looks or not float(looks[0].sum()):
         return {}
-    told = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
-    guess, newest, older = (sum(one) / len(told) for one in zip(*told, strict=True))
+    weights = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
+    guess, newest, older = (sum(column) / len(weights) for column in zip(*weights, strict=True))
     return {"looks_at_the_guess": guess, "looks_at_the_newest_state": newest, "looks_at_older_states": older}
 
 

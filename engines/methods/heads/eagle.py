@@ -139,8 +139,8 @@ class Drafter:
             self.rows += len(rows)
         z = self.model.unembed(self.F, self.vocabulary, normed=True, predicts=[self.end + depth] * len(rows))
         best = top_ids(z, self.k)
-        found = best if self.vocabulary is None else self.vocabulary[best]
-        return found.tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
+        tokens = best if self.vocabulary is None else self.vocabulary[best]
+        return tokens.tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
 
     def forget(self, length: int) -> None:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""

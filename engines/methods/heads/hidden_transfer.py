@@ -114,20 +114,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             guesses, chances = [], []
 
 
-def layer_of(maps: Any, wanted: int) -> int:
+def layer_of(maps: Any, layer: int) -> int:
     """A transfer layer that the part was trained for, the middle one for 0. Raises UserError for any other."""
-    known = [int(one) for one in maps.tensors["layers"]]
-    if wanted and wanted not in known:
+    known = [int(layer_id) for layer_id in maps.tensors["layers"]]
+    if layer and layer not in known:
         raise UserError(
-            f"transfer_layer {wanted} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
+            f"transfer_layer {layer} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
             "one of them, or 0 for the middle one."
         )
-    return wanted or known[len(known) // 2]
+    return layer or known[len(known) // 2]
 
 
 def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor, list[list[float]]]:
     """(W [m, d, d], b [m, d], accuracies [m][RANKS]) of a transfer layer that the part was trained for."""
-    known = [int(one) for one in maps.tensors["layers"]]
+    known = [int(layer_id) for layer_id in maps.tensors["layers"]]
     W, b = (maps.tensors[f"{name}.{layer}"][:m].float().to(device) for name in ("W", "b"))
     return W, b, maps.tensors["accuracy"][known.index(layer)][:m].tolist()
 

@@ -111,11 +111,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         c = len(chain) - 1
         verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
         turn = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
-        held = min(len(turn.ids) - 1, cache.length)
-        cache.crop(held)
-        past.crop(held)
-        if past.length < held:  # all were accepted, and the adapter has not read the last one
-            adapter(rows[past.length - base : held - base], past)
+        kept = min(len(turn.ids) - 1, cache.length)
+        cache.crop(kept)
+        past.crop(kept)
+        if past.length < kept:  # all were accepted, and the adapter has not read the last one
+            adapter(rows[past.length - base : kept - base], past)
         facts = turn.facts(
             layer_evals=len(rows) * n,
             shallow_rows=len(rows),

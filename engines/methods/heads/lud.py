@@ -107,11 +107,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         x, c = said(window, p.temperature, run.rng)
         l, stop = written(ids, x, c, p.beta, p.n, model.eos_ids)  # noqa: E741 - the paper's letter
         before, at = list(range(start - late, start)), list(range(start, start + k))
-        wanted = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
+        confirmed = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
         agreed = sum(a == b for a, b in zip(read.argmax(-1).tolist(), ids[start - late :], strict=True))
         edit = yield run.step(
             commits=(at[:l], x[:l], ["sampled" if p.temperature else "greedy", *["unit"] * (l - 1)], c[:l]),
-            scores=lambda: {"confidence": (at, torch.tensor(c)), "one by one": (before, wanted)},
+            scores=lambda: {"confidence": (at, torch.tensor(c)), "one by one": (before, confirmed)},
             thresholds={"confidence": min(p.beta, 1.0)},
             candidates=lambda: ([*before, *at], z),
             spans=[Span("unit", start, start + l, stop)],
@@ -157,8 +157,8 @@ def marked(p: Sequence[float], alpha: float, most: int | None = None) -> list[tu
     """(start, length) of the units of a text whose tokens the model gave the probabilities p: a token at least alpha
     likely joins the unit of the one before it, as long as that has fewer than `most`."""
     units: list[tuple[int, int]] = []
-    for i, one in enumerate(p):
-        if units and one >= alpha and (most is None or units[-1][1] < most):
+    for i, chance in enumerate(p):
+        if units and chance >= alpha and (most is None or units[-1][1] < most):
             units[-1] = (units[-1][0], units[-1][1] + 1)
         else:
             units.append((i, 1))
@@ -167,7 +167,7 @@ def marked(p: Sequence[float], alpha: float, most: int | None = None) -> list[tu
 
 def accepted(c: Sequence[float], beta: float) -> int:
     """How many leading tokens of a window are written: those with a confidence of at least beta, at least one."""
-    sure = next((j for j, one in enumerate(c) if one < beta), len(c))
+    sure = next((j for j, chance in enumerate(c) if chance < beta), len(c))
     return max(1, sure)
 
 

@@ -84,7 +84,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     hidden state that spoke the newest token, so a turn without one (the first, and after a person's change) reads the
     text and drafts nothing."""
     model = models.target
-    heads = {name: one.float().to(model.record.device) for name, one in models.heads.tensors.items()}
+    heads = {name: tensor.float().to(model.record.device) for name, tensor in models.heads.tensors.items()}
     a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]
     paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
     vocabulary = heads["vocabulary"].long() if "vocabulary" in heads else None  # float32 holds ids up to 2^24

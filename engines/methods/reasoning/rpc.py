@@ -181,10 +181,10 @@ def told(ballot: Ballot, rule: str) -> str:
     """The vote in a sentence or two."""
     if not ballot.answers:
         return "No path finished with an answer, so there is no vote; the first path is written."
-    won = [(one, ballot.tally(one)) for one in (rule, *(other for other in RULES if other != rule))]
-    said = ", ".join(f"{one} {ballot.answers[t.winner]} ({t.confidence:.2f})" for one, t in won)
+    won = [(rule_name, ballot.tally(rule_name)) for rule_name in (rule, *(other for other in RULES if other != rule))]
+    elected = ", ".join(f"{rule_name} {ballot.answers[t.winner]} ({t.confidence:.2f})" for rule_name, t in won)
     voters = len(ballot.of) - ballot.of.count(-1)
-    return f"{voters} of {len(ballot.of)} paths have an answer, {sum(ballot.removed)} pruned. {said}."
+    return f"{voters} of {len(ballot.of)} paths have an answer, {sum(ballot.removed)} pruned. {elected}."
 
 
 if __name__ == "__main__":

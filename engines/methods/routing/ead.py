@@ -124,8 +124,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tuple[str, int]:
     """Who writes the next token, and its count so far: large if the rolling mean is above tau, once the active one has
     written d_min."""
-    wanted = "large" if mean > tau else "small"
-    return (wanted, 0) if wanted != active and c >= d_min else (active, c)
+    chosen = "large" if mean > tau else "small"
+    return (chosen, 0) if chosen != active and c >= d_min else (active, c)
 
 
 if __name__ == "__main__":

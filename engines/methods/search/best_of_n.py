@@ -98,7 +98,7 @@ def marks(rewards: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
 def cut_back(rewards: dict[int, list[tuple[int, float]]], paths: list[Path]) -> None:
     """Forget what was scored behind the place to which an edit has cut a path."""
     for path in paths:
-        rewards[path.id] = [one for one in rewards.get(path.id, []) if one[0] < path.length]
+        rewards[path.id] = [scored for scored in rewards.get(path.id, []) if scored[0] < path.length]
 
 
 def told(policy: Policy, best: Path, written: int) -> str:

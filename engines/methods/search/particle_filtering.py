@@ -87,7 +87,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 "paths_living": len(paths.living),
                 "effective_particles": float(1 / chance.square().sum()),
             },
-            note=told(policy, best, particles, kept=len(before - {one for one in before if one.fate == "pruned"})),
+            note=told(policy, best, particles, kept=len(before - {path for path in before if path.fate == "pruned"})),
         )
         policy.edited(edit, run, best)
 
@@ -115,7 +115,7 @@ def drawn(policy: Policy, particles: list[Path], chance: torch.Tensor, run: Reco
     n = policy.p.n
     if n == 1:  # nothing to draw: plain sampling
         return particles
-    found = list[Path]()
+    drawn_paths = list[Path]()
     counts = Counter(torch.multinomial(chance, n, replacement=True, generator=run.rng).tolist())
     times = Counter[int]()
     for i, count in counts.items():
@@ -124,10 +124,10 @@ def drawn(policy: Policy, particles: list[Path], chance: torch.Tensor, run: Reco
         if not (count := times[path.id]):
             policy.paths.drop(path)
         elif policy.over(path):
-            found += [path] * count
+            drawn_paths += [path] * count
         else:
-            found += [path, *(policy.paths.fork(path) for _ in range(count - 1))]
-    return found
+            drawn_paths += [path, *(policy.paths.fork(path) for _ in range(count - 1))]
+    return drawn_paths
 
 
 def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:

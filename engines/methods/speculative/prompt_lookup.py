@@ -87,9 +87,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> list[Match]:
     """The matches of the text's end that are tried, best first; one that an end mark follows is taken and drafts
     nothing, as in transformers."""
-    wanted = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
-    found = find(np.array(ids), ids, p.longest, 1, length, eos_ids, wanted)
-    return [match for match in (found if p.order == "first" else reversed(found)) if match.tokens]
+    chosen = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
+    matches = find(np.array(ids), ids, p.longest, 1, length, eos_ids, chosen)
+    return [match for match in (matches if p.order == "first" else reversed(matches)) if match.tokens]
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             )
             for path in living
         }
-        found = paths.feed({i: tree.draft for i, tree in trees.items()})
-        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        fed = paths.feed({i: tree.draft for i, tree in trees.items()})
+        turns = {path.id: judged(paths, path, fed[path.id], trees[path.id], p, end) for path in living}
         for turn in turns.values():
             remember(store, turn, p)
         forwards += 1

@@ -122,12 +122,12 @@ def looked(turn: Turn) -> Tensor:
     return turn.attention.mean(0)
 
 
-def told(who: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
+def told(prefix: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
     """What a step says of one model, counted. Its times are in the lanes."""
     return {
-        f"{who}cache bytes": side.bytes(),
-        f"{who}weights read bytes": turn.weights * itemsize(side.model),
-        f"{who}flops": turn.flops,
+        f"{prefix}cache bytes": side.bytes(),
+        f"{prefix}weights read bytes": turn.weights * itemsize(side.model),
+        f"{prefix}flops": turn.flops,
     }
 
 

@@ -88,7 +88,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     def logits(h: dict[int, Tensor], predicts: int | None = None) -> Tensor:
         """What these exits say, [sum of rows, v]."""
         raw = p.exits == "raw"
-        x = torch.cat([one if raw else scaled(one) @ maps[i].T for i, one in h.items()])
+        x = torch.cat([rows if raw else scaled(rows) @ maps[i].T for i, rows in h.items()])
         return drafter.unembed(x, vocabulary, normed=not raw, predicts=predicts)
 
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
@@ -126,8 +126,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         loaded = drafted * exit_layer + L
         facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
         facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
-        said = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
-        edit = yield run.step(**turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=said)
+        sentence = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
+        edit = yield run.step(**turn.groups(), choice=choice, intervals=run.calls(VERBS), facts=facts, note=sentence)
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
         cache.crop(min(len(turn.ids) - 1, cache.length))
         ids = run.apply_edit(edit, turn.ids, cache)

@@ -83,7 +83,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         places = (model.max_positions or len(ids) + 2 * len(e)) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places)
-        nodes = [one for one in trees.states[len(guesses) - 1] if len(one.path) <= deepest] if guesses else []
+        nodes = [node for node in trees.states[len(guesses) - 1] if len(node.path) <= deepest] if guesses else []
         rows = [(path, j) for path, j in layout(nodes, len(e)) if len(path) + j <= places]
         known = [path for path, j in rows if not j]
         P = {node.path: node.P for node in nodes}
@@ -131,7 +131,7 @@ def forward(
     for i, (_, j) in enumerate(rows):
         if j:
             x[c + i] = e[j - 1]
-    hang = [*range(-1, c - 1), *(c + one if one >= 0 else c - 1 for one in above(rows))]
+    hang = [*range(-1, c - 1), *(c + parent if parent >= 0 else c - 1 for parent in above(rows))]
     x = model.layers(x, cache, 0, model.num_layers, parents=hang)
     depth = row_depths(draft.parents)
     speaks = [*range(base + 1, base + 1 + c), *(len(ids) + d for d in depth)]

@@ -107,16 +107,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             state = monitor.pre(model.tokenizer.decode(ids))
             masked = mask(L, state.allowed) if p.monitor == "guide" else L  # [V]
             token = int(masked.argmax()) if p.temperature == 0 else draw(distribution(masked, p.temperature), run.rng)
-            chances, text, at, held = L.softmax(-1), told(model, token), len(ids), masked is not L
+            chances, text, at, masked_out = L.softmax(-1), told(model, token), len(ids), masked is not L
             begins = f"{opening(p)} " if at == len(prompt) else ""
             step = run.step(
                 commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),
                 scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
                 candidates=lambda: ([at], L[None]),
-                records={"completions": lambda: state.completions(at, chances, held, text)},
+                records={"completions": lambda: state.completions(at, chances, masked_out, text)},
                 intervals=[*run.calls({"model": "forward"}), *question(run, state)],
                 facts=state.facts(token, chances, text),
-                note=begins + state.note(chances, held),
+                note=begins + state.note(chances, masked_out),
             )
             ids = run.apply_edit((yield step), [*ids, token], cache)
 

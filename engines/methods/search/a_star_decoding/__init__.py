@@ -206,10 +206,10 @@ class Search(Policy):
         waiting = [path for path in self.paths.paths if path.fate == WAITING]
         for path in waiting:
             path.fate = "alive"
-        found = self.paths.branches()
+        branches = self.paths.branches()
         for path in waiting:
             path.fate = WAITING
-        return found
+        return branches
 
     def facts(self) -> dict[str, float]:
         """Counters: tokens are those of the policy on all paths, calls those of the reward model."""

@@ -217,8 +217,8 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
             at = tuple(path[:end])
             if at not in rows:
                 a, b = (*ids[-2:], *at[:-1])[-2:]
-                found = table.weights[a, b]
-                rows[at] = draft.add(rows[at[:-1]], at[-1], chance=found[at[-1]] / sum(found.values()))
+                successors = table.weights[a, b]
+                rows[at] = draft.add(rows[at[:-1]], at[-1], chance=successors[at[-1]] / sum(successors.values()))
     return draft
 
 
@@ -233,11 +233,11 @@ def entries(
     return [
         Memory(
             [*pair],
-            [c for c, _ in found],
-            [round(w, 4) for _, w in found],
+            [c for c, _ in successors],
+            [round(w, 4) for _, w in successors],
             pair in read,
             pair in written,
             "corpus" if pair in corpus else "adapted",
         )
-        for pair, found in known.items()
+        for pair, successors in known.items()
     ]

@@ -117,5 +117,5 @@ def told(sample: list[int], model: CausalLM, forwards: int) -> str:
     """What a sample came to: its tokens, and whether an end mark stands behind them."""
     ended = bool(sample) and sample[-1] in model.eos_ids
     n = len(sample) - ended
-    said = f"{many(n, 'token')}{' and its end mark' if ended else ''}"
-    return f"done, {said} in {many(forwards, 'forward')}."
+    counted = f"{many(n, 'token')}{' and its end mark' if ended else ''}"
+    return f"done, {counted} in {many(forwards, 'forward')}."

@@ -105,12 +105,12 @@ def bars(parts: list[Part], run: Recorder) -> list[Interval]:
     """What ran when, measured: a row for attention and one for the feed-forward half."""
     return [
         bar
-        for one in sorted(parts, key=lambda one: (one.side, one.layer, one.microbatch))
+        for part in sorted(parts, key=lambda part: (part.side, part.layer, part.microbatch))
         for bar in run.interval(
-            one.side,
-            one.began,
-            one.ended,
-            f"microbatch {one.microbatch + 1}, layer {one.layer + 1}",
-            {"microbatch": one.microbatch + 1, "layer": one.layer + 1},
+            part.side,
+            part.began,
+            part.ended,
+            f"microbatch {part.microbatch + 1}, layer {part.layer + 1}",
+            {"microbatch": part.microbatch + 1, "layer": part.layer + 1},
         )
     ]

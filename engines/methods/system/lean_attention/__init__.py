@@ -193,12 +193,18 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
     }
     if run.detail == "none":
         return facts, []
-    lanes = [one for kind, plan in plans.items() for one in drawn(kind, plan, work.found if kind == p.schedule else {})]
-    threads = [one for t in work.times for one in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)]
+    lanes = [
+        interval
+        for kind, plan in plans.items()
+        for interval in drawn(kind, plan, work.found if kind == p.schedule else {})
+    ]
+    threads = [
+        interval for t in work.times for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)
+    ]
     return facts, lanes + threads
 
 
-def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> list[Interval]:
+def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> list[Interval]:
     """A plan as intervals in tile units; of the one that was carried out with what each piece found."""
     return [
         Interval(
@@ -206,12 +212,12 @@ def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> lis
             start,
             end,
             f"head {piece.problem + 1}, tiles {piece.first + 1}–{piece.end}"
-            + (f", {said(found, piece)}" if piece in found else ""),
+            + (f", {said(triples, piece)}" if piece in triples else ""),
             measured=False,
             unit="tiles",
             about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
             | {"last": piece.end}
-            | ({"found": said(found, piece)} if piece in found else {}),
+            | ({"found": said(triples, piece)} if piece in triples else {}),
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]

@@ -108,13 +108,13 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         T = min(most, plan.fit(p.budget, p.nodes))
         parents, ranks = shape(T)
         trees = {path.id: grown(M, paths.read(path), parents, ranks, end - path.length - 1) for path in living}
-        found = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
-        gathered = [by_path(fed.z, trees[i].parents) for i, fed in found.items()] if plan.whole else []
-        logits = live_bytes([*(fed.z for fed in found.values()), *(path.logits for path in living)])
-        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        outputs = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
+        gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
+        logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
+        turns = {path.id: judged(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
         for turn in turns.values():
-            said = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
-            update(M, [*turn.chain, *turn.draft.tokens], said)
+            likeliest = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
+            update(M, [*turn.chain, *turn.draft.tokens], likeliest)
         left = unfinished(paths, end, len(prompt))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         bytes_of = account(
@@ -156,7 +156,7 @@ def judged(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int
 
 
 def account(
-    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], held: Mapping[str, int]
+    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool]]:
     """Purpose -> (bytes, whether measured) of a round, before the rows of refused drafts are given back. cache, held:
     bytes of the cache's buffers, of logits, gathered paths and table."""
@@ -169,9 +169,9 @@ def account(
         "cache of the text": (text, True),
         "cache of refused drafts": (thrown, True),
         "cache in reserve": (cache - text - thrown, True),
-        "logits": (held["logits"], True),
-        **({"logits by path": (held["paths"], True)} if plan.whole else {}),
-        "table of guesses": (held["table"], True),
+        "logits": (sizes["logits"], True),
+        **({"logits by path": (sizes["paths"], True)} if plan.whole else {}),
+        "table of guesses": (sizes["table"], True),
         "mask of the tree": (plan.mask(T) if T > 1 else 0, False),
     }
 
