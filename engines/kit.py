@@ -77,6 +77,7 @@ from engines.core.truncated import (
     let_through,
     ranked,
 )
+from engines.core.wording import many
 from engines.driver.roles import Roles
 from engines.driver.show import show
 
@@ -186,6 +187,7 @@ __all__ = [
     "kept_by_rank",
     "kept_by_ratio",
     "let_through",
+    "many",
     "mask_positions",
     "max_new_tokens",
     "method",

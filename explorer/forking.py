@@ -32,7 +32,7 @@ def make_edit(
             if position + offset in edit.force:
                 raise UserError(
                     f"position {position + offset} is forced twice; a text of several tokens takes the positions "
-                    "behind it too."
+                    "after it too."
                 )
             edit.force[position + offset] = token
     for position, word in forbid:

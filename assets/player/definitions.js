@@ -8,7 +8,7 @@ export const DEFINITIONS = {
   tokens: {
     label: "Tokens",
     formula: "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
-    terms: "{ids} (places behind the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
+    terms: "{ids} (positions after the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
     counts: ["tokens"],
   },
   all_tokens: {
@@ -95,7 +95,7 @@ export const DEFINITIONS = {
     formula: "tokens written by now that a later write replaces or removes, each counted once, by the first one",
     terms: "{remasked} re-masked + {changed} changed + {cut} cut off",
     counts: ["tokens"],
-    note: "read off the trace; it ends where the trace ends. Tokens behind an end mark that came later are not " +
+    note: "read off the trace; it ends where the trace ends. Tokens after an end mark that came later are not " +
       "counted here",
     needs: ["tokens", "steps"],
   },
@@ -117,7 +117,7 @@ export const DEFINITIONS = {
   same_tokens: {
     label: "Text",
     kind: "derived",
-    formula: "the emitted ids of both runs before their first end mark, held against each other in order",
+    formula: "the emitted ids of both runs before their first end mark, compared in order",
   },
   same_characters: {
     label: "Text",
@@ -144,7 +144,7 @@ export const COUNTED = {
   tokens: [
     ["prompt tokens", "prompt", false],
     ["end marks", "end_tokens", false],
-    ["padding behind the end mark", "padding", false],
+    ["padding after the end mark", "padding", false],
     ["positions still masked", "masks", false],
     ["bonus tokens", "bonus", true],
     ["corrections after a refusal", "corrections", true],
@@ -166,7 +166,7 @@ export const COUNTED = {
   gained: [
     ["prompt tokens", "prompt", false],
     ["end marks", "end_tokens", false],
-    ["padding behind the end mark", "padding", false],
+    ["padding after the end mark", "padding", false],
     ["positions still masked", "masks", false],
     ["bonus tokens", "bonus", true],
     ["corrections after a refusal", "corrections", true],

@@ -36,7 +36,7 @@ export function transfer(p, q, eta, alpha) {
 const leads = (shares) => shares.every((share) => share <= shares[0]);
 
 /** What becomes of each drafted token: both (it stands with eta = 0 too), view (by the step alone), lost (by the step
- *  refused), refused, behind a refusal, or unknown, where the recording drew no number for it. */
+ *  refused), refused, after a refusal, or unknown, where the recording drew no number for it. */
 export function decide(rows, { eta, alpha, temperature }) {
   let open = true;
   return rows.map(({ p, q, u }) => {

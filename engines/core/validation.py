@@ -54,7 +54,7 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
         if getattr(model, "rotations_change", False):
             raise UserError(
                 f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; the rotations of "
-                f"{model.record.name} (LongRoPE) change behind {model.max_positions:,} tokens, which the keys in a "
+                f"{model.record.name} (LongRoPE) change after {model.max_positions:,} tokens, which the keys in a "
                 "cache cannot follow. Shorten the prompt or ask for fewer new tokens."
             )
         raise UserError(

@@ -59,13 +59,13 @@ def check_exit(part: Part, exit_layer: int, layers: int) -> None:
     """Raises UserError for an exit behind the last layer but one, or one that the part was not made for."""
     if exit_layer >= layers:
         raise UserError(
-            f"exit_layer {exit_layer} was given and {part.base} has {layers} layers; an early exit lies behind 1 to "
+            f"exit_layer {exit_layer} was given and {part.base} has {layers} layers; an early exit lies after 1 to "
             f"{layers - 1} of them."
         )
     known = exits_of(part.tensors)
     if exit_layer not in known:
         raise UserError(
-            f"{part.name} has no exit behind layer {exit_layer}; choose one of {', '.join(map(str, known))}."
+            f"{part.name} has no exit after layer {exit_layer}; choose one of {', '.join(map(str, known))}."
         )
 
 

@@ -90,7 +90,7 @@ def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
 
 
 def _by_position(trees: Sequence[Tree]) -> list[Metric]:
-    formula = "steps that accepted a token at this place of the draft ÷ steps that drafted one there"
+    formula = "steps that accepted a token at this position of the draft ÷ steps that drafted one there"
     return [
         derived(
             f"acceptance_at_{place}",
@@ -98,7 +98,7 @@ def _by_position(trees: Sequence[Tree]) -> list[Metric]:
             ratio(yes, of),
             "share",
             formula,
-            f"{ABOUT}; in a tree any sibling counts; a place behind a refusal counts as drafted and not accepted",
+            f"{ABOUT}; in a tree any sibling counts; a position after a refusal counts as drafted and not accepted",
             f"{yes} ÷ {of}",
         )
         for place, (yes, of) in enumerate(by_position(trees)[:MAX_POSITIONS], 1)

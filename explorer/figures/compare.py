@@ -233,7 +233,7 @@ class Pace:
         )
         verdict = "faster" if self.speed > 1.02 else "slower" if self.speed < 0.98 else "as fast"
         return (
-            f"Behind the prompt, by the median round: {verdict}, {self.speed:.2f}×: {cost}, so it pays from "
+            f"After the prompt, by the median round: {verdict}, {self.speed:.2f}×: {cost}, so it pays from "
             f"{self.break_even:.2f} tokens per round on and gained {self.gained:.2f}."
         )
 

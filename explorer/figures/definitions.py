@@ -30,7 +30,7 @@ COUNTED: dict[str, list[tuple[str, str, bool]]] = {
     "tokens": [
         ("prompt tokens", "prompt", False),
         ("end marks", "end_tokens", False),
-        ("padding behind the end mark", "padding", False),
+        ("padding after the end mark", "padding", False),
         ("positions still masked", "masks", False),
         ("bonus tokens", "bonus", True),
         ("corrections after a refusal", "corrections", True),
@@ -106,7 +106,7 @@ DEFINITIONS: dict[str, Definition] = {
         "count",
         "measured",
         "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
-        "{ids} (places behind the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
+        "{ids} (positions after the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
         ["tokens"],
     ),
     "all_tokens": Definition(
@@ -192,7 +192,7 @@ DEFINITIONS: dict[str, Definition] = {
         "tokens written by now that a later write replaces or removes, each counted once, by the first one",
         "{remasked} re-masked + {changed} changed + {cut} cut off",
         ["tokens"],
-        "read off the trace; it ends where the trace ends. Tokens behind an end mark that came later are not counted "
+        "read off the trace; it ends where the trace ends. Tokens after an end mark that came later are not counted "
         "here",
     ),
     "missing": Definition(
@@ -215,7 +215,7 @@ DEFINITIONS: dict[str, Definition] = {
         "Text",
         "tokens",
         "derived",
-        "the emitted ids of both runs before their first end mark, held against each other in order",
+        "the emitted ids of both runs before their first end mark, compared in order",
     ),
     "same_characters": Definition(
         "Text",

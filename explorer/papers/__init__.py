@@ -174,8 +174,8 @@ def rests_on(papers: Sequence[Paper]) -> str:
     said = [f"{_words(count)} are written from {BASES[basis]}" for basis, count in n.items() if count]
     listed = f"{', '.join(said[:-1])}{' and ' if said[1:] else ''}{said[-1]}"
     return (
-        f"Of these, {listed}; each names what it departs in, and a phrase behind its title says where it is another "
-        "algorithm than the paper's."
+        f"Of these, {listed}; each names what it departs in, and a phrase after its title says where its "
+        "algorithm differs from the paper's."
     )
 
 

@@ -25,6 +25,8 @@ from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.thumbs import beside, picture
 from explorer.papers.schema import Recording
 
+NUMBER = re.compile(r"-?\d(?:[\d.,]*\d)?")
+
 
 def record(entry: Recording, folder: Path) -> Path:
     """Run one entry and write its trace, compressed with a fixed time stamp so that equal traces give equal files, and
@@ -55,8 +57,18 @@ def _decided(step: Step) -> tuple[object, ...]:
 
 
 def wording(trace: Trace) -> list[str]:
-    """The sentence of each step without its numbers."""
-    return [re.sub(r"-?\d[\d.,]*", "#", step.note) for step in trace.steps]
+    """The sentences of each step, its note and what it says of its choice, without their numbers."""
+    return [NUMBER.sub("#", f"{step.note} {step.choice.detail if step.choice else ''}") for step in trace.steps]
+
+
+def with_numbers_of(old: str, new: str) -> str:
+    """The new sentence with the numbers of the recorded one, where as many stand in it and this machine has rounded
+    some of them differently; they are in the same order then."""
+    recorded, today = NUMBER.findall(old), NUMBER.findall(new)
+    if sorted(recorded) == sorted(today) or len(recorded) != len(today):
+        return new
+    numbers = iter(recorded)
+    return NUMBER.sub(lambda _: next(numbers), new)
 
 
 def _causes(trace: Trace) -> list[list[str]]:
@@ -65,8 +77,8 @@ def _causes(trace: Trace) -> list[list[str]]:
 
 def retell(entry: Recording, folder: Path) -> None:
     """Take over the sentences that the engine says of the same steps today, where other words are used than when it was
-    recorded; the times and all else stay. A run that writes other tokens today, or for other reasons, is left as it is,
-    and said so."""
+    recorded; the numbers in them, the times and all else stay. A run that writes other tokens today, or for other
+    reasons, is left as it is, and said so."""
     path = folder / f"{entry.id}.json.gz"
     data = gzip.decompress(path.read_bytes())
     old, new = (
@@ -78,7 +90,9 @@ def retell(entry: Recording, folder: Path) -> None:
     elif wording(old) != wording(new):
         raw = msgspec.json.decode(data)
         for step, now in zip(raw["steps"], new.steps, strict=True):
-            step["note"] = now.note
+            step["note"] = with_numbers_of(step.get("note", ""), now.note)
+            if now.choice and step.get("choice"):
+                step["choice"]["detail"] = with_numbers_of(step["choice"].get("detail", ""), now.choice.detail)
         path.write_bytes(gzip.compress(msgspec.json.encode(raw), compresslevel=9, mtime=0))
         print(f"{entry.id}: new sentences", file=sys.stderr)
 

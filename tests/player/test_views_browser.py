@@ -236,7 +236,7 @@ def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
     page = opened([msgspec.structs.replace(trace, steps=steps)])
     seek(page, 3)
     view = page.page.locator("[data-view=DraftTree]")
-    expect(view).to_contain_text("Rows without a token that went along: 13.")
+    expect(view).to_contain_text("Pseudo rows in this forward: 13.")
     expect(view).to_contain_text("small cells: rows without a token")
     nodes = view.locator("svg g > g[data-s]:visible")
     hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
@@ -536,12 +536,10 @@ def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_on
     line = float(tube.locator(".dx-threshold").get_attribute("d").split(",")[1].split("H")[0])
     tops = [float(rect.get_attribute("y")) for rect in tube.locator("rect", has=page.page.locator("title")).all()]
     assert tops[2] < line < min(tops[0], tops[1], tops[3])
-    words = page.page.get_by_role("img", name="Tokens let through by several samplers").locator("text")
+    words = page.page.get_by_role("img", name="Tokens kept by several samplers").locator("text")
     assert words.all_text_contents() == ["this run", "3 · 70 %", "top-k 50", "50", "top-p 0.9", "1001"]
     said = page.page.locator(".dx-readout", has_text="let through")
-    sentence = (
-        "3 tokens let through with 70 % of the mass; entropy of the kept tokens: 1.38 against the threshold 1.40, "
-    )
+    sentence = "3 tokens kept with 70 % of the mass; entropy of the kept tokens: 1.38 against the threshold 1.40, "
     expect(said).to_have_text(sentence + "3.50 in all (bits).")
     seek(page, 3)
     expect(page.page.get_by_text("and 100 more")).to_be_visible()

@@ -117,7 +117,7 @@ export class Attentions {
     if (!t || !all.length) return t ? tr`No cache was counted in this step.` : tr`Before the first step.`;
     const [first, last] = [all[0], all.at(-1)],
       { context, copies } = this.run.steps[t - 1]?.facts ?? {};
-    return tr`Behind ${context} tokens ${last.name} reads ${bytes(last.bytes)} and ${first.name} \
+    return tr`After ${context} tokens ${last.name} reads ${bytes(last.bytes)} and ${first.name} \
 ${bytes(first.bytes)}, ${number(first.bytes / last.bytes)} times as much; the times are those of ${copies} copies \
 of the text.`;
   }

@@ -41,7 +41,7 @@ export class Copying {
         "dx-legend",
         legend(theme, "accepted", tr`copied`),
         legend(theme, "rejected", tr`the model overruled the source`),
-        legend(theme, "unreached", tr`pasted behind that, in vain`),
+        legend(theme, "unreached", tr`pasted after that, in vain`),
         legend(theme, "correction", tr`the model's correction`),
         legend(theme, "bonus", tr`its bonus token`),
         legend(theme, "old", tr`from the model alone`),

@@ -52,7 +52,7 @@ export class Difference {
     const said = shown
       ? tell(found, first.slot + 1) + certified
       : on.length > 1 && first.run !== run
-        ? tr`Held against player ${first.slot + 1} when both ${
+        ? tr`Compared with player ${first.slot + 1} when both ${
             found
               ? tr`were shown to their end`
               : tr`runs are \

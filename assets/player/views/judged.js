@@ -20,7 +20,7 @@ const SAID = {
   standard: tr`the target's choice alone`,
   judge: tr`the judge alone`,
   none: tr`refused`,
-  behind: tr`behind a refusal`,
+  behind: tr`after a refusal`,
 };
 
 /** The drafted tokens of a tree whose rows were all judged: {token, value, logp, standard}; none of another tree. */

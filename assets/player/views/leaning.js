@@ -26,10 +26,10 @@ const STATES = {
 };
 const FATES = {
   both: tr`stands, with η = 0 too`,
-  view: tr`stands only because of the step`,
+  view: tr`accepted only because of the transfer`,
   lost: tr`refused only because of the step`,
   refused: tr`refused`,
-  behind: tr`behind a refusal`,
+  behind: tr`after a refusal`,
   unknown: tr`no number was drawn for it`,
 };
 
@@ -62,7 +62,11 @@ export class Leaning {
       this.zero,
       this.back,
       this.cells,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Three opinions of a place` }, this.picture),
+      el(
+        "div",
+        { class: "dx-scroll", tabindex: 0, "aria-label": tr`Three distributions at one position` },
+        this.picture,
+      ),
       this.under,
     );
   }
@@ -155,10 +159,10 @@ export class Leaning {
     const left = one?.unlisted
       ? tr` ${one.unlisted} more that the step would move are taken not to.`
       : tr` The step moves none of them.`;
-    set(this.picture, { "aria-label": tr`Three opinions of a place` });
+    set(this.picture, { "aria-label": tr`Three distributions at one position` });
     setText(
       this.under,
-      one ? tr`${tokens.length} candidates of this place are recorded; all others are one bar.${left}` : "",
+      one ? tr`${tokens.length} candidates of this position are recorded; all others are one bar.${left}` : "",
     );
   }
 
@@ -167,7 +171,7 @@ export class Leaning {
       rows = opinionsOf(this.run.steps[t - 1]);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const count = (eta) => standing(decide(rows, { ...rule, eta })),
-      told = tr`Drafted tokens that stand with η = ${number(rule.eta)}, as recorded: ${count(rule.eta)} of \
+      told = tr`Drafted tokens accepted with η = ${number(rule.eta)}, as recorded: ${count(rule.eta)} of \
 ${rows.length}; ${count(0)} with η = 0, where the text is the target's own.`;
     return this.eta === null ? told : `${told} ${tr`With η = ${number(this.eta)}: ${count(this.eta)}.`}`;
   }

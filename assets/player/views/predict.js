@@ -11,7 +11,7 @@ export const view = { name: "Predict", title: "Predict what comes next", place: 
 const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
 keyboard), then Reveal.`;
 const RULES = {
-  positions: tr`picking the positions that the model was surest of one step before`,
+  positions: tr`picking the positions that the model was most confident of one step before`,
   drafts: tr`saying “as many as last time”`,
 };
 const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;

@@ -4,7 +4,7 @@ import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Ribbon", title: "Choice of model or mode", place: 150, needs: ["choice"] };
+export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
 
 const H = 110,
   BAND = 18, // units of the drawing; x runs over steps

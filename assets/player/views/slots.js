@@ -88,7 +88,7 @@ export class Slots {
     });
     pool(this.bars, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {
       const { expert, start, end, y, miss, out } = bars[i],
-        how = out ? tr`miss, throws out ${translated(out)}` : miss ? tr`miss` : "";
+        how = out ? tr`miss, evicts ${translated(out)}` : miss ? tr`miss` : "";
       set(bar, { x: x(start), y, width: Math.max(0.8, x(end) - x(start) - 0.4), height: ROW - 1 });
       bar.style.cssText = `fill:${this.#fill(expert)};stroke:none`;
       setText(bar.firstChild, tr`${translated(expert)}, tokens ${start} to ${end - 1}` + (how ? `; ${how}` : ""));

@@ -30,7 +30,7 @@ function revisions({ remasked, changed, cut, behind }) {
     ].filter(([, n]) => n),
     n = remasked + changed + cut;
   const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
-  return `${n}${n ? ` (${how})` : ""}${behind ? tr`; ${behind} behind a later end mark` : ""}`;
+  return `${n}${n ? ` (${how})` : ""}${behind ? tr`; ${behind} after a later end mark` : ""}`;
 }
 
 /** Head and body of the table, for the players of a group at its place of the clock. */

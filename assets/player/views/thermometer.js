@@ -7,7 +7,7 @@ import { tr } from "../words.js";
 
 export const view = {
   name: "Thermometer",
-  title: "Tokens let through",
+  title: "Tokens kept",
   place: 155,
   needs: ["truncation"],
 };
@@ -29,7 +29,7 @@ export class Thermometer {
     Object.assign(this, { run, context });
     const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:420px;min-width:0";
     this.tube = svg("svg", { viewBox: `0 0 340 ${H}`, role: "img", style });
-    this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens let through by several samplers` });
+    this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens kept by several samplers` });
     this.curves = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true", style: "height:64px" });
     this.line = timeline(run, context, this.curves);
     this.say = el("p", "dx-readout");
@@ -156,7 +156,7 @@ export class Thermometer {
     const last = c.tokens.length - (c.refused ?? 0) - 1,
       used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
     return (
-      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} let through with ${number(c.mass * 100)} % \
+      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${number(c.mass * 100)} % \
 of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}` +
       `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
     );

@@ -35,7 +35,7 @@ function tell(row) {
     row.chance !== undefined &&
       row.chance !== null &&
       tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
-    row.tail && tr`rows without a token behind it: ${row.tail}`,
+    row.tail && tr`pseudo rows after it: ${row.tail}`,
     row.folded && tr`${row.folded} nodes below are folded`,
   ]
     .filter(Boolean)
@@ -80,7 +80,7 @@ export class DraftTree {
         ...states.map((s) => legend(context.theme, s)),
         el("span", {}, tr`edge width: draft probability or rank`),
         ...(run.steps.some((step) => step.tree?.tails?.length)
-          ? [el("span", {}, tr`small cells: rows without a token that guess further on from there`)]
+          ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
           : []),
       ),
     );
@@ -182,10 +182,10 @@ export class DraftTree {
     const gained = own.length
       ? `, ${GAINED[own[0].state]()} (${tree.emitted_source ?? "argmax"})`
       : cut
-        ? `; ${tr`the limit of the answer left no room behind them`}`
+        ? `; ${tr`the maximum length left no room after them`}`
         : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
-      along = tails ? ` ${tr`Rows without a token that went along: ${tails}.`}` : "";
+      along = tails ? ` ${tr`Pseudo rows in this forward: ${tails}.`}` : "";
     return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;
   }
 }

@@ -57,7 +57,7 @@ export class Units {
       min: 0,
       max: 1.05,
       step: 0.01,
-      "aria-label": tr`The line of the confidence`,
+      "aria-label": tr`Confidence threshold`,
       oninput: () => this.#move(Number(this.slider.value)),
     });
     this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
@@ -76,7 +76,7 @@ export class Units {
         "div",
         "dx-legend",
         legend(theme, "accepted", tr`written`),
-        legend(theme, "unreached", tr`foreseen, left out`),
+        legend(theme, "unreached", tr`predicted, not written`),
         el("span", {}, el("u", "dx-parted", "ab"), " ", tr`differs from autoregressive decoding`),
       ),
     );

@@ -26,22 +26,22 @@ class Reading(NamedTuple):
     bytes_dense: int
 
 
-def pattern(one: Routing) -> Tensor:
+def pattern(routed: Routing) -> Tensor:
     """Boolean [n, N]: which experts are on for which row."""
-    n, N = one.logits.shape
-    on = torch.zeros(n, N + 1, dtype=torch.bool, device=one.experts.device)
-    at = torch.where(one.experts < 0, N, one.experts).long()
+    n, N = routed.logits.shape
+    on = torch.zeros(n, N + 1, dtype=torch.bool, device=routed.experts.device)
+    at = torch.where(routed.experts < 0, N, routed.experts).long()
     return on.scatter_(1, at, True)[:, :N]
 
 
-def reading(found: Sequence[Routing], mixtures: Sequence[Mixture]) -> Reading:
-    """What was read in the layers of a forward, of which each router decided in `found`."""
-    patterns = [pattern(one) for one in found]
+def reading(routings: Sequence[Routing], mixtures: Sequence[Mixture]) -> Reading:
+    """What was read in the layers of a forward, of which each router decided in `routings`."""
+    patterns = [pattern(routing) for routing in routings]
     unions = [int(on.any(0).sum()) for on in patterns]
     size = {m.layer: m.expert_bytes for m in mixtures}
-    sizes = [size[one.layer] for one in found]
+    sizes = [size[routing.layer] for routing in routings]
     shares = [U / on.shape[1] for U, on in zip(unions, patterns, strict=True)]
-    L = max(1, len(found))
+    L = max(1, len(routings))
     return Reading(
         sum(unions) / L,
         sum(shares) / L,

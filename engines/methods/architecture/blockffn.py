@@ -54,14 +54,14 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
         copied = matches[0].tokens if matches else ()
         draft = Draft.of([ids[-1], *copied], range(-1, len(copied)), "retrieval")
         base, chain = cache.length, ids[cache.length : -1]
-        rows, found = [*chain, *draft.tokens], list[Routing]()
-        x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=found.append))
+        rows, routings = [*chain, *draft.tokens], list[Routing]()
+        x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=routings.append))
         z = model.unembed(x, predicts=base + 1)  # [c + 1 + n, V]
         c = len(chain)
         verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
         turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
         cache.crop(min(cache.length, len(turn.ids) - 1))
-        U = reading(found, model.mixtures)
+        U = reading(routings, model.mixtures)
         facts = turn.facts(
             union=U.union,
             union_share=U.union_share,
@@ -71,11 +71,11 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
         )
         edit = yield run.step(
             **turn.groups(),
-            routing=(one for one in [pack_routing(found, range(base, base + len(rows)))] if one),
+            routing=(packed for packed in [pack_routing(routings, range(base, base + len(rows)))] if packed),
             spans=spans(matches, len(ids)),
             intervals=arena(U),
             facts={**facts, "rows": len(rows)},
-            note=f"{turn.note()} Read: {U.union_share:.0%} of the experts, {U.row_share:.0%} for a row alone.",
+            note=f"{turn.note()} Experts read: {U.union_share:.0%} by all rows, {U.row_share:.0%} by one on average.",
         )
         ids = run.apply_edit(edit, turn.ids, cache)
 

@@ -86,15 +86,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts = {"new_slots": new, "union": together.union, "bytes_read": together.bytes_read}
         facts |= constants(model) | strength(read)
         lanes = {"confidence": (at, chance), "entropy": (at, entropy(z))}
-        routing, note = pack_slots(read, K, positions), f"{new} of {len(rows) * L * min(p.slots, K)} slots are new."
+        routing = pack_slots(read, K, positions)
+        note = f"{new} of {len(rows) * L * min(p.slots, K)} slots are read for the first time."
         if p.twins:
             without = beside.read(ids, base)
-            told = probability(without, token)
-            lanes["without memory"] = (at, [told])
-            facts |= {"mixture_bytes": beside.chunk(p.chunk), "dense_bytes": beside.dense_bytes, "without": told}
+            chance_without = probability(without, token)
+            lanes["without memory"] = (at, [chance_without])
+            facts |= {
+                "mixture_bytes": beside.chunk(p.chunk),
+                "dense_bytes": beside.dense_bytes,
+                "without": chance_without,
+            }
             facts |= {"router_bytes": beside.router_bytes, "expert_bytes": models.mixture.mixtures[0].expert_bytes}
-            routing += [one for one in [pack_routing(beside.found, positions, "mixture")] if one]
-            note += f" The twin without memory gives this token {told:.0%}."
+            routing += [packed for packed in [pack_routing(beside.found, positions, "mixture")] if packed]
+            note += f" The twin without memory gives this token a probability of {chance_without:.0%}."
         edit = yield run.step(
             commits=(at, [token], "greedy", chance),
             scores=lambda: lanes,
@@ -110,14 +115,14 @@ def constants(model: object) -> dict[str, float]:
     """What counting bytes needs: those of a slot, and those that every forward reads of keys, projections and
     feed-forward parts, in all layers."""
     tables = model.memories  # type: ignore[attr-defined]
-    return {"slot_bytes": tables[0].slot_bytes, "always_bytes": sum(one.always_bytes for one in tables)}
+    return {"slot_bytes": tables[0].slot_bytes, "always_bytes": sum(table.always_bytes for table in tables)}
 
 
 def strength(read: list[SlotsRead]) -> dict[str, float]:
     """Norms of what the memories and what the feed-forward parts give to the last row, means over the layers."""
     return {
-        "output_norm": sum(float(one.output[-1].norm()) for one in read) / len(read),
-        "ffn_norm": sum(float(one.dense[-1].norm()) for one in read) / len(read),
+        "output_norm": sum(float(slots.output[-1].norm()) for slots in read) / len(read),
+        "ffn_norm": sum(float(slots.dense[-1].norm()) for slots in read) / len(read),
     }
 
 
@@ -143,7 +148,7 @@ class Text:
             del self.slots[base:]
             self.ever = self.used(0)
         before = sum(map(len, self.ever))
-        self.slots += list(np.stack([one.slots.cpu().numpy() for one in read], 1))
+        self.slots += list(np.stack([layer_slots.slots.cpu().numpy() for layer_slots in read], 1))
         for ever, new in zip(self.ever, self.used(base), strict=True):
             ever |= new
         return sum(map(len, self.ever)) - before
@@ -156,7 +161,7 @@ class Text:
     def chunk(self, length: int) -> Read:
         """The last so many positions, read together."""
         used = self.used(max(0, len(self.slots) - length))
-        size = sum(len(one) * table.slot_bytes for one, table in zip(used, self.memories, strict=True))
+        size = sum(len(slots) * table.slot_bytes for slots, table in zip(used, self.memories, strict=True))
         return Read(sum(map(len, used)) / len(used), size + sum(table.always_bytes for table in self.memories))
 
 
@@ -175,16 +180,16 @@ class Beside:
         for cache in self.caches:
             cache.crop(min(base, cache.length))
         del self.experts[base:]
-        base, found, sizes = self.caches[0].length, list[Routing](), dict[tuple[int, str], int]()
+        base, routings, sizes = self.caches[0].length, list[Routing](), dict[tuple[int, str], int]()
 
         def sized(layer: int, name: str, x: Tensor, y: Tensor) -> None:
             sizes[layer, name] = x.shape[1] * y.shape[1] * x.element_size()
 
         x = self.mixture.embed(ids[base:])
-        self.mixture.layers(x, self.caches[0], 0, self.mixture.num_layers, taps=Taps(router=found.append))
-        self.router_bytes = sum(one.logits.shape[1] * x.shape[1] * x.element_size() for one in found)
-        self.found = found
-        self.experts += [list(row) for row in zip(*(pattern(one) for one in found), strict=True)]
+        self.mixture.layers(x, self.caches[0], 0, self.mixture.num_layers, taps=Taps(router=routings.append))
+        self.router_bytes = sum(routing.logits.shape[1] * x.shape[1] * x.element_size() for routing in routings)
+        self.found = routings
+        self.experts += [list(row) for row in zip(*(pattern(routing) for routing in routings), strict=True)]
         x = self.dense.embed(ids[base:])
         x = self.dense.layers(x, self.caches[1], 0, self.dense.num_layers, taps=Taps(linear=sized))
         self.dense_bytes = sum(size for (_, name), size in sizes.items() if name in MATRICES)

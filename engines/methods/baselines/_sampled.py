@@ -17,6 +17,7 @@ from engines.kit import (
     draw,
     entropy,
     let_through,
+    many,
     ranked,
     token_probability,
     torch,
@@ -82,7 +83,7 @@ def sample(
                 )
             },
             facts={"kept": rule.kept, "mass": float(chances[: rule.kept].sum()), "rank_sampled": rank + 1},
-            note=f"{rule.kept:,} token{'s' if rule.kept > 1 else ''} let through; drawn: the {rank + 1:,}. of them.",
+            note=f"{many(rule.kept, 'token')} kept; the one drawn has rank {rank + 1:,}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 

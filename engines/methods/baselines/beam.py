@@ -22,6 +22,7 @@ from engines.kit import (
     Recorder,
     Steps,
     entropy,
+    many,
     max_new_tokens,
     method,
     top_ids,
@@ -88,8 +89,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             candidates=lambda: (at, z[row : row + 1]),
             branches=paths.branches(),
             facts={"beams": len(going), "finished": min(len(finished), p.width), "best_sum": sums.of(shown)},
-            note=f"{len(beams)} beam{'s' if len(beams) > 1 else ''} asked in one forward; "
-            + (f"{len(going)} go on." if paths.living else "the best one that ended is written."),
+            note=f"{many(len(beams), 'beam')} extended in one forward; "
+            + (f"{many(len(going), 'beam')} kept." if paths.living else "the best finished one is written."),
         )
         paths.apply_edit(run, edit, shown)
 
@@ -112,23 +113,23 @@ class Sums:
 def best(total: torch.Tensor, width: int, eos_ids: frozenset[int], last: bool) -> list[tuple[int, int, float, bool]]:
     """The continuations that are taken up, (beam, token, sum, ends), best first. total [b, V]: sums with each token. Of
     the best `width` those that end (all of them, if this is the last token), and the best `width` that go on."""
-    found, going = list[tuple[int, int, float, bool]](), 0
+    candidates, going = list[tuple[int, int, float, bool]](), 0
     for rank, flat in enumerate(top_ids(total.reshape(1, -1), max(2, 1 + len(eos_ids)) * width)[0].tolist()):
         row, token = divmod(flat, total.shape[1])
         ends = last or token in eos_ids
         if float(total[row, token]) > -torch.inf and (rank < width if ends else going < width):
-            found.append((row, token, float(total[row, token]), ends))
+            candidates.append((row, token, float(total[row, token]), ends))
             going += not ends
-    return found
+    return candidates
 
 
 def shares(paths: Paths, beams: list[Path], rows: list[int]) -> list[Path]:
     """A path for each continuation: the first one of a beam has the beam itself, the others forks of it; a beam without
     any is dropped."""
-    wanted = Counter(rows)
-    free = {row: [beams[row], *(paths.fork(beams[row]) for _ in range(n - 1))] for row, n in wanted.items()}
+    counts = Counter(rows)
+    free = {row: [beams[row], *(paths.fork(beams[row]) for _ in range(n - 1))] for row, n in counts.items()}
     for row, beam in enumerate(beams):
-        if row not in wanted:
+        if row not in counts:
             paths.drop(beam, "pruned")
     return [free[row].pop(0) for row in rows]
 

@@ -81,9 +81,11 @@ class Forward:
         if begun and not self._changed(x, a, end):
             first = min(a, int(masks[0])) if len(masks) else a  # a mask before the block: an edit put it there
             start = max(0, first - self._shift)
-            return self._feed(x, start, end, kind, f"{end - start} of {len(x)} positions are fed, the others are old.")
+            return self._feed(
+                x, start, end, kind, f"{end - start} of {len(x)} positions are fed, the others come from the cache."
+            )
         self._block = a
-        why = "A position behind the cache was written" if begun else "A block begins"
+        why = "A position in the cache was changed" if begun else "A block begins"
         return self._feed(x, 0, len(x), kind, f"{why}: the whole board is fed and fills the cache.")
 
     def _changed(self, x: Tensor, a: int, end: int) -> bool:

@@ -17,8 +17,8 @@ EPS = 1e-3  # the end of the time grid
 COLD = 1e-4  # temperatures above 0 count as at least this much, so that nothing divided by them leaves float32
 BEST = {
     "maskgit_plus": "the most probable",
-    "topk_margin": "those furthest ahead of their rival",
-    "entropy": "those of the lowest entropy",
+    "topk_margin": "those with the largest margin",
+    "entropy": "those with the lowest entropy",
 }
 
 STEPS = Int(

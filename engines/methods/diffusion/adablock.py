@@ -28,6 +28,7 @@ from engines.kit import (
     UserError,
     entropy,
     gumbel_argmax,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -104,9 +105,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 *(Span("late", q, q + 1) for q in late),
             ],
             facts={"block_length": end - start, "late": len(late), "premature": causes.count("top1")},
-            note=REASONS[why].format(length=end - start)
+            note=REASONS[why].format(length=many(end - start, "token"))
             if opening
-            else f"{len(late)} sure tokens wait behind the border."
+            else f"{many(len(late), 'confident token')} beyond the block must wait."
             if late
             else "",
         )
@@ -114,10 +115,10 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 REASONS = {
-    "delimiter": "A line end is in sight: this block takes {length} tokens.",
-    "none": "No line end in the window: the default of {length} tokens.",
-    "low_conf": "A line end is proposed, but too unsurely: the default of {length} tokens.",
-    "tail": "The rest: {length} tokens.",
+    "delimiter": "A line end is predicted in the window: this block takes {length}.",
+    "none": "No line end in the window: the default of {length}.",
+    "low_conf": "A line end is predicted below the threshold: the default of {length}.",
+    "tail": "The rest of the answer: {length}.",
 }
 
 

@@ -27,6 +27,7 @@ from engines.kit import (
     Steps,
     block_of,
     gumbel_argmax,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -136,11 +137,11 @@ def above(conf: Tensor, theta: float, slack: float) -> Tensor:
 def note(causes: list[str]) -> str:
     """A sentence on what decided."""
     if boosted := causes.count("boosted"):
-        return f"Credit lifted {boosted} steady guess{'es' if boosted > 1 else ''} over the line."
+        return f"Credit lifted {many(boosted, 'steady guess', 'steady guesses')} over the threshold."
     return (
-        "None reached the line; the best one is written."
+        "None reached the threshold; the most confident one is written."
         if "top1" in causes
-        else "Confident without the help of credit."
+        else "Above the threshold without credit."
     )
 
 

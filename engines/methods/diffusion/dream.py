@@ -29,6 +29,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -151,7 +152,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             i += 1
 
 
-NOTHING = "Nothing is left to fill; the loop keeps its number of steps."
+NOTHING = "No mask is left; the loop runs the rest of its steps."
 
 
 def share_of(p: Params, b: int) -> int:
@@ -170,10 +171,10 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
     if not masks:
         return NOTHING
     if alg == "origin":
-        return f"Each of the {masks} masks is filled with a chance of {freed:.2f}: {filled} this time."
+        return f"Each of {many(masks, 'mask')} is filled with probability {freed:.2f}: {filled} this time."
     return (
-        f"The time grid frees {freed:.1%} of {masks} masks, "
-        f"{f'that is {filled}: {BEST[alg]}' if filled else 'which is not a whole one'}."
+        f"The time schedule frees {freed:.1%} of {many(masks, 'mask')}, "
+        f"{f'that is {filled}: {BEST[alg]}' if filled else 'less than one'}."
     )
 
 

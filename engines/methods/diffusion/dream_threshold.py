@@ -21,6 +21,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -76,7 +77,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     x = run.canvas(G, model.record.device)  # [L]
     forward = Forward(model)
     for a in range(P, P + G, b):
-        end, i, held = a + b, 0, 0
+        end, i, held_back = a + b, 0, 0
         while i < (S := run.remaining_steps(share_of(p, b), a, end)) or len(
             mask_positions(x[:end], model.mask_id)
         ):  # appended steps have only what was held back
@@ -86,15 +87,15 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             q = narrowed(distributions.z[masks - distributions.start], p.temperature, p.top_p, p.top_k)  # [m, V]
             x0 = propose(q, p.temperature, run.rng)  # [m]
             conf = token_probability(q, x0, torch.float32)  # [m]
-            n = min(len(masks), b // share_of(p, b) + held) if i < S else len(masks)
+            n = min(len(masks), b // share_of(p, b) + held_back) if i < S else len(masks)
             ranked = torch.searchsorted(masks, on_board(conf, masks, len(x)).topk(n).indices)
             ready = conf[ranked] >= p.threshold
             ready[:1] = True
             best = ranked[ready]
-            held = n - len(best)
+            held_back = n - len(best)
             x[masks[best]] = x0[best]
             kept = (
-                f"{len(best)} of this step's {n} tokens are kept{f', {held} wait for the next one' if held else ''}."
+                f"{len(best)} of this step's {many(n, 'token')} kept{f', {held_back} held back' if held_back else ''}."
                 if n
                 else NOTHING
             )
@@ -109,7 +110,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 thresholds={"confidence": p.threshold},
                 candidates=lambda: fed(distributions, every),
                 spans=[Span("block", a, end), *distributions.spans],
-                facts={"ratio_masked": len(every) / G, "share": n, "held_back": held},
+                facts={"ratio_masked": len(every) / G, "share": n, "held_back": held_back},
                 note=kept + distributions.note,
             )
             x = run.apply_edit(edit, x)

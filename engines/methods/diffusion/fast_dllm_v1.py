@@ -134,7 +134,7 @@ def parallel(
                 f"{some(len(chosen), len(inside))} in the block "
                 f"{'was' if len(chosen) == 1 else 'were'} confident enough."
                 if causes != ["top1"]
-                else "None was confident enough, so the best one alone is written."
+                else "None was confident enough, so only the best one is written."
             )
             + distributions.note,
         )

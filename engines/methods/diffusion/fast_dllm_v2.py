@@ -109,7 +109,7 @@ def stored(run: Recorder, x: Tensor, z: Tensor, done: tuple[int, int], free: int
     proposals, chance = propose(z, p, run)
     if free is not None:
         x[free] = proposals[0]
-    what = "The prompt's whole blocks are stored" if done[0] < run.prompt_length else "The finished block is stored"
+    what = "The prompt's complete blocks are stored" if done[0] < run.prompt_length else "The finished block is stored"
     return run.step(
         commits=([free], proposals, "autoregressive", chance) if free is not None else None,
         scores=lambda: {"confidence": ([free], chance), "entropy": ([free], entropy(z))} if free is not None else {},

@@ -29,6 +29,7 @@ from engines.kit import (
     block_of,
     entropy,
     gumbel_argmax,
+    many,
     mask_positions,
     max_new_tokens,
     method,
@@ -132,9 +133,9 @@ def select(conf: Tensor, theta: Tensor, strict: float) -> tuple[Tensor, list[str
 def ending(x: Tensor, a: int, b: int, model: MaskedLM) -> tuple[Tensor, int]:
     """The masks of x [L] behind the block [a, b) and the end mark to fill them with; none unless the block is finished
     and holds one."""
-    found = [token for token in x[a:b].tolist() if token in model.eos_ids]
+    ends = [token for token in x[a:b].tolist() if token in model.eos_ids]
     rest = mask_positions(x, model.mask_id)
-    return (rest, found[0]) if found and not (rest < b).any() else (rest[:0], 0)
+    return (rest, ends[0]) if ends and not (rest < b).any() else (rest[:0], 0)
 
 
 def windows(anchors: list[int], radius: int, a: int, b: int) -> list[Span]:
@@ -148,16 +149,16 @@ def windows(anchors: list[int], radius: int, a: int, b: int) -> list[Span]:
 def note(causes: list[str], masks: int, filled: int) -> str:
     """A sentence on what decided."""
     if causes == ["top1"]:
-        return "No anchor, so nothing is relaxed: the best one alone is written."
+        return "No anchor, so nothing is relaxed: only the best one is written."
     anchors, relaxed = causes.count("anchor"), causes.count("relaxed")
-    found = f"{anchors} of {masks} masks are anchors" if anchors > 1 else f"One of {masks} masks is an anchor"
+    anchored = f"{anchors} of {many(masks, 'mask')} {'are anchors' if anchors > 1 else 'is an anchor'}"
     follow = (
         f"{relaxed} {'neighbours follow' if relaxed > 1 else 'neighbour follows'}"
         if relaxed
         else "no neighbour follows"
     )
-    return f"{found}, {follow}." + (
-        f" The block holds an end mark: the {filled} masks behind it are filled." if filled else ""
+    return f"{anchored}, {follow}." + (
+        f" The block holds an end mark: {many(filled, 'mask')} after it filled." if filled else ""
     )
 
 

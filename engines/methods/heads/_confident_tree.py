@@ -32,11 +32,11 @@ def expanded(fan: Fanning, root: int, k: int, depth: int) -> Pool:
         born: list[int] = []
         guesses, chances = fan(frontier, tokens, parents)
         for row, fanned, logp in zip(frontier, guesses, chances, strict=True):
-            for token, one in zip(fanned, logp, strict=True):
+            for token, row_logp in zip(fanned, logp, strict=True):
                 born.append(len(tokens))
                 tokens.append(token)
                 parents.append(row)
-                scores.append(scores[row] + one)
+                scores.append(scores[row] + row_logp)
         frontier = sorted(born, key=lambda row: -scores[row])[:k]
     return tokens, parents, scores
 

@@ -18,14 +18,14 @@ def likeliest(a: Sequence[Sequence[float]], n: int) -> list[tuple[Path, float]]:
     """The n likeliest paths, each with the product of its ranks' chances, likeliest first; ties by shorter path, then
     by rank. A path never comes before the one above it, so any first k of them are a tree."""
     heap: list[tuple[float, int, Path]] = [(-1.0, 0, ())]
-    found: list[tuple[Path, float]] = []
-    while heap and len(found) <= n:
+    paths: list[tuple[Path, float]] = []
+    while heap and len(paths) <= n:
         P, _, path = heappop(heap)
-        found.append((path, -P))
+        paths.append((path, -P))
         if len(path) < len(a):
             for r, chance in enumerate(a[len(path)]):
                 heappush(heap, (P * chance, len(path) + 1, (*path, r)))
-    return found[1 : n + 1]
+    return paths[1 : n + 1]
 
 
 def parents_of(paths: Iterable[Path]) -> tuple[list[Path], list[int]]:

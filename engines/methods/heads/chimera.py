@@ -87,7 +87,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
         drafter.read(h)
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if ready else f" {models.drafter.parameters:,} trained numbers guess from here on."
+        size = "" if ready else f" {models.drafter.parameters:,} trained parameters draft from here on."
         groups = dict(turn.groups(ranks))
         cosines, groups["scores"] = lanes_of(turn, drafter, n, groups["scores"])
         facts = turn.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
@@ -139,11 +139,11 @@ class Drafter:
     def encoded(self, lines: Sequence[Sequence[int]]) -> Tensor:
         """The vectors [n, d] of runs of W tokens, those seen before from memory."""
         runs = [tuple(line) for line in lines]
-        self.hits += sum(one in self.known for one in runs)
-        if new := sorted({one for one in runs if one not in self.known}):
-            e = self.model.embed([token for one in new for token in one]).unflatten(0, (len(new), WINDOW))
+        self.hits += sum(trigram in self.known for trigram in runs)
+        if new := sorted({trigram for trigram in runs if trigram not in self.known}):
+            e = self.model.embed([token for trigram in new for token in trigram]).unflatten(0, (len(new), WINDOW))
             self.known |= dict(zip(new, self.net.encoded(e, self.p.window), strict=True))
-        return torch.stack([self.known[one] for one in runs])
+        return torch.stack([self.known[trigram] for trigram in runs])
 
     def grown(self, paths: Sequence[Path], parents: Sequence[int], ids: Sequence[int]) -> Draft:
         """The tree of these paths below the text `ids`, all nodes of a depth at once: row r of depth i is encoded at
@@ -171,8 +171,8 @@ class Drafter:
             x = self.net.said(self.h.expand(len(rows), -1), f, i)
             z = self.model.unembed(x, self.vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
             best = top_ids(z, RANKS)
-            found = best if self.vocabulary is None else self.vocabulary[best]
-            tokens = dict(zip(rows, found.tolist(), strict=True))
+            tokens = best if self.vocabulary is None else self.vocabulary[best]
+            tokens = dict(zip(rows, tokens.tolist(), strict=True))
             chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
             for row, path in enumerate(paths):
                 if len(path) == i + 1:

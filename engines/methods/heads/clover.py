@@ -78,7 +78,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
-    numbers = sum(one.numel() for one in drafter.parameters())
+    numbers = sum(tensor.numel() for tensor in drafter.parameters())
     ids, a = prompt, None
     looked: dict[str, float] = {}
     while target.unfinished(ids):
@@ -95,7 +95,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
         states = augmented(drafter.block, h, past) if p.block else h.float()
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if a is not None else f" {numbers:,} trained numbers guess from here on."
+        size = "" if a is not None else f" {numbers:,} trained parameters draft from here on."
         facts = turn.facts(depth=max(map(len, known)), rows_of_the_block=len(h) if p.block else 0, **looked)
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)
@@ -153,8 +153,8 @@ def shares(looks: Sequence[Tensor]) -> dict[str, float]:
     older ones. Nothing without attention."""
     if not looks or not float(looks[0].sum()):
         return {}
-    told = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
-    guess, newest, older = (sum(one) / len(told) for one in zip(*told, strict=True))
+    weights = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
+    guess, newest, older = (sum(column) / len(weights) for column in zip(*weights, strict=True))
     return {"looks_at_the_guess": guess, "looks_at_the_newest_state": newest, "looks_at_older_states": older}
 
 

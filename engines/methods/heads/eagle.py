@@ -72,7 +72,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
-        size = "" if H is not None else f" {models.layer.parameters:,} trained numbers guess from here on."
+        size = "" if H is not None else f" {models.layer.parameters:,} trained parameters draft from here on."
         facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)
@@ -114,8 +114,8 @@ class Drafter:
             self.rows += len(rows)
         z = self.model.unembed(self.F, self.vocabulary, normed=True, predicts=[self.end + depth] * len(rows))
         best = top_ids(z, self.k)
-        found = best if self.vocabulary is None else self.vocabulary[best]
-        return found.tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
+        tokens = best if self.vocabulary is None else self.vocabulary[best]
+        return tokens.tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
 
     def forget(self, length: int) -> None:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""

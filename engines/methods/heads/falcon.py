@@ -29,6 +29,7 @@ from engines.kit import (
     Roles,
     Steps,
     UserError,
+    many,
     max_new_tokens,
     method,
     part,
@@ -93,7 +94,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
-        size = "" if H is not None else f" {drafter.parameters:,} trained numbers guess from here on."
+        size = "" if H is not None else f" {drafter.parameters:,} trained parameters draft from here on."
         facts = turn.facts(passes=drafter.passes, layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in paths] or [-1]),
@@ -127,10 +128,10 @@ def template(layer: Any, name: str, nodes: int, deepest: int) -> tuple[list[Path
     return parents_of(path for path, _ in likeliest(a, nodes))
 
 
-def note(said: str, passes: int, k: int) -> str:
+def note(sentence: str, passes: int, k: int) -> str:
     """One sentence on the round."""
-    turns, wide = f"{passes} pass{'' if passes == 1 else 'es'}", f"{k} column{'' if k == 1 else 's'}"
-    return f"{said[:-1]}; {turns} of {wide} drafted." if passes else said
+    turns = many(passes, "pass", "passes")
+    return f"{sentence[:-1]}; drafted in {turns} of {many(k, 'level')} each." if passes else sentence
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Drafter:
     @property
     def parameters(self) -> int:
         """Trained numbers of the layer."""
-        return sum(one.numel() for one in self.layer.parameters())
+        return sum(tensor.numel() for tensor in self.layer.parameters())
 
     def read(self, ids: Sequence[int], H: Tensor) -> Group | None:
         """Read what is new of the text, at least the last k rows: row t is the token t + 1 with the state H[t]. What
@@ -191,7 +192,7 @@ class Drafter:
         k, depth, T = self.k, len(leaders[0]), len(self.states)
         above = [of[path[:-k]] for path in leaders]
         e = [self.model.embed([tokens[path[: depth - k + j + 1]] for j in range(k)]) for path in leaders]
-        z = torch.stack([self.layer.inputs(one, up.F) for one, up in zip(e, above, strict=True)], 1)  # [k, B, 2 d]
+        z = torch.stack([self.layer.inputs(rows, up.F) for rows, up in zip(e, above, strict=True)], 1)  # [k, B, 2 d]
         h, c = (torch.cat(side, 1) for side in zip(*(up.state for up in above), strict=True))
         r, (h, c) = self.layer.run(z, (h, c))
         x = self.layer.mixed(z, r).transpose(0, 1).flatten(0, 1)  # [B k, d], block behind block
@@ -205,14 +206,14 @@ class Drafter:
         F = self.layer.through(x, self.past, at, sees).unflatten(0, (len(leaders), k))
         self.rows, self.passes = self.rows + n, self.passes + 1
         for b, path in enumerate(leaders):
-            said = self._said(F[b], end + depth)
-            of[path] = Group(F[b], *said, (h[:, b : b + 1], c[:, b : b + 1]), lines[b])
+            guesses = self._said(F[b], end + depth)
+            of[path] = Group(F[b], *guesses, (h[:, b : b + 1], c[:, b : b + 1]), lines[b])
 
     def _said(self, F: Tensor, start: int) -> tuple[list[list[int]], list[list[float]]]:
         z = self.model.unembed(F, self.vocabulary, normed=True, predicts=start)
         best = top_ids(z, RANKS)
-        found = best if self.vocabulary is None else self.vocabulary[best]
-        return found.tolist(), z.double().softmax(-1).gather(-1, best).tolist()
+        tokens = best if self.vocabulary is None else self.vocabulary[best]
+        return tokens.tolist(), z.double().softmax(-1).gather(-1, best).tolist()
 
     def forget(self, length: int) -> None:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""

@@ -25,6 +25,7 @@ from engines.kit import (
     Roles,
     Steps,
     UserError,
+    many,
     max_new_tokens,
     method,
     part,
@@ -83,7 +84,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
-        size = "" if guesses else f" {W.numel() + b.numel():,} trained numbers guess from here on."
+        size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."
         guesses, chances = [], []
         if len(h):
             z = model.unembed(h, vocabulary, normed=True, predicts=len(turn.ids), counts=False)
@@ -95,27 +96,27 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
             facts=turn.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
-            note=f"{turn.note()[:-1]}; {extra} pseudo rows {way}.{size}",
+            note=f"{turn.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:
             guesses, chances = [], []
 
 
-def layer_of(maps: Any, wanted: int) -> int:
+def layer_of(maps: Any, layer: int) -> int:
     """A transfer layer that the part was trained for, the middle one for 0. Raises UserError for any other."""
-    known = [int(one) for one in maps.tensors["layers"]]
-    if wanted and wanted not in known:
+    known = [int(layer_id) for layer_id in maps.tensors["layers"]]
+    if layer and layer not in known:
         raise UserError(
-            f"transfer_layer {wanted} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
+            f"transfer_layer {layer} was given and {maps.name} was trained for {', '.join(map(str, known))}; choose "
             "one of them, or 0 for the middle one."
         )
-    return wanted or known[len(known) // 2]
+    return layer or known[len(known) // 2]
 
 
 def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor, list[list[float]]]:
     """(W [m, d, d], b [m, d], accuracies [m][RANKS]) of a transfer layer that the part was trained for."""
-    known = [int(one) for one in maps.tensors["layers"]]
+    known = [int(layer_id) for layer_id in maps.tensors["layers"]]
     W, b = (maps.tensors[f"{name}.{layer}"][:m].float().to(device) for name in ("W", "b"))
     return W, b, maps.tensors["accuracy"][known.index(layer)][:m].tolist()
 

@@ -72,7 +72,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft = grown(model.playing("draft"), heads, vocabulary, h, known, parents[: len(known)], ids)
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if h is not None else f" {models.heads.parameters:,} trained numbers guess from here on."
+        size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         facts = turn.facts(heads=max(map(len, known)))
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)

@@ -31,6 +31,7 @@ from engines.kit import (
     Steps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -102,11 +103,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         c = len(chain) - 1
         verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
         turn = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
-        held = min(len(turn.ids) - 1, cache.length)
-        cache.crop(held)
-        past.crop(held)
-        if past.length < held:  # all were accepted, and the adapter has not read the last one
-            adapter(rows[past.length - base : held - base], past)
+        kept = min(len(turn.ids) - 1, cache.length)
+        cache.crop(kept)
+        past.crop(kept)
+        if past.length < kept:  # all were accepted, and the adapter has not read the last one
+            adapter(rows[past.length - base : kept - base], past)
         facts = turn.facts(
             layer_evals=len(rows) * n,
             shallow_rows=len(rows),
@@ -160,8 +161,9 @@ def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
     """One sentence on the round."""
     if not sure:
         return turn.note()
-    why = f"the last one unsure ({sure[-1]:.0%})" if stop == "threshold" else "the most"
-    return f"The first {exit_layer} layers drafted {len(sure)}, {why}: {turn.note()}"
+    first = "The first layer" if exit_layer == 1 else f"The first {exit_layer} layers"
+    why = f"the last below the threshold ({sure[-1]:.0%})" if stop == "threshold" else "the maximum"
+    return f"{first} drafted {many(len(sure), 'token')}, {why}: {turn.note()}"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from engines.kit import (
     UserError,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from engines.models.networks.lora import LoRA
 
 STOPS = {
-    "threshold": "the next is below the line",
-    "repeat": "the next would repeat",
+    "threshold": "the next is below the threshold",
+    "repeat": "the next would repeat an n-gram",
     "window": "the whole window",
     "end": "the last is the end mark",
 }
@@ -91,11 +92,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         x, c = said(window, p.temperature, run.rng)
         l, stop = written(ids, x, c, p.beta, p.n, model.eos_ids)  # noqa: E741 - the paper's letter
         before, at = list(range(start - late, start)), list(range(start, start + k))
-        wanted = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
+        confirmed = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
         agreed = sum(a == b for a, b in zip(read.argmax(-1).tolist(), ids[start - late :], strict=True))
         edit = yield run.step(
             commits=(at[:l], x[:l], ["sampled" if p.temperature else "greedy", *["unit"] * (l - 1)], c[:l]),
-            scores=lambda: {"confidence": (at, torch.tensor(c)), "one by one": (before, wanted)},
+            scores=lambda: {"confidence": (at, torch.tensor(c)), "one by one": (before, confirmed)},
             thresholds={"confidence": min(p.beta, 1.0)},
             candidates=lambda: ([*before, *at], z),
             spans=[Span("unit", start, start + l, stop)],
@@ -129,16 +130,20 @@ def written(
 
 def note(l: int, k: int, stop: str, late: int, agreed: int) -> str:  # noqa: E741 - the paper's letter
     """One sentence on the step."""
-    seen = f" Of the last unit's {late} unverified tokens {agreed} are what it says one by one." if late else ""
-    return f"{l} of {k} foreseen tokens written, {STOPS[stop]}.{seen}"
+    seen = (
+        f" Of the last unit's {many(late, 'unverified token')}, {agreed} agree with autoregressive decoding."
+        if late
+        else ""
+    )
+    return f"{l} of {many(k, 'predicted token')} written, {STOPS[stop]}.{seen}"
 
 
 def marked(p: Sequence[float], alpha: float, most: int | None = None) -> list[tuple[int, int]]:
     """(start, length) of the units of a text whose tokens the model gave the probabilities p: a token at least alpha
     likely joins the unit of the one before it, as long as that has fewer than `most`."""
     units: list[tuple[int, int]] = []
-    for i, one in enumerate(p):
-        if units and one >= alpha and (most is None or units[-1][1] < most):
+    for i, chance in enumerate(p):
+        if units and chance >= alpha and (most is None or units[-1][1] < most):
             units[-1] = (units[-1][0], units[-1][1] + 1)
         else:
             units.append((i, 1))
@@ -147,7 +152,7 @@ def marked(p: Sequence[float], alpha: float, most: int | None = None) -> list[tu
 
 def accepted(c: Sequence[float], beta: float) -> int:
     """How many leading tokens of a window are written: those with a confidence of at least beta, at least one."""
-    sure = next((j for j, one in enumerate(c) if one < beta), len(c))
+    sure = next((j for j, chance in enumerate(c) if chance < beta), len(c))
     return max(1, sure)
 
 

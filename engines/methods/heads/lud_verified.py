@@ -16,7 +16,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Float, Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, row_depths
+from engines.kit import (
+    Float,
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Steps,
+    many,
+    max_new_tokens,
+    method,
+    part,
+    row_depths,
+)
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
@@ -63,12 +75,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.chances[1:] = [chance for _, chance in unit]
         draft.tails = [max(0, min(p.k - 1, places - j)) for j in range(len(draft))]
         turn, h = lay(target, ids, draft, lora, run.rng)  # h [pads, d]: those of the last row kept
-        size = "" if len(ids) > len(prompt) else f" {models.units.parameters:,} trained numbers foresee from here on."
+        size = "" if len(ids) > len(prompt) else f" {models.units.parameters:,} trained parameters draft from here on."
         ahead = foreseen(model.unembed(h, predicts=len(turn.ids), counts=False), p.beta) if len(h) else []
         edit = yield run.step(
             **turn.groups(),
             facts=turn.facts(pads=sum(draft.tails), foreseen=len(ahead)),
-            note=f"{turn.note()[:-1]}; {sum(draft.tails)} pads went along.{size}",
+            note=f"{turn.note()[:-1]}; {many(sum(draft.tails), 'pad row')} in the same forward.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         unit = ahead if ids == turn.ids else []

@@ -68,7 +68,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     hidden state that spoke the newest token, so a turn without one (the first, and after a person's change) reads the
     text and drafts nothing."""
     model = models.target
-    heads = {name: one.float().to(model.record.device) for name, one in models.heads.tensors.items()}
+    heads = {name: tensor.float().to(model.record.device) for name, tensor in models.heads.tensors.items()}
     a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]
     paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
     vocabulary = heads["vocabulary"].long() if "vocabulary" in heads else None  # float32 holds ids up to 2^24
@@ -89,7 +89,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
         ranks = [path[-1] if path else -1 for path in known]
-        size = "" if h is not None else f" {models.heads.parameters:,} trained numbers guess from here on."
+        size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **turn.groups(ranks), facts=turn.facts(heads=p.K if len(draft) > 1 else 0), note=turn.note() + size
         )

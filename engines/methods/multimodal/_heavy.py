@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.kit import Params, Recorder, Steps, WordReaderLM, torch
+from engines.kit import Params, Recorder, Steps, WordReaderLM, many, torch
 from engines.methods.multimodal._scene import Answer, Reading, Rectangle, Scene, crop, written
 
 TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
@@ -75,7 +75,7 @@ class Heavy:
         some = [
             (i < self.boxes, total, ids, i) for i, texts in self.found.items() for ids, total in texts.items() if ids
         ]
-        _, total, ids, i = max(some, key=lambda one: one[:2], default=(False, 0.0, (), 0))
+        _, total, ids, i = max(some, key=lambda vote: vote[:2], default=(False, 0.0, (), 0))
         return ids, total / max(1, self.views), i
 
     def forget(self, forbidden: Mapping[int, Collection[int]], end: int) -> None:
@@ -88,14 +88,14 @@ class Heavy:
     def readings(self, model: WordReaderLM) -> list[Reading]:
         """The best text of every region, for the record."""
         chosen = self.best()
-        told = list[Reading]()
+        listed = list[Reading]()
         for i, texts in sorted(self.found.items()):
-            ids, total = max(texts.items(), key=lambda one: one[1], default=((), 0.0))
+            ids, total = max(texts.items(), key=lambda item: item[1], default=((), 0.0))
             name = f"box {i + 1}" if i < self.boxes else f"window {i - self.boxes + 1}"
-            told.append(
+            listed.append(
                 Reading(name, model.tokenizer.decode(ids), min(1.0, total / self.views), chosen=(ids, i) == chosen[::2])
             )
-        return told
+        return listed
 
 
 def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heavy: Heavy) -> Steps:
@@ -109,7 +109,7 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
             "records": {"scene": scene},
             "intervals": run.calls(),
             "facts": {"pictures": n, "views": heavy.views, "sure": sure},
-            "note": f"{n} pictures, turned by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
+            "note": f"{many(n, 'crop')}, rotated by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
         }
         if turn != TURNS[-1]:
             edit = yield run.step(**groups)

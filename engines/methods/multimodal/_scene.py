@@ -101,13 +101,13 @@ def blocks(mask: torch.Tensor, threshold: float) -> list[Rectangle]:
         if torch.equal(wider, names):
             break
         names = wider
-    found = list[Rectangle]()
+    rectangles = list[Rectangle]()
     for name in names.unique().tolist():
         rows, columns = (names == name).nonzero().T if name else (on.new_zeros(0), on.new_zeros(0))
         h, w = (span(rows), span(columns)) if name else (0, 0)
         if h * w >= AREA and min(h, w) + 2 * PADDING >= SMALLEST:
-            found.append(padded(int(rows.min()), int(columns.min()), h, w, H, W))
-    return sorted(found, key=lambda box: -box[2] * box[3])[:BLOCKS]
+            rectangles.append(padded(int(rows.min()), int(columns.min()), h, w, H, W))
+    return sorted(rectangles, key=lambda box: -box[2] * box[3])[:BLOCKS]
 
 
 def span(at: torch.Tensor) -> int:

@@ -60,10 +60,10 @@ class Vision(Record):
             raise ValueError(f"vision: a picture of shape {str(self.pixels.shape)[:60]} is none in three colours")
         if len(self.grid) not in (0, 2):
             raise ValueError(f"vision: a grid has rows and columns, not {len(self.grid)} sides")
-        wanted = [len(self.readers), math.prod(self.grid or [0])]
-        if self.looks is not None and (self.looks.shape != wanted or self.looks.dtype not in ("u1", "f4")):
+        expected = [len(self.readers), math.prod(self.grid or [0])]
+        if self.looks is not None and (self.looks.shape != expected or self.looks.dtype not in ("u1", "f4")):
             raise ValueError(
-                f"vision: {wanted[0]} readers of {wanted[1]} patches do not look in shape {self.looks.shape}"
+                f"vision: {expected[0]} readers of {expected[1]} patches do not look in shape {self.looks.shape}"
             )
 
 
@@ -81,10 +81,10 @@ def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
 def picture_of(model: Any, prompt: Sequence[int]) -> Pictured | None:
     """The picture that a prompt begins with. Raises UserError where one stands later: a draft lets in only the first
     rows as a picture."""
-    found: Pictured | None = model.pictured(prompt)
-    if found is not None and found.first != 1:
-        raise UserError(f"a picture stands at position {found.first}; begin the prompt with it.")
-    return found
+    pictured: Pictured | None = model.pictured(prompt)
+    if pictured is not None and pictured.first != 1:
+        raise UserError(f"a picture stands at position {pictured.first}; begin the prompt with it.")
+    return pictured
 
 
 class Drafter:
@@ -162,20 +162,20 @@ class Drafter:
         if self.draft.adaptor is None:
             assert self.past.k is not None
             at = torch.tensor([self.T - 1], device=self.root.device)
-            found = self.draft.looks(self.root, at, self.past.k[:, : self.read_rows])
-            return ["draft"], found[None, : self.V]
+            attended = self.draft.looks(self.root, at, self.past.k[:, : self.read_rows])
+            return ["draft"], attended[None, : self.V]
         return READERS, self.attention
 
 
 def vision(drafter: Drafter, turn: Turn, tokenizer: Any, fresh: bool) -> Vision:
     """What a round says of the picture."""
     readers, looks = drafter.looks()
-    found = shown(drafter.image, turn.gained, tokenizer, fresh)
-    found.looks, found.readers = None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())), readers
+    record = shown(drafter.image, turn.gained, tokenizer, fresh)
+    record.looks, record.readers = None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())), readers
     if drafter.read_rows:
-        found.entries = {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}
-        found.entry_bytes = 2 * 4 * len(drafter.draft.bias)  # a key and a value in float32
-    return found
+        record.entries = {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}
+        record.entry_bytes = 2 * 4 * len(drafter.draft.bias)  # a key and a value in float32
+    return record
 
 
 def shown(image: Pictured | None, tokens: Sequence[int], tokenizer: Any, fresh: bool) -> Vision:

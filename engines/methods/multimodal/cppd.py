@@ -15,6 +15,7 @@ from engines.kit import (
     Recorder,
     Steps,
     WordReaderLM,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -44,23 +45,23 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
     pixels, end, fresh = picture(model, prompt[:start], p, run), start + model.places, True
     V, end = model.see(pixels, start), min(end, len(ids) + p.max_new_tokens)
     while len(ids) < end and not (len(ids) > start and ids[-1] in model.eos_ids):
-        found = model.glance(V)
+        glance = model.glance(V)
         places = slice(len(ids) - start, end - start)
-        z, best = found.logits[places], found.logits[places].argmax(-1)  # [n, C], [n]
+        z, best = glance.logits[places], glance.logits[places].argmax(-1)  # [n, C], [n]
         tokens = until_end(best.tolist(), model.eos_ids)
         n, at = len(tokens), list(range(len(ids), len(ids) + len(tokens)))
         chances = token_probability(z, best)[:n]
         places = slice(places.start, places.start + n)
         edit = yield run.step(
             commits=(at, tokens, "place", chances),
-            scores=lambda: {"confidence": (at, chances), "occupied": (at, found.occupied[places])},
+            scores=lambda: {"confidence": (at, chances), "occupied": (at, glance.occupied[places])},
             candidates=lambda: (at, z[:n]),
             records={
                 "sight": lambda: sight(
                     pixels if fresh else None,
-                    found.attention[:, places],
+                    glance.attention[:, places],
                     {model.tokenizer.piece(i).text: count for i, count in enumerate(model.counts(V)) if i and count},
-                    found.occupied.tolist(),
+                    glance.occupied.tolist(),
                 )
             },
             facts={
@@ -68,9 +69,9 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
                 "letters": n - (tokens[-1] in model.eos_ids),
                 "sure": float(chances.prod()),
             },
-            note=f"One pass: {n} characters, the end mark with them."
+            note=f"One pass: {many(n, 'character')}, the end mark included."
             if tokens[-1] in model.eos_ids
-            else f"One pass: {n} characters.",
+            else f"One pass: {many(n, 'character')}.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, *tokens]), False
 

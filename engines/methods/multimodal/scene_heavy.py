@@ -33,7 +33,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     edit = yield run.step(
         records={"scene": lambda: shown(pixels, mask, boxes)},
         intervals=run.calls(),
-        note=f"Boxes with words: {len(boxes)}.",
+        note=f"Boxes with text: {len(boxes)}.",
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
     yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy)

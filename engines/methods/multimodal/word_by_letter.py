@@ -41,9 +41,9 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
     cache = model.new_cache(V)
     while len(ids) < end and not (len(ids) > start and ids[-1] in model.eos_ids):
         fed = [model.start_id, *ids[start:]][cache.length - start + 1 :]
-        found = model.extend(fed, cache)
-        z = found.logits[-1:]  # [1, C]
-        token, at, attention = int(z.argmax()), [len(ids)], found.attention
+        extended = model.extend(fed, cache)
+        z = extended.logits[-1:]  # [1, C]
+        token, at, attention = int(z.argmax()), [len(ids)], extended.attention
         chance = token_probability(z, z.argmax(-1))
         assert attention is not None
         edit = yield run.step(

@@ -79,11 +79,11 @@ class Vote(Record):
 def answer_of(text: str, where: str) -> str:
     """The answer that a text gives, "" for none. where: marked (behind the last #, in \\boxed{}, behind "answer"), last
     number, last line; auto takes the first of these that there is."""
-    marked = next((found[-1].strip() for mark in MARKS if (found := re.findall(mark, text))), "")
+    marked = next((matches[-1].strip() for mark in MARKS if (matches := re.findall(mark, text))), "")
     number = next(iter(re.findall(NUMBER, text)[-1:]), "")
     line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    found = {"marked": marked, "last number": number, "last line": line, "auto": marked or number or line}[where]
-    return found.rstrip(".,")
+    answer = {"marked": marked, "last number": number, "last line": line, "auto": marked or number or line}[where]
+    return answer.rstrip(".,")
 
 
 def same(answer: str) -> Fraction | str:
@@ -111,14 +111,14 @@ class Ballot:
     def __init__(self, voters: Sequence[Voter]) -> None:
         n, names, keys, texts = len(voters), list[str](), dict[Fraction | str, int](), dict[str, int]()
         self.voters, self.answers, self.of, self.copies = voters, names, [-1] * n, [-1] * n
-        for i, one in enumerate(voters):
-            if one.answer:
-                self.of[i] = keys.setdefault(same(one.answer), len(names))
+        for i, voter in enumerate(voters):
+            if voter.answer:
+                self.of[i] = keys.setdefault(same(voter.answer), len(names))
                 if self.of[i] == len(names):
-                    names.append(one.answer)
-                first = texts.setdefault(one.text, i)
+                    names.append(voter.answer)
+                first = texts.setdefault(voter.text, i)
                 self.copies[i] = first if first != i else -1
-        self.P = np.exp([one.l for one in voters])  # [n]
+        self.P = np.exp([voter.l for voter in voters])  # [n]
         entitled = np.array([of >= 0 for of in self.of], dtype=bool)
         given = self.P[entitled]
         self.mean = float(given.mean()) if len(given) else 0.0
@@ -126,7 +126,7 @@ class Ballot:
         self.high = [1.0] * n
         if self.mixture:
             memberships = iter(self.mixture.high(given).tolist())
-            self.high = [next(memberships) if one else 1.0 for one in entitled]
+            self.high = [next(memberships) if counts else 1.0 for counts in entitled]
         self.removed = [
             bool(of >= 0 and 1 - high > high and self.mean > P)
             for of, high, P in zip(self.of, self.high, self.P, strict=True)
@@ -140,22 +140,22 @@ class Ballot:
         if rule == "perplexity":
             best = max((i for i, of in enumerate(self.of) if of >= 0), key=lambda i: self.P[i], default=-1)
             return [float(P) if i == best else 0.0 for i, P in enumerate(self.P)]
-        if rule == "RPC" and any(one and not gone for one, gone in zip(counts, self.removed, strict=True)):
-            counts = [one and not gone for one, gone in zip(counts, self.removed, strict=True)]
-        return [float(P) if one else 0.0 for P, one in zip(self.P, counts, strict=True)]
+        if rule == "RPC" and any(counted and not gone for counted, gone in zip(counts, self.removed, strict=True)):
+            counts = [counted and not gone for counted, gone in zip(counts, self.removed, strict=True)]
+        return [float(P) if counted else 0.0 for P, counted in zip(self.P, counts, strict=True)]
 
     def scores(self, rule: str) -> list[float]:
         """The sum of the shares of each answer; of perplexity the best of its texts."""
-        found = [0.0] * len(self.answers)
+        sums = [0.0] * len(self.answers)
         if rule == "perplexity":
             for of, P in zip(self.of, self.P, strict=True):
                 if of >= 0:
-                    found[of] = max(found[of], float(P))
-            return found
+                    sums[of] = max(sums[of], float(P))
+            return sums
         for of, share in zip(self.of, self.shares(rule), strict=True):
             if of >= 0:
-                found[of] += share
-        return found
+                sums[of] += share
+        return sums
 
     def tally(self, rule: str) -> Tally:
         """Who wins by a rule; of equal scores the answer met first. The confidence of perplexity is the probability
@@ -174,13 +174,13 @@ class Ballot:
         modes = list[Mode]()
         if (m := self.mixture) is not None:
             modes = [Mode(m.w, m.k[0], m.lam[0]), Mode(1 - m.w, m.k[1], m.lam[1])]
-        tallies = [self.tally(one) for one in (rule, *(other for other in RULES if other != rule))]
+        tallies = [self.tally(rule_name) for rule_name in (rule, *(other for other in RULES if other != rule))]
         for m in range(1, len(self.voters) + 1) if running else ():
             first = Ballot(self.voters[:m])
-            for one in tallies:
-                one.running.append(first.tally(one.rule).winner)
+            for tally in tallies:
+                tally.running.append(first.tally(tally.rule).winner)
         return Vote(
-            voters=[one.id for one in self.voters],
+            voters=[voter.id for voter in self.voters],
             of=self.of,
             answers=self.answers,
             weights=[float(P) for P in self.P],

@@ -34,6 +34,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -105,7 +106,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             records={"vote": lambda: ballot.record(p.rule, running=run.full)} if ballot else {},
             facts={"paths_living": len(paths.living), "paths_ended": ended, **(counted(ballot) if ballot else {})},
-            note=told(ballot, p.rule) if ballot else f"{len(living)} paths write a token each in one forward.",
+            note=told(ballot, p.rule)
+            if ballot
+            else f"{many(len(living), 'path')} extended by one token in one forward.",
         )
         ballot = None
         paths.apply_edit(run, edit, shown)
@@ -143,11 +146,11 @@ def counted(ballot: Ballot) -> dict[str, float]:
 def told(ballot: Ballot, rule: str) -> str:
     """The vote in a sentence or two."""
     if not ballot.answers:
-        return "No path came to an end with an answer, so there is no vote; the first path is written."
-    won = [(one, ballot.tally(one)) for one in (rule, *(other for other in RULES if other != rule))]
-    said = ", ".join(f"{one} {ballot.answers[t.winner]} ({t.confidence:.2f})" for one, t in won)
+        return "No path finished with an answer, so there is no vote; the first path is written."
+    won = [(rule_name, ballot.tally(rule_name)) for rule_name in (rule, *(other for other in RULES if other != rule))]
+    elected = ", ".join(f"{rule_name} {ballot.answers[t.winner]} ({t.confidence:.2f})" for rule_name, t in won)
     voters = len(ballot.of) - ballot.of.count(-1)
-    return f"{voters} of {len(ballot.of)} paths have an answer, {sum(ballot.removed)} are pruned. {said}."
+    return f"{voters} of {len(ballot.of)} paths have an answer, {sum(ballot.removed)} pruned. {elected}."
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -81,11 +82,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 unit="bits",
                 raw=H,
                 switched=active != writer,
-                detail=f"read {catch_up} missed tokens first" if catch_up else "",
+                detail=f"read {many(catch_up, 'missed token')} first" if catch_up else "",
             ),
             facts={"catch_up_tokens": catch_up},
-            note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'goes on'}: rolling "
-            f"entropy {mean:.2f} bits.",
+            note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'continues'}: "
+            f"rolling entropy {mean:.2f} bits.",
         )
         ids = run.apply_edit(edit, ids, *caches.values())
 
@@ -93,8 +94,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tuple[str, int]:
     """Who writes the next token, and its count so far: large if the rolling mean is above tau, once the active one has
     written d_min."""
-    wanted = "large" if mean > tau else "small"
-    return (wanted, 0) if wanted != active and c >= d_min else (active, c)
+    chosen = "large" if mean > tau else "small"
+    return (chosen, 0) if chosen != active and c >= d_min else (active, c)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         logp, H = z[0].double().log_softmax(-1), float(entropy(z.double()))
         paused = p.pause == "at every token" or p.threshold <= H
         futures = look_ahead(paths, main, logp, p, min(p.lookahead, end - main.length - 1), over) if paused else []
-        scores = [score(one, futures, p.scoring) for one in futures]
+        scores = [score(future, futures, p.scoring) for future in futures]
         rank = scores.index(max(scores)) if paused else 0
         token, at = futures[rank].token if paused else int(z.argmax()), [main.length]
         paths.write(main, [token])
@@ -111,7 +111,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             candidates=lambda: (at, z),
             branches=[
                 Branch(0, -1, [token], main.length - start, {"log p": round(float(logp[token]), 4)}),
-                *(branch(one, futures, p, i == rank, main.length - start) for i, one in enumerate(futures)),
+                *(branch(future, futures, p, i == rank, main.length - start) for i, future in enumerate(futures)),
             ],
             choice=Decision(
                 ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
@@ -120,7 +120,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "paused": paused,
                 "overruled": rank > 0,
                 "rank_chosen": rank + 1,
-                "lookahead_forwards": max((len(one.lookahead) for one in futures), default=0),
+                "lookahead_forwards": max((len(future.lookahead) for future in futures), default=0),
             },
             note=told(H, p.threshold, paused, rank, scores),
         )
@@ -139,39 +139,39 @@ def look_ahead(
             frozen = p.scoring == "clean" and over(path)
             futures.append(Future(token, float(logp[token]), path, ended=0 if frozen else None))
     for round_ in range(1, length + 1):
-        for one in futures:
-            if one.ended is not None and p.scoring == "clean" and one.path and one.path.fate == "alive":
-                paths.drop(one.path)
-        if all(one.ended is not None for one in futures):
+        for future in futures:
+            if future.ended is not None and p.scoring == "clean" and future.path and future.path.fate == "alive":
+                paths.drop(future.path)
+        if all(future.ended is not None for future in futures):
             break
         paths.feed()
-        for one in futures:
-            if one.path and one.path.fate == "alive":
-                z = one.path.logits.double().log_softmax(-1)
+        for future in futures:
+            if future.path and future.path.fate == "alive":
+                z = future.path.logits.double().log_softmax(-1)
                 best = int(z.argmax())
-                one.lookahead.append(float(z[best]))
-                one.tokens.append(best)
-                paths.write(one.path, [best])
-                if one.ended is None and over(one.path):
-                    one.ended = round_
-    for one in futures:
-        if one.path:
-            paths.drop(one.path)
+                future.lookahead.append(float(z[best]))
+                future.tokens.append(best)
+                paths.write(future.path, [best])
+                if future.ended is None and over(future.path):
+                    future.ended = round_
+    for future in futures:
+        if future.path:
+            paths.drop(future.path)
     return futures
 
 
-def counted(one: Future, futures: Sequence[Future], scoring: str) -> tuple[float, int]:
+def counted(future: Future, futures: Sequence[Future], scoring: str) -> tuple[float, int]:
     """(log-probabilities of the lookahead, its tokens). Clean stops both at the future's end; official adds what the
     rounds of the others wrote behind it, and does not count it."""
     rounds = max(len(other.lookahead) for other in futures)
-    length = rounds if one.ended is None else one.ended
-    return sum(one.lookahead[: rounds if scoring == "official" else length]), length
+    length = rounds if future.ended is None else future.ended
+    return sum(future.lookahead[: rounds if scoring == "official" else length]), length
 
 
-def score(one: Future, futures: Sequence[Future], scoring: str) -> float:
+def score(future: Future, futures: Sequence[Future], scoring: str) -> float:
     """[log p(c) + log-probabilities of the lookahead] / (1 + its tokens)."""
-    ahead, length = counted(one, futures, scoring)
-    return (one.logp + ahead) / (length + 1)
+    ahead, length = counted(future, futures, scoring)
+    return (future.logp + ahead) / (length + 1)
 
 
 def left_function(text: str) -> bool:
@@ -182,25 +182,30 @@ def left_function(text: str) -> bool:
     return not inside or (len(lines) >= 4 and not any(line.strip() for line in lines[-4:]))
 
 
-def branch(one: Future, futures: Sequence[Future], p: Params, won: bool, length: int) -> Branch:
+def branch(future: Future, futures: Sequence[Future], p: Params, won: bool, length: int) -> Branch:
     """A future as the record tells it, with what its score is made of; it is thrown away behind its first token, won or
     not. length: of the text with its candidate."""
-    (ahead, tokens), value = counted(one, futures, p.scoring), score(one, futures, p.scoring)
-    scores = {"score": value, "log p": one.logp, "ahead": ahead, "tokens ahead": float(tokens)}
-    id = one.path.id if one.path else 0
+    (ahead, tokens), value = counted(future, futures, p.scoring), score(future, futures, p.scoring)
+    scores = {"score": value, "log p": future.logp, "ahead": ahead, "tokens ahead": float(tokens)}
+    id = future.path.id if future.path else 0
     fate = "chosen" if won else "pruned"
     return Branch(
-        id, 0, [one.token, *one.tokens], length + len(one.tokens), {k: round(v, 4) for k, v in scores.items()}, fate
+        id,
+        0,
+        [future.token, *future.tokens],
+        length + len(future.tokens),
+        {k: round(v, 4) for k, v in scores.items()},
+        fate,
     )
 
 
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:
     """The step in a sentence."""
     if not paused:
-        return f"Entropy {H:.2f} nats is below {threshold:.2f}: the greedy token."
-    found = ", ".join(f"{value:.2f}" for value in scores)
-    return f"Paused at {H:.2f} nats. Scores per token {found}: " + (
-        "the greedy token stays." if rank == 0 else f"the {rank + 1}. best token overrules the greedy one."
+        return f"Entropy {H:.2f} nats is below the threshold of {threshold:.2f}: the greedy token."
+    listed = ", ".join(f"{value:.2f}" for value in scores)
+    return f"Paused at {H:.2f} nats. Scores per token {listed}: " + (
+        "the greedy token stays." if rank == 0 else f"the token of rank {rank + 1} overrules the greedy one."
     )
 
 

@@ -31,6 +31,7 @@ from engines.kit import (
     common_samplers,
     draw,
     let_through,
+    many,
     max_new_tokens,
     method,
     ranked,
@@ -122,7 +123,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "entropy_used": float(spent.counted[spent.kept - 1]) / spent.line if spent.line else 0.0,
                 "rank_sampled": rank + 1,
             },
-            note=f"{spent.kept:,} let through under {spent.line:.2f} of {spent.whole:.2f} bits; "
+            note=f"{many(spent.kept, 'token')} kept within a budget of {spent.line:.2f} of {spent.whole:.2f} bits; "
             + ", ".join(f"{name}: {n:,}" for name, n in others.items())
             + ".",
         )

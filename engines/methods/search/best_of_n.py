@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
-from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, max_new_tokens, method, part
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
@@ -82,7 +82,7 @@ def marks(rewards: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
 def cut_back(rewards: dict[int, list[tuple[int, float]]], paths: list[Path]) -> None:
     """Forget what was scored behind the place to which an edit has cut a path."""
     for path in paths:
-        rewards[path.id] = [one for one in rewards.get(path.id, []) if one[0] < path.length]
+        rewards[path.id] = [scored for scored in rewards.get(path.id, []) if scored[0] < path.length]
 
 
 def told(policy: Policy, best: Path, written: int) -> str:
@@ -90,10 +90,11 @@ def told(policy: Policy, best: Path, written: int) -> str:
     score = best.scores["score"]
     if policy.paths.living:
         ended = sum(path.fate == "finished" for path in policy.paths.paths)
-        return f"{written} solutions wrote a step each; {ended} have ended. Path {best.id} is best (score {score:.2f})."
+        extended = f"{many(written, 'solution')} extended by a step; {ended} finished"
+        return f"{extended}. Path {best.id} is best (score {score:.2f})."
     if policy.cut(best):
-        return f"No solution came to its end; path {best.id} has the best score ({score:.2f})."
-    return f"All are written. Path {best.id} has the best score ({score:.2f}): it is the solution."
+        return f"No solution finished; path {best.id} has the best score ({score:.2f})."
+    return f"All are finished. Path {best.id} has the best score ({score:.2f}): it is the solution."
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 "paths_living": len(paths.living),
                 "effective_particles": float(1 / chance.square().sum()),
             },
-            note=told(policy, best, particles, kept=len(before - {one for one in before if one.fate == "pruned"})),
+            note=told(policy, best, particles, kept=len(before - {path for path in before if path.fate == "pruned"})),
         )
         policy.edited(edit, run, best)
 
@@ -111,7 +111,7 @@ def drawn(policy: Policy, particles: list[Path], chance: torch.Tensor, run: Reco
     n = policy.p.n
     if n == 1:  # nothing to draw: plain sampling
         return particles
-    found = list[Path]()
+    drawn_paths = list[Path]()
     counts = Counter(torch.multinomial(chance, n, replacement=True, generator=run.rng).tolist())
     times = Counter[int]()
     for i, count in counts.items():
@@ -120,10 +120,10 @@ def drawn(policy: Policy, particles: list[Path], chance: torch.Tensor, run: Reco
         if not (count := times[path.id]):
             policy.paths.drop(path)
         elif policy.over(path):
-            found += [path] * count
+            drawn_paths += [path] * count
         else:
-            found += [path, *(policy.paths.fork(path) for _ in range(count - 1))]
-    return found
+            drawn_paths += [path, *(policy.paths.fork(path) for _ in range(count - 1))]
+    return drawn_paths
 
 
 def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
@@ -132,12 +132,12 @@ def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
     if policy.paths.living:
         ended = sum(policy.over(path) for path in particles)
         return (
-            f"Drawn anew: {kept} of the old particles go on as {len(particles)}, {ended} of which have ended. Path "
+            f"Resampled: {kept} of the old particles continue as {len(particles)}, {ended} of them finished. Path "
             f"{best.id} is best (w {w:.2f})."
         )
     if policy.cut(best):
-        return f"No particle came to its end; path {best.id} has the best weight ({w:.2f})."
-    return f"All that are left have ended. Path {best.id} has the best weight ({w:.2f}): it is the solution."
+        return f"No particle finished; path {best.id} has the best weight ({w:.2f})."
+    return f"All remaining particles are finished. Path {best.id} has the best weight ({w:.2f}): it is the solution."
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def find(
     shortest: int,
     length: int,
     eos_ids: frozenset[int],
-    wanted: slice = EVERY,
+    chosen: slice = EVERY,
 ) -> list[Match]:
     """The places in corpus [L] that end as `ids` does, oldest first: those of the longest n <= longest that occurs at
     all, none below n = shortest.
@@ -54,7 +54,7 @@ def find(
             break
         ends, n = longer, n + 1
     return (
-        [Match(end, n, _continuation(corpus, end, length, eos_ids)) for end in ends[wanted].tolist()]
+        [Match(end, n, _continuation(corpus, end, length, eos_ids)) for end in ends[chosen].tolist()]
         if n >= max(shortest, 1)
         else []
     )

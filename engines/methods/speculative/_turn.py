@@ -22,6 +22,7 @@ from engines.kit import (
     behind,
     distribution,
     entropy,
+    many,
     token_probability,
     torch,
 )
@@ -205,14 +206,14 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        kept = f"{self.accepted} of {n} drafted tokens accepted"
+        kept = f"{self.accepted} of {many(n, 'drafted token')} accepted"
         if self.verdict.source != "draft" and (left := len(self.gained)) <= self.accepted:
-            return f"{kept}; the limit of the answer leaves room for {left} token{'' if left == 1 else 's'}."
+            return f"{kept}; the maximum length leaves room for {many(left, 'token')}."
         if self.verdict.source == "draft":
-            return f"{kept}, the last of them is the end mark."
+            return f"{kept}, the last of them the end mark."
         own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]
-        drawn = {"residual": "drawn from what the draft distribution left over", "target": "drawn from the target"}
-        return f"{kept}, {own} is {drawn.get(self.verdict.source, OWN)}."
+        drawn = {"residual": "drawn from the residual distribution", "target": "drawn from the target"}
+        return f"{kept}; {own} is {drawn.get(self.verdict.source, OWN)}."
 
 
 class Drafter:

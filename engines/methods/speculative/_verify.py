@@ -150,10 +150,10 @@ def verify(z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: fr
         path.append(child)
 
 
-def _greedy(wanted: int, candidates: Sequence[int], draft: Draft, tests: list[Test]) -> int | None:
+def _greedy(first_choice: int, candidates: Sequence[int], draft: Draft, tests: list[Test]) -> int | None:
     """The first child that carries the target's first choice."""
     for c in candidates:
-        tests.append(Test(c, float(draft.tokens[c] == wanted), None, draft.tokens[c] == wanted))
+        tests.append(Test(c, float(draft.tokens[c] == first_choice), None, draft.tokens[c] == first_choice))
         if tests[-1].accepted:
             return c
     return None

@@ -23,6 +23,7 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
+    many,
     max_new_tokens,
     method,
 )
@@ -87,16 +88,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         if grams != p.gram:  # at the first step, and where an edit changed it
             grams, index = p.gram, occurrences(x, p.gram)
         written = ids[len(prompt) :]
-        found = anchor(index, written, p.gram) if written else Anchor(0, 0, 1)
-        at = found.at
+        anchored = anchor(index, written, p.gram) if written else Anchor(0, 0, 1)
+        at = anchored.at
         pasted = x[at : at + min(p.length, target.room(ids))] if at >= 0 else []
         draft = Draft.of([ids[-1], *pasted], range(-1, len(pasted)), "retrieval")
         turn = target.verify(ids, draft, run.rng)
         edit = yield run.step(
             **turn.groups(),
             spans=source.span(at, len(pasted)) if pasted else [],
-            facts=turn.facts(source_index=at if pasted else -1, anchor=found.n, places=found.places),
-            note=note(found, len(pasted), turn.accepted),
+            facts=turn.facts(source_index=at if pasted else -1, anchor=anchored.n, places=anchored.places),
+            note=note(anchored, len(pasted), turn.accepted),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
 
@@ -112,7 +113,7 @@ def source_of(tokenizer: Tokenizer, prompt: list[int], after: str) -> Source:
     text = tokenizer.decode(turn)
     text = (text.partition(after)[2] if after and after in text else text).strip()
     if not text:
-        behind = f"there is no text behind '{after}' in the prompt" if after else "the prompt holds no text"
+        behind = f"there is no text after '{after}' in the prompt" if after else "the prompt holds no text"
         raise UserError(f"{behind}, so there is no source to copy from; write the text that is to be edited there.")
     spaced = tokenizer.decode(frames[0]).startswith(" ")  # a chat format that sets a space before a text
     x = tokenizer.encode(f" {text}" if spaced else text)
@@ -143,14 +144,14 @@ def anchor(index: Index, written: list[int], longest: int) -> Anchor:
     return Anchor(ends[0] if len(ends) == 1 else -1, n, len(ends))
 
 
-def note(found: Anchor, pasted: int, kept: int) -> str:
+def note(anchored: Anchor, pasted: int, kept: int) -> str:
     """One sentence on the step."""
-    last = "The last token stands" if found.n == 1 else f"The last {found.n} tokens stand"
+    last = "The last token occurs" if anchored.n == 1 else f"The last {anchored.n} tokens occur"
     if not pasted:
-        where = {0: "no place of the source", 1: "its end, or there is no room for more"}
-        return f"{last} at {where.get(found.places, 'several places of the source')}: one token from the model."
-    begin = f"{last} at one place of the source: what follows there" if found.n else "The source"
-    return f"{begin} is pasted; {kept} of {pasted} tokens kept, and one from the model."
+        where = {0: "nowhere in the source", 1: "at its end, or there is no room for more"}
+        return f"{last} {where.get(anchored.places, 'several times in the source')}: one token from the model."
+    begin = f"{last} once in the source: what follows there" if anchored.n else "The source"
+    return f"{begin} is pasted; {kept} of {many(pasted, 'token')} accepted, and one from the model."
 
 
 if __name__ == "__main__":

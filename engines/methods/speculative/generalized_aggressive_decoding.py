@@ -24,6 +24,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -136,8 +137,8 @@ def note(turn: Turn, relaxed: int) -> str:
     k, b = len(turn.draft) - 1, turn.accepted
     if not k:
         return "No room for a block: one token from the verifier."
-    kept = f"{b} of {k} tokens that were filled in at once are kept"
-    near = f", {relaxed} of them near misses that greedy decoding would not write" if relaxed else ""
+    kept = f"{b} of {many(k, 'token')} filled in at once accepted"
+    near = f", {relaxed} of them by the relaxed rule only" if relaxed else ""
     return f"{kept}{near}; {'then one from the verifier' if turn.verdict.emitted >= 0 else 'the last is the end mark'}."
 
 

@@ -32,6 +32,7 @@ from engines.kit import (
     Roles,
     Steps,
     draw,
+    many,
     max_new_tokens,
     method,
     torch,
@@ -178,25 +179,25 @@ def ribbon(was: str, mode: str, accepted: int, tested: int) -> Decision:
 
 def untested(block: Sequence[Guess]) -> str:
     """One sentence on an iteration without pre-verify."""
-    return f"The drafter wrote {len(block)} tokens while the target waited; they go to it untested."
+    return f"The drafter wrote {many(len(block), 'token')} while the target waited; none has been verified yet."
 
 
 def note(turn: Turn, was: str, discarded: int) -> str:
     """One sentence on an iteration in which the target looked at something."""
     n = len(turn.draft) - 1
     if was == "pre":
-        found = "it stays" if turn.accepted else f"it is refused, and with it all {discarded} drafts"
-        return f"Pre-verify: while the block was written, the target looked at its first token; {found}."
+        outcome = "it is accepted" if turn.accepted else f"it is refused and {many(discarded, 'draft')} discarded"
+        return f"Pre-verify: while the block was drafted, the target tested its first token; {outcome}."
     if turn.verdict.source == "draft" and turn.accepted < n:
         return (
-            f"Post-verify: {turn.accepted} of {n} tokens stay, the last of them the end mark; what was drafted "
-            "behind it is no text."
+            f"Post-verify: {turn.accepted} of {many(n, 'token')} accepted, the last of them the end mark; what was "
+            "drafted after it is discarded."
         )
     if turn.verdict.source == "draft":
-        return f"Post-verify: all {n} tokens under test stay, the first of the next block among them."
+        return f"Post-verify: all {many(n, 'tested token')} accepted, the first of the next block among them."
     return (
-        f"Post-verify: {turn.accepted} of {n} tokens stay, {discarded} drafts are thrown away, and one comes from "
-        "the target."
+        f"Post-verify: {turn.accepted} of {many(n, 'token')} accepted, {many(discarded, 'draft')} discarded, and one "
+        "token comes from the target."
     )
 
 

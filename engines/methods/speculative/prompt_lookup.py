@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, max_new_tokens, method
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
 from engines.methods.speculative._retrieval import Match, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -57,9 +57,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             **turn.groups(),
             spans=spans(matches, len(ids)),
             facts=turn.facts(matches=len(matches), match_length=n),
-            note=f"The last {'token' if n == 1 else f'{n} tokens'} stood in the text before: {turn.accepted} of "
-            f"{len(draft) - 1} copied tokens kept, "
-            "and one from the model."
+            note=f"The last {'token' if n == 1 else f'{n} tokens'} occurred earlier in the text: {turn.accepted} of "
+            f"{many(len(draft) - 1, 'copied token')} accepted, and one from the model."
             if matches
             else "The last token is new in this text, so there is nothing to copy; one token from the model.",
         )
@@ -69,9 +68,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> list[Match]:
     """The matches of the text's end that are tried, best first; one that an end mark follows is taken and drafts
     nothing, as in transformers."""
-    wanted = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
-    found = find(np.array(ids), ids, p.longest, 1, length, eos_ids, wanted)
-    return [match for match in (found if p.order == "first" else reversed(found)) if match.tokens]
+    chosen = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
+    matches = find(np.array(ids), ids, p.longest, 1, length, eos_ids, chosen)
+    return [match for match in (matches if p.order == "first" else reversed(matches)) if match.tokens]
 
 
 if __name__ == "__main__":

@@ -207,8 +207,8 @@ def rescued(turn: Turn) -> int:
 def note(turn: Turn) -> str:
     """One sentence on the round."""
     wasted, later = repeated(turn.draft), rescued(turn)
-    more = [f"{wasted} were wasted, as they repeat a sibling or stand below one that does"] if wasted else []
-    more += [f"{later} of the accepted stood behind a refused sibling, where a chain would have ended"] if later else []
+    more = [f"{wasted} wasted on repeats of a sibling or nodes below one"] if wasted else []
+    more += [f"{later} accepted after a sibling was refused, where a chain would have ended"] if later else []
     return "; ".join([turn.note()[:-1], *more]) + "."
 
 

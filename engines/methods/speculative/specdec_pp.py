@@ -28,6 +28,7 @@ from engines.kit import (
     Roles,
     Steps,
     draw,
+    many,
     max_new_tokens,
     method,
 )
@@ -170,12 +171,10 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
         return "No room for a draft; one token from the target."
     why = {
         "threshold": f"a refusal had become likely ({rule.p_reject:.0%})",
-        "most": f"no more are allowed (a refusal was {rule.p_reject:.0%} likely)",
-        "end mark": "the draft had come to its end",
+        "most": f"the maximum was reached (a refusal was {rule.p_reject:.0%} likely)",
+        "end mark": "the end mark was drafted",
     }[stopped]
-    return (
-        f"{n} token{'s' if n > 1 else ''} drafted, until {why}; {turn.accepted} accepted, and one more from the target."
-    )
+    return f"{many(n, 'token')} drafted, until {why}; {turn.accepted} accepted, and one more from the target."
 
 
 if __name__ == "__main__":

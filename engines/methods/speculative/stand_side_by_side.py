@@ -19,6 +19,7 @@ from engines.kit import (
     Recorder,
     Steps,
     from_child_counts,
+    many,
     max_new_tokens,
     method,
 )
@@ -82,8 +83,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             )
             for path in living
         }
-        found = paths.feed({i: tree.draft for i, tree in trees.items()})
-        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        fed = paths.feed({i: tree.draft for i, tree in trees.items()})
+        turns = {path.id: judged(paths, path, fed[path.id], trees[path.id], p, end) for path in living}
         for turn in turns.values():
             remember(store, turn, p)
         forwards += 1
@@ -106,8 +107,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "store_keys": len(store.entries),
                 "tokens_per_forward": written / forwards,
             },
-            note=f"{len(living)} sample{'s' if len(living) > 1 else ''}, {len(left)} left; "
-            f"sample {shown + 1}: {turns[shown].note()}",
+            note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
         )
         paths.apply_edit(run, edit, first)
 

@@ -33,6 +33,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -68,28 +69,28 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step, read by all four. Before each the caches hold all tokens but the last."""
     target, ids, end, B = models.target, prompt, len(prompt) + p.max_new_tokens, p.copies
     readers: dict[str, CountedSplit] = {target.attention: target}
-    readers |= {role: one for role, one in models.models.items() if role in TWINS and role not in readers}
-    caches = {name: prefilled(one, prompt, 1, B, end)[0] for name, one in readers.items()}
+    readers |= {role: reader for role, reader in models.models.items() if role in TWINS and role not in readers}
+    caches = {name: prefilled(reader, prompt, 1, B, end)[0] for name, reader in readers.items()}
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
-        found: dict[str, Tensor] = {}
+        logits: dict[str, Tensor] = {}
         parts, n = list[tuple[str, Part]](), len(ids)
-        for name, one in readers.items():
-            found[name], own = read(one, ids, caches[name], B)
+        for name, reader in readers.items():
+            logits[name], own = read(reader, ids, caches[name], B)
             parts += [(name, part) for part in own]
-        z = found[target.attention]  # [1, V]
+        z = logits[target.attention]  # [1, V]
         token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
         at, chance = [n], token_probability(z, z.new_tensor([token]).long())
         facts = {"context": n, "copies": B, **figures(readers, n)}
-        facts |= {f"agrees_{name}": float(int(y[0].argmax()) == token) for name, y in found.items()}
+        facts |= {f"agrees_{name}": float(int(y[0].argmax()) == token) for name, y in logits.items()}
         edit = yield run.step(
             commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
             intervals=[bar for name, part in parts for bar in interval(name, part, run)],
             facts=facts,
-            note=f"Behind {n} tokens a copy reads "
+            note=f"After {many(n, 'token')} each copy reads "
             + ", ".join(f"{facts[f'kv_bytes_{name}']:,.0f} ({name.upper()})" for name in readers)
-            + " bytes of its cache.",
+            + " bytes of its KV cache.",
         )
         ids = run.apply_edit(edit, [*ids, token], *caches.values())
 
@@ -111,11 +112,11 @@ def read(model: CountedSplit, ids: Sequence[int], cache: KVCache, B: int) -> tup
 def figures(readers: dict[str, CountedSplit], n: int) -> dict[str, float]:
     """What one new token costs each of them behind n positions, its own among them: bytes of the cache (L n c, four
     bytes each) and operations of attention without its linear maps (L n 4 h w)."""
-    found = dict[str, float]()
-    for name, one in readers.items():
-        found[f"kv_bytes_{name}"] = one.position_bytes * n
-        found[f"operations_{name}"] = one.position_operations * n
-    return found
+    numbers = dict[str, float]()
+    for name, reader in readers.items():
+        numbers[f"kv_bytes_{name}"] = reader.position_bytes * n
+        numbers[f"operations_{name}"] = reader.position_operations * n
+    return numbers
 
 
 def interval(name: str, part: Part, run: Recorder) -> list[Interval]:

@@ -42,7 +42,7 @@ class HFCausalLM(HFModel):
         if other := self._layer_types - SERVED:
             raise UserError(
                 f"'{record.name}' is of the type '{model.config.model_type}' and has {', '.join(sorted(other))} "
-                "layers; only full, sliding, local and chunked attention can be run behind the cache of keys and "
+                "layers; only full, sliding, local and chunked attention can be run with the cache of keys and "
                 "values here, so choose a Llama- or Qwen-like model."
             )
         self.alibi, self.branches = bool(getattr(self.config, "alibi", False)), True

@@ -89,7 +89,7 @@ def try_out(model: HFCausalLM) -> None:
     pieces = _tried(model, in_pieces)
     if not near(pieces, torch.cat([whole, whole[-1:]]), model):
         raise UserError(
-            f"'{name}' is of the type '{family}', whose network gives other logits behind a cache of keys and values; "
+            f"'{name}' is of the type '{family}', whose network gives different logits with a KV cache; "
             "choose a Llama- or Qwen-like model."
         )
     model.measured(cache)
@@ -145,5 +145,5 @@ def _tried(model: HFCausalLM, run: Callable[[], Tensor]) -> Tensor:
         why = " ".join(str(error).split())[:120] or type(error).__name__
         raise UserError(
             f"'{model.record.name}' is of the type '{model.model.config.model_type}', whose network cannot be run "
-            f"behind a cache of keys and values ({why}); choose a Llama- or Qwen-like model."
+            f"with a cache of keys and values ({why}); choose a Llama- or Qwen-like model."
         ) from error

@@ -98,7 +98,7 @@ class SceneEmbedding(nn.Embedding):
             places = tuple(ids[row, first:last].tolist())
             if len(places) < self.V and any(token >= len(WORDS) for token in places):
                 raise UserError(
-                    f"{len(places)} of the {self.V} places of a picture were fed; feed the whole picture at once."
+                    f"{len(places)} of the {self.V} positions of a picture were fed; feed the whole picture at once."
                 )
             if len(places) == self.V and (pixels := picture(places)) is not None:
                 x[row, first:last] = self.patches(pixels[None])[0]

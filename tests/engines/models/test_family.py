@@ -80,13 +80,13 @@ def as_by_itself(model_type: str, folder: Path, **more: Any) -> list[str]:
         ("gemma4_text", {}, "sliding_attention layers, which cannot take a draft tree"),
         ("llama4_text", {}, "chunked_attention, full_attention layers, which cannot take a draft tree"),
         ("roformer", {}, "gives other logits for the branches of a draft tree"),
-        ("roberta", {}, "gives other logits behind a cache of keys and values"),
+        ("roberta", {}, "gives different logits with a KV cache"),
         ("bloom", {}, "of the type 'bloom', whose config has no max_position_embeddings"),
         ("mpt", {}, "of the type 'mpt', whose config has no max_position_embeddings"),
         ("mamba", {}, "of the type 'mamba', whose network takes no cache of keys and values"),
         ("qwen3_next", {}, "has linear_attention layers; only full, sliding, local and chunked attention"),
-        ("prophetnet", {}, "cannot be run behind a cache of keys and values"),
-        ("bart", {}, "of the type 'bart', whose network cannot be run behind a cache"),
+        ("prophetnet", {}, "cannot be run with a cache of keys and values"),
+        ("bart", {}, "of the type 'bart', whose network cannot be run with a cache"),
     ],
 )
 def test_another_family_gives_what_its_network_gives_or_a_sentence(tmp_path, model_type, more, sentence):
@@ -122,7 +122,7 @@ def test_rotations_that_change_with_the_length_end_a_text_before_they_do(tmp_pat
     found = engines.run("greedy", model, PROMPT, params={"max_new_tokens": room}).output_ids
     assert found == plain(network, PROMPT, room)[: len(found)]
     for slug in ("greedy", "token-recycling", "beam"):
-        with pytest.raises(UserError, match=f"the rotations of .* .LongRoPE. change behind {first} tokens"):
+        with pytest.raises(UserError, match=f"the rotations of .* .LongRoPE. change after {first} tokens"):
             engines.run(slug, model, PROMPT, params={"max_new_tokens": room + 1})
     with pytest.raises(UserError, match=f"LongRoPE. change at position {first}"):
         model.extend(PROMPT * 2, model.new_cache(40))

@@ -159,7 +159,7 @@ def test_the_pace_is_what_the_steps_measured(pair):
         and found.speed == pytest.approx(gained * 0.75)
     )
     assert (
-        found.sentence.startswith("Behind the prompt, by the median round: faster") and "1.33 tokens" in found.sentence
+        found.sentence.startswith("After the prompt, by the median round: faster") and "1.33 tokens" in found.sentence
     )
     assert Pace(0.04, 0.03, 1.2, 5).sentence.partition("round: ")[2].startswith("slower, 0.90×")
     assert Pace(0.03, 0.03, 1.0, 5).sentence.partition("round: ")[2].startswith("as fast")

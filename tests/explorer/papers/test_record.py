@@ -11,7 +11,7 @@ import pytest
 
 import engines
 from explorer import papers
-from explorer.papers.record import main
+from explorer.papers.record import main, with_numbers_of
 from explorer.runs.gallery import gallery, read_bytes
 
 
@@ -38,6 +38,19 @@ def test_a_named_recording_is_written_with_its_picture_and_nothing_else_is(elsew
     assert said.startswith(f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} model calls, ")
     first = (folder / f"{entry.id}.json.gz").read_bytes()
     assert first[4:8] == b"\0\0\0\0", "no time stamp: equal traces are equal files"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("sure to 0.93, line 0.5", "confidence 0.94, threshold 0.5", "confidence 0.93, threshold 0.5"),
+        ("2 of 3 kept", "of 3 drafts 2 accepted", "of 3 drafts 2 accepted"),  # the same numbers, in their new order
+        ("one of 3", "1 of 3", "1 of 3"),
+        ("", "-1.5 nats.", "-1.5 nats."),
+    ],
+)
+def test_new_words_keep_the_recorded_numbers(old, new, kept):
+    assert with_numbers_of(old, new) == kept
 
 
 def test_the_ids_are_listed(capsys):

@@ -26,6 +26,7 @@ from engines.kit import (
     Steps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -109,12 +110,12 @@ def looked(turn: Turn) -> Tensor:
     return turn.attention.mean(0)
 
 
-def told(who: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
+def told(prefix: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
     """What a step says of one model, counted. Its times are in the lanes."""
     return {
-        f"{who}cache bytes": side.bytes(),
-        f"{who}weights read bytes": turn.weights * itemsize(side.model),
-        f"{who}flops": turn.flops,
+        f"{prefix}cache bytes": side.bytes(),
+        f"{prefix}weights read bytes": turn.weights * itemsize(side.model),
+        f"{prefix}flops": turn.flops,
     }
 
 
@@ -122,5 +123,6 @@ def note(turn: Turn) -> str:
     """What happened, in one sentence."""
     encoded, decoded = (sum(mark.phase == phase for mark in turn.marks) for phase in ("encode", "decode"))
     if encoded:
-        return f"The input once through {encoded} layers, then {decoded} for the first token."
-    return f"One token, {decoded} layers."
+        decoder = many(decoded, "decoder layer")
+        return f"The input went once through {many(encoded, 'encoder layer')}, the first token through {decoder}."
+    return f"One token went through {many(decoded, 'layer')}."

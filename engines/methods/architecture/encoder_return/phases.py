@@ -64,8 +64,8 @@ class EncoderDecoder:
             turn.flops += 2 * m * (w["encode"] + w["cross_kv"]) + scores(model.encoder_layers, self.width, m * m)
         t = self.cache.length - m + 1
         fed = [model.start_id, *ids[m:]][t:]
-        found = model.extend(fed, self.cache, last_only=True, attention=True, marks=turn.marks)
-        turn.z, turn.attention = found.logits[0], found.attention[:, -1]
+        extended = model.extend(fed, self.cache, last_only=True, attention=True, marks=turn.marks)
+        turn.z, turn.attention = extended.logits[0], extended.attention[:, -1]
         turn.weights += w["decode"] + w["unembed"]
         turn.flops += 2 * len(fed) * w["decode"] + 2 * w["unembed"]
         turn.flops += scores(L, self.width, seen(len(fed), t) + len(fed) * m)
@@ -130,12 +130,12 @@ def now(x: Tensor) -> float:
 
 def cells(side: EncoderDecoder | DecoderOnly, turn: Turn, written: str, run: Recorder) -> list[Interval]:
     """A measured interval for each layer that ran, and one without length for the token that came of it."""
-    found = [
-        one
+    intervals = [
+        interval
         for m in turn.marks
-        for one in run.interval(
+        for interval in run.interval(
             side.name, m.began, m.ended, f"{m.phase} {m.layer}", {"phase": m.phase, "layer": m.layer}
         )
     ]
     last = max((m.ended for m in turn.marks), default=time.perf_counter())
-    return [*found, *run.interval(side.name, last, last, f"token {written}", {"phase": "token", "token": written})]
+    return [*intervals, *run.interval(side.name, last, last, f"token {written}", {"phase": "token", "token": written})]

@@ -28,6 +28,7 @@ from engines.kit import (
     Steps,
     Text,
     UserError,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -70,19 +71,19 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
             G = None if p.source == "own" else given(model, prompt, p.source, other(model, p.other), run)
             record.own = Maps("target")
         kv = "KV" in p.mode
-        held = G is not None and (p.source != "own" or "G" in p.mode)
+        reused = G is not None and (p.source != "own" or "G" in p.mode)
         fed = ids[cache.length :] if kv else ids
-        now = model.forward(fed, cache if kv else None, G if held else None)
+        now = model.forward(fed, cache if kv else None, G if reused else None)
         G = now.G_LM if G is None else G  # the first pass's
         token = int(now.logits[0].argmax())
-        record.now = Now(ids, now, p.source, held)
+        record.now = Now(ids, now, p.source, reused)
         edit = yield run.step(
             commits=([len(ids)], [token], "greedy", token_probability(now.logits, torch.tensor([token]))),
             candidates=partial(_candidates, len(ids), now.logits),
             records={"operators": record.operators},
             intervals=record.intervals,
             facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
-            note=f"{len(fed)} {'row' if len(fed) == 1 else 'rows'} fed, G {'kept' if held else 'made'}.",
+            note=f"{many(len(fed), 'row')} fed, G {'reused' if reused else 'computed'}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
         if edit and edit.force:

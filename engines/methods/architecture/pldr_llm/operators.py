@@ -66,23 +66,23 @@ class Maps:
         self.G: Tensor | None = None
         self.base: np.ndarray | None = None
 
-    def step(self, G: Tensor, source: str, held: bool) -> Operator:
+    def step(self, G: Tensor, source: str, reused: bool) -> Operator:
         """What a step says of its operators [L, h, d, d]."""
         change = [] if self.G is None else operators.change(self.G, G).tolist()
-        one, self.G = Operator(self.role, source, held), G
-        one.change = [round(value, 6) for value in change]
-        one.logdet = [round(value, 4) for value in operators.logdet(G).mean(-1).tolist()]
+        operator, self.G = Operator(self.role, source, reused), G
+        operator.change = [round(value, 6) for value in change]
+        operator.logdet = [round(value, 4) for value in operators.logdet(G).mean(-1).tolist()]
         if self.base is None:
             self.grain = float(G.abs().max()) / LEVELS or 1.0
             self.base = self._levels(G)
-            one.maps = self._packed(self.base)
+            operator.maps = self._packed(self.base)
         elif any(change):
-            one.moved = self._packed(self._levels(G) - self.base)
-        return one
+            operator.moved = self._packed(self._levels(G) - self.base)
+        return operator
 
     def _levels(self, G: Tensor) -> np.ndarray:
-        found: np.ndarray = (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
-        return found
+        levels: np.ndarray = (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
+        return levels
 
     def _packed(self, levels: np.ndarray) -> Packed:
         edge = MOST * self.grain
@@ -114,14 +114,14 @@ class Beside:
         """The other decoder goes on from this text, which an edit made."""
         self.ids, self.told = list(ids), self.run.prompt_length
 
-    def facts(self, wanted: bool, more: Mapping[str, float]) -> dict[str, float]:
+    def facts(self, compared: bool, more: Mapping[str, float]) -> dict[str, float]:
         """One step of both, of the other only where it is wanted and has not ended: the largest change of G in a layer
         since the step before, and the largest difference of the logits while both texts are the same; and `more`."""
         assert self.now is not None
         own = self.own.step(self.now.found.G_LM, self.now.source, self.now.held)
         facts, self.said = {"G_change": max(own.change, default=0.0), **more}, [own]
         ended = len(self.ids) > self.run.prompt_length and self.ids[-1] in self.model.eos_ids
-        self.found = self.model.beside(self.ids) if wanted and not ended else None
+        self.found = self.model.beside(self.ids) if compared and not ended else None
         if self.found is not None:
             other = self.other.step(self.found.G_LM, "own", False)
             if self.ids == self.now.ids:
@@ -143,12 +143,15 @@ class Beside:
         assert self.now is not None
         return [*self._timed("target", self.now.found), *self._timed("reference", self.found)]
 
-    def _timed(self, lane: str, one: Deduced | None) -> list[Interval]:
-        if one is None:
+    def _timed(self, lane: str, deduced: Deduced | None) -> list[Interval]:
+        if deduced is None:
             return []
-        G, end = "G of all layers", one.began + one.operator_seconds
-        made = self.run.interval(f"{lane}: G", one.began, end, G, {"part_of": lane})
-        return [*self.run.interval(lane, one.began, one.ended, "forward"), *(made if one.operator_seconds else [])]
+        G, end = "G of all layers", deduced.began + deduced.operator_seconds
+        made = self.run.interval(f"{lane}: G", deduced.began, end, G, {"part_of": lane})
+        return [
+            *self.run.interval(lane, deduced.began, deduced.ended, "forward"),
+            *(made if deduced.operator_seconds else []),
+        ]
 
 
 def given(model: CountedPowerLaw, prompt: Sequence[int], source: str, other: Sequence[int], run: Recorder) -> Tensor:

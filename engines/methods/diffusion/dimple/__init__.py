@@ -193,10 +193,12 @@ def note(mode: str, written: int, masks: int, p: Params) -> str:
         sure = f"{some(written, masks)} {'is' if written == 1 else 'are'} above {p.alg_p_threshold:g}"
         return f"{sure} and written{' at once' if written > 1 else ''}."
     if mode == "final":
-        return f"The last step of the grid: all that is left, {some(written, masks)}, is written, sure or not."
-    rule = {"origin": "taken at random", "origin-ratio": "each by its own draw", "autoregressive": "the leftmost"}.get(
-        p.alg
-    ) or BEST[p.alg]
+        return f"The last step of the schedule writes {some(written, masks)}, whatever their confidence."
+    rule = {
+        "origin": "chosen at random",
+        "origin-ratio": "each by its own draw",
+        "autoregressive": "the leftmost",
+    }.get(p.alg) or BEST[p.alg]
     return (
         f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback writes "
         f"{some(written, masks)}, {rule}."

@@ -22,7 +22,7 @@ FORM = "position:words|position:words, as 0:Name:|12: Age:<eos>; spaces count, \
 def segments(p: Params) -> list[tuple[int | None, str]]:
     """The prior's parts as (answer position, words); one without a position follows the part before. '2:Name:|9: Age:'
     has two. Raises UserError."""
-    found: list[tuple[int | None, str]] = []
+    parts: list[tuple[int | None, str]] = []
     for part in p.structure_prior.replace("\\n", "\n").split("|") if p.structure_prior.strip() else ():
         place = re.match(r"\s*(-?[0-9]+):", part)
         at, words = (int(place[1]), part[place.end() :]) if place else (None, part)
@@ -33,10 +33,10 @@ def segments(p: Params) -> list[tuple[int | None, str]]:
                 f"structure_prior pins '{words[:40]}' at {at}, outside of the answer; it has positions 0 to "
                 f"{p.max_new_tokens - 1}: give one of them."
             )
-        if at is not None and at in (other for other, _ in found):
+        if at is not None and at in (other for other, _ in parts):
             raise UserError(f"structure_prior names position {at} twice; give each position once.")
-        found.append((at, words))
-    return found
+        parts.append((at, words))
+    return parts
 
 
 def placed(p: Params, model: MaskedLM, start: int) -> tuple[dict[int, int], list[Span]]:

@@ -19,6 +19,7 @@ from engines.kit import (
     UserError,
     block_of,
     gumbel_argmax,
+    many,
     mask_positions,
     token_probability,
     torch,
@@ -93,8 +94,8 @@ class Proposed(NamedTuple):
         """EoTP: (the last position to keep, how confident the end mark there is); the board as it is where none cuts.
         accept [b]."""
         accepted = self.a + accept.nonzero()[:, 0]
-        found = end_of_text(self.masks, self.conf, self.E, accepted, p.eotp_min_conf) if p.eotp else None
-        return found or (L - 1, 0.0)
+        first_end = end_of_text(self.masks, self.conf, self.E, accepted, p.eotp_min_conf) if p.eotp else None
+        return first_end or (L - 1, 0.0)
 
     def marked(self, e: int, sure: float, L: int) -> list[Span]:
         """The spans of the record: the block, what was fed, and what is cut off behind position e."""
@@ -119,8 +120,8 @@ def end_of_text(masks: Tensor, conf: Tensor, E: Tensor, accepted: Tensor, least:
     taken = E & torch.isin(masks, accepted)
     if taken.any():
         i = int(taken.int().argmax())
-    elif len(found := (E & (conf >= least)).nonzero()[:, 0]):
-        i = int(found[conf[found].argmax()])
+    elif len(ends := (E & (conf >= least)).nonzero()[:, 0]):
+        i = int(ends[conf[ends].argmax()])
     else:
         return None
     return int(masks[i]), float(conf[i])
@@ -148,32 +149,32 @@ def facts(
 ) -> dict[str, float]:
     """Counts of one forward: end marks proposed, positions cut off, and, where the right tokens are known, how many
     masks are right, how many of them were not committed, and how many of those that the filter accepted are wrong."""
-    found: dict[str, float] = {"eos_proposed": ends}
+    counts: dict[str, float] = {"eos_proposed": ends}
     if cut:
-        found |= {"cut": cut, "cut_confidence": sure}
+        counts |= {"cut": cut, "cut_confidence": sure}
     if right is not None:
-        found |= {"oracle": int((hidden & right).sum()), "missed": int((hidden & right & ~ready).sum())}
+        counts |= {"oracle": int((hidden & right).sum()), "missed": int((hidden & right & ~ready).sum())}
         if judged:
-            found["wrong"] = int((ready & ~right).sum())
-    return found
+            counts["wrong"] = int((ready & ~right).sum())
+    return counts
 
 
 def note(causes: list[str], masks: int, cut: int, sure: float, g: BlockFilter | None) -> str:
     """A sentence on what decided, one on the cut, and at the first step one on the filter that is used."""
     n, of = len(causes), f"of {masks} mask{'' if masks == 1 else 's'} in the block"
     if "reference" in causes:
-        said = f"The proposals did not change and stay wrong: the reference is copied into the {n} masks left."
+        sentence = f"The proposals stay as they are and wrong: the reference is copied into the last {many(n, 'mask')}."
     elif "oracle" in causes or not causes:
-        said = f"{n} {of} are proposed as the reference has them: a perfect filter accepts just these."
+        sentence = f"The proposals for {n} {of} match the reference: a perfect filter accepts exactly these."
     elif causes == ["top1"]:
-        said = "Nothing is accepted, so the most confident one alone is written."
+        sentence = "Nothing is accepted, so only the most confident one is written."
     else:
-        said = f"The filter accepts {causes.count('filter')} {of}" + (
+        sentence = f"The filter accepts {causes.count('filter')} {of}" + (
             ", and the most confident one is written too." if "top1" in causes else "."
         )
-    behind = "the position behind it is" if cut == 1 else f"the {cut} positions behind it are"
+    behind = "the position after it is" if cut == 1 else f"the {cut} positions after it are"
     return (
-        said
+        sentence
         + (f" An end mark is proposed with {sure:.0%}: {behind} cut off." if cut else "")
         + (f" The filter is {g.name}, sha256 {g.sha256[:12]}." if g else "")
     )

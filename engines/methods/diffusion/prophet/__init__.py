@@ -153,11 +153,11 @@ def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:
     """A sentence on what decided."""
     plan = f"the schedule fills {some(written, ready)} in this block"
     if watch is None or watch.value is None:
-        return f"Nothing is watched; {plan}."
-    gap = f"mean gap {watch.value:.2f} against {watch.threshold:g}"
+        return f"No answer region is watched; {plan}."
+    gap = f"mean gap {watch.value:.2f}, threshold {watch.threshold:g}"
     if watch.chosen == "all-in":
         return (
-            f"The answer region reads '{reading}' with {gap}: far enough apart, so "
-            f"{'the only mask left is filled' if written == 1 else f'the {written} masks left are filled at once'}."
+            f"The answer region reads '{reading}', {gap}: reached, so "
+            f"{'the only mask left is filled' if written == 1 else f'the last {written} masks are filled at once'}."
         )
-    return f"The answer region would read '{reading}', {gap}: not yet; {plan}."
+    return f"The answer region would read '{reading}', {gap}: not reached; {plan}."

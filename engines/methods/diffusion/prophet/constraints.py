@@ -17,7 +17,7 @@ FORM = "offset:word|offset:word, as 27:answer, or a token id as 27:#7"
 def parse(text: str, length: int) -> list[tuple[int | None, str]]:
     """Constraints as (offset in the answer, word); one without an offset follows the one before, the first stands at 0.
     Raises UserError."""
-    found: list[tuple[int | None, str]] = []
+    parts: list[tuple[int | None, str]] = []
     for part in text.split("|") if text.strip() else ():
         number, colon, word = part.partition(":")
         offset = int(number) if colon and re.fullmatch(r"\s*-?[0-9]+\s*", number) else None
@@ -28,14 +28,14 @@ def parse(text: str, length: int) -> list[tuple[int | None, str]]:
             )
         if not word:
             raise UserError(f"constraints={text[:60]} has a part without a word; give {FORM}.")
-        found.append((offset, word))
-    return found
+        parts.append((offset, word))
+    return parts
 
 
 def placed(p: Params, model: MaskedLM) -> dict[int, int]:
     """What the constraints write: offset in the answer -> token. Raises UserError where they do not fit, with each
     other or with the watched region."""
-    found: dict[int, int] = {}
+    placed_at: dict[int, int] = {}
     end = 0
     for offset, word in parse(p.constraints, p.max_new_tokens):
         for at, token in enumerate(tokens_of(word, model), end if offset is None else offset):
@@ -44,14 +44,14 @@ def placed(p: Params, model: MaskedLM) -> dict[int, int]:
                     f"the constraint '{word[:40]}' lies outside of the answer at {at}; offsets go from 0 to "
                     f"{p.max_new_tokens - 1}."
                 )
-            if at in found:
+            if at in placed_at:
                 raise UserError(
                     f"the constraint '{word[:40]}' would stand at offset {at}, where another one stands; move one of "
                     "them."
                 )
-            found[at], end = token, at + 1
-    require_region(p, list(found))
-    return found
+            placed_at[at], end = token, at + 1
+    require_region(p, list(placed_at))
+    return placed_at
 
 
 def tokens_of(word: str, model: MaskedLM) -> list[int]:

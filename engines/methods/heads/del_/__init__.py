@@ -32,6 +32,7 @@ from engines.kit import (
     Taps,
     distribution,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST, CONTEXT = 18, 32
-ENDS = {"eos": "the end mark was drafted", "tau": "a draft was unsure", "cap": "at its longest"}
+ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the threshold", "cap": "at the maximum length"}
 
 
 @method(
@@ -87,7 +88,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     def logits(h: dict[int, Tensor], predicts: int | None = None) -> Tensor:
         """What these exits say, [sum of rows, v]."""
         raw = p.exits == "raw"
-        x = torch.cat([one if raw else scaled(one) @ maps[i].T for i, one in h.items()])
+        x = torch.cat([rows if raw else scaled(rows) @ maps[i].T for i, rows in h.items()])
         return drafter.unembed(x, vocabulary, normed=not raw, predicts=predicts)
 
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
@@ -128,7 +129,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         shown = partial(ShadowTokens, exits, exit_layer, L, context=context, counted=T, alpha=seen.alpha())
         shown = partial(shown, most=p.gamma_max, next_exit=best.exit_layer, next_d=best.d)
         rows = [z[c - context :].argmax(-1), shadow.view(len(exits), -1)]  # [T], [exits, T]
-        said = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
+        sentence = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
         edit = yield run.step(
             **turn.groups(),
             choice=choice,
@@ -137,7 +138,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 "shadow_tokens": lambda: shown(*(row.tolist() for row in rows), costs=(p.cost_verify, p.cost_draft))
             },
             facts=facts,
-            note=said,
+            note=sentence,
         )
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
         cache.crop(min(len(turn.ids) - 1, cache.length))
@@ -172,10 +173,10 @@ def next_plan(best: Best, exits: Sequence[int], fixed: bool) -> str:
     """What the next round does. fixed: it drafts the chosen length (DELE); else the chosen exit drafts until its
     confidence ends it, whatever length was best, and where no draft would pay the lowest exit still tries one."""
     if fixed:
-        return f"next is exit {best.exit_layer}, {best.d} drafts" if best.d else "next is plain decoding"
+        return f"next is exit {best.exit_layer}, {many(best.d, 'draft')}" if best.d else "next is plain decoding"
     if best.d:
-        return f"next is exit {best.exit_layer}, best with {best.d} drafts; its confidence ends the draft"
-    return f"plain decoding is best; exit {exits[0]} drafts all the same, until its confidence ends it"
+        return f"next is exit {best.exit_layer}, best with {many(best.d, 'draft')}; its confidence ends the draft"
+    return f"plain decoding is best; exit {exits[0]} still drafts until its confidence ends the draft"
 
 
 def decision(best: Best, exit_layer: int, drafted: int, exits: Sequence[int], cost: float, plan: str) -> Decision:

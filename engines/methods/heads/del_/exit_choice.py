@@ -64,7 +64,7 @@ class Counts:
     def means(self) -> list[list[float | None]]:
         """Mean confidence over matches and over mismatches."""
         pairs = zip(self.n.tolist(), self.sums.tolist(), strict=True)
-        return [[s / n if n else None for n, s in zip(*one, strict=True)] for one in pairs]
+        return [[s / n if n else None for n, s in zip(*pair, strict=True)] for pair in pairs]
 
     def tau(self) -> list[float | None]:
         """The middle between both means of each exit; None where one has no data."""

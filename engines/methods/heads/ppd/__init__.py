@@ -22,6 +22,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    many,
     max_new_tokens,
     method,
     part,
@@ -71,7 +72,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         places = (model.max_positions or len(ids) + 2 * len(e)) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places)
-        nodes = [one for one in trees.states[len(guesses) - 1] if len(one.path) <= deepest] if guesses else []
+        nodes = [node for node in trees.states[len(guesses) - 1] if len(node.path) <= deepest] if guesses else []
         rows = [(path, j) for path, j in layout(nodes, len(e)) if len(path) + j <= places]
         known = [path for path, j in rows if not j]
         P = {node.path: node.P for node in nodes}
@@ -81,11 +82,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
         s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))
-        size = "" if s else f" {models.prompts.parameters:,} trained numbers guess from here on."
+        size = "" if s else f" {models.prompts.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
             facts=turn.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
-            note=f"{turn.note()[:-1]}; {sum(draft.tails)} prompt rows went along.{size}",
+            note=f"{turn.note()[:-1]}; {many(sum(draft.tails), 'prompt row')} in the same forward.{size}",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:
@@ -119,7 +120,7 @@ def forward(
     for i, (_, j) in enumerate(rows):
         if j:
             x[c + i] = e[j - 1]
-    hang = [*range(-1, c - 1), *(c + one if one >= 0 else c - 1 for one in above(rows))]
+    hang = [*range(-1, c - 1), *(c + parent if parent >= 0 else c - 1 for parent in above(rows))]
     x = model.layers(x, cache, 0, model.num_layers, parents=hang)
     depth = row_depths(draft.parents)
     speaks = [*range(base + 1, base + 1 + c), *(len(ids) + d for d in depth)]

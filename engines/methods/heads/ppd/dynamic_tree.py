@@ -44,12 +44,12 @@ class Trees:
 
 def ranked_paths(a: Sequence[Sequence[float]], depth: int) -> list[tuple[Path, float]]:
     """Every path of that depth or less with its P (5 decimals), likeliest first."""
-    found: list[tuple[Path, float]] = []
+    paths: list[tuple[Path, float]] = []
     level: list[tuple[Path, float]] = [((), 1.0)]
     for d in range(depth):
         level = [((*path, r), P * float(chance)) for path, P in level for r, chance in enumerate(a[d])]
-        found += level
-    return sorted(((path, round(P, 5)) for path, P in found), key=lambda one: -one[1])
+        paths += level
+    return sorted(((path, round(P, 5)) for path, P in paths), key=lambda item: -item[1])
 
 
 def rest(paths: Sequence[tuple[Path, float]]) -> list[float]:
@@ -80,12 +80,12 @@ def stationary(M: np.ndarray) -> np.ndarray:
 def trees_of(paths: Sequence[Sequence[tuple[Path, float]]], B: int) -> Trees:
     """The trees of these candidates, one list per state."""
     m = len(paths)
-    f = [sum(P for _, P in one) for one in paths]
+    f = [sum(P for _, P in level) for level in paths]
     states, transition = [], []
-    for one in paths:
-        q = rest(one)
+    for level_paths in paths:
+        q = rest(level_paths)
         k = allotted(q, f, m, B)
-        states.append(tuple(Node(path, P, left, n) for (path, P), left, n in zip(one, q, k, strict=True)))
+        states.append(tuple(Node(path, P, left, n) for (path, P), left, n in zip(level_paths, q, k, strict=True)))
         row = [sum(left for left, n in zip(q, k, strict=True) if n == to) for to in range(1, m + 1)]
         transition.append((1 - sum(row), *row))
     idle = np.array([[0.0] * m + [1.0], *transition])  # state 0: a refused step costs another one
@@ -103,8 +103,8 @@ def search(a: Sequence[Sequence[float]], B: int) -> Trees:
     best: Trees | None = None
     for n2 in range(B // 4, B // 2 + 1):
         for n3 in range(B // 4, B // 2 + 1):
-            found = trees_of([known[0][:FIRST], known[1][:n2], known[2][:n3]], B)
-            if best is None or found.score > best.score:
-                best = found
+            trees = trees_of([known[0][:FIRST], known[1][:n2], known[2][:n3]], B)
+            if best is None or trees.score > best.score:
+                best = trees
     assert best is not None
     return best

@@ -76,7 +76,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     edit = yield run.step(
         records={"scene": lambda: shown(pixels, seen.mask, boxes)},
         intervals=run.calls(),
-        note=f"Boxes with words: {len(boxes)}.",
+        note=f"Boxes with text: {len(boxes)}.",
     )
     ids = run.apply_edit(edit, ids)
     # 3: the caption T2, the likeliest word each time
@@ -89,29 +89,29 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     # 4: readings T1 of the picture and T3 of every box
     crops = torch.stack([crop(pixels, box) for box in (WHOLE, *boxes)])  # [n, 32, 128]
     read = readings(reader, crops, start)
-    told = [Reading(one.source, one.text, one.sure) for one in read]
-    edit = yield run.step(records={"scene": Scene("read", readings=told)}, intervals=run.calls())
+    listed = [Reading(reading.source, reading.text, reading.sure) for reading in read]
+    edit = yield run.step(records={"scene": Scene("read", readings=listed)}, intervals=run.calls())
     ids = run.apply_edit(edit, ids)
     # 5, 6: scores and the gate
-    S = meanings(models.language, caption, [one.text for one in read], p.kappa)
+    S = meanings(models.language, caption, [reading.text for reading in read], p.kappa)
     T1, *T3 = (
-        score(one.text, s, caption, p.alpha, 1 - p.alpha, p.matching == "by word")
-        for one, s in zip(read, S, strict=True)
+        score(reading.text, s, caption, p.alpha, 1 - p.alpha, p.matching == "by word")
+        for reading, s in zip(read, S, strict=True)
     )
-    found = gate(T1, T3, p.tau)
-    scene = record(read, (T1, *T3), found, caption, p.tau)
+    decision = gate(T1, T3, p.tau)
+    scene = record(read, (T1, *T3), decision, caption, p.tau)
     groups: dict[str, Any] = {
-        "choice": Decision(["light", "heavy"], "light" if found.bypass else "heavy", "C", found.value, p.tau),
-        "facts": {"C": found.value, "tau": p.tau, "bypass": found.bypass},
+        "choice": Decision(["light", "heavy"], "light" if decision.bypass else "heavy", "C", decision.value, p.tau),
+        "facts": {"C": decision.value, "tau": p.tau, "bypass": decision.bypass},
         "intervals": run.calls(),
         "records": {"scene": scene},
     }
-    if found.bypass:
-        one = read[0 if found.source == "T1" else 1 + T3.index(found.best)]
-        groups["note"] = f"‘{one.text}’ fits what is seen; the heavy reader is left out."
-        yield from written(reader, run, p, ids, Answer(one.tokens, "place", one.seen, one.chances), groups)
+    if decision.bypass:
+        reading = read[0 if decision.source == "T1" else 1 + T3.index(decision.best)]
+        groups["note"] = f"‘{reading.text}’ fits the caption; the heavy reader is skipped."
+        yield from written(reader, run, p, ids, Answer(reading.tokens, "place", reading.seen, reading.chances), groups)
     else:
-        edit = yield run.step(note="No reading fits what is seen; the heavy reader is asked.", **groups)
+        edit = yield run.step(note="No reading fits the caption; the heavy reader runs.", **groups)
         heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
         yield from heavily(reader, run, p, run.apply_edit(edit, ids), heavy)
 
@@ -134,13 +134,13 @@ class Read:
 
 def readings(reader: WordReaderLM, crops: torch.Tensor, start: int) -> list[Read]:
     """The readings of the picture and of its boxes [n, 32, 128], in one pass of all."""
-    found = list[Read]()
-    for i, one in enumerate(reader.glances(reader.see(crops, start))):
-        best = one.logits.argmax(-1)
+    reads = list[Read]()
+    for i, glance in enumerate(reader.glances(reader.see(crops, start))):
+        best = glance.logits.argmax(-1)
         tokens = until_end(best.tolist(), reader.eos_ids)
-        chances = token_probability(one.logits, best).tolist()[: len(tokens)]
-        found.append(Read(f"box {i}" if i else "picture", reader.tokenizer.decode(tokens), tokens, chances, crops[i]))
-    return found
+        chances = token_probability(glance.logits, best).tolist()[: len(tokens)]
+        reads.append(Read(f"box {i}" if i else "picture", reader.tokenizer.decode(tokens), tokens, chances, crops[i]))
+    return reads
 
 
 def meanings(language: CausalLM, caption: str, texts: Sequence[str], kappa: float) -> list[float]:
@@ -148,34 +148,45 @@ def meanings(language: CausalLM, caption: str, texts: Sequence[str], kappa: floa
     some = sorted({text for text in texts if text})
     if not some:
         return [0.0] * len(texts)
-    given, alone = (log_probabilities(language, said, some) for said in (GIVEN.format(caption=caption), ALONE))
+    given, alone = (log_probabilities(language, context, some) for context in (GIVEN.format(caption=caption), ALONE))
     gains = {text: meaning((g - a) / n, kappa) for text, (g, n), (a, _) in zip(some, given, alone, strict=True)}
     return [gains.get(text, 0.0) for text in texts]
 
 
-def log_probabilities(language: CausalLM, said: str, texts: Sequence[str]) -> list[tuple[float, int]]:
+def log_probabilities(language: CausalLM, context: str, texts: Sequence[str]) -> list[tuple[float, int]]:
     """(log-probability behind what is said, tokens) of every text: all of them branch off it in one forward."""
-    before = language.tokenizer.encode(said)
+    before = language.tokenizer.encode(context)
     branches = [language.tokenizer.encode(f" {text}") for text in texts]
     rows, parents = list(before), list(range(-1, len(before) - 1))
     for branch in branches:
         parents += [len(before) - 1, *range(len(rows), len(rows) + len(branch) - 1)]
         rows += branch
     logs = language.extend(rows, language.new_cache(len(rows)), parents=parents).logits.log_softmax(-1)  # [n, V]
-    told, at = list[tuple[float, int]](), len(before)
+    sums, at = list[tuple[float, int]](), len(before)
     for branch in branches:
         above = [len(before) - 1, *range(at, at + len(branch) - 1)]
-        told.append((float(logs[above, branch].sum()), len(branch)))
+        sums.append((float(logs[above, branch].sum()), len(branch)))
         at += len(branch)
-    return told
+    return sums
 
 
-def record(read: Sequence[Read], scores: Sequence[Scored], found: Gate, caption: str, tau: float) -> Scene:
+def record(read: Sequence[Read], scores: Sequence[Scored], decision: Gate, caption: str, tau: float) -> Scene:
     """The gate's stage for the record."""
-    full = found.source == "T1" if found.bypass else found.best is None or found.full.C >= found.best.C
-    told = [
-        Reading(one.source, one.text, one.sure, s.S, s.L, s.C, s.run, s is (found.full if full else found.best))
-        for one, s in zip(read, scores, strict=True)
+    full = decision.source == "T1" if decision.bypass else decision.best is None or decision.full.C >= decision.best.C
+    listed = [
+        Reading(
+            reading.source,
+            reading.text,
+            reading.sure,
+            s.S,
+            s.L,
+            s.C,
+            s.run,
+            s is (decision.full if full else decision.best),
+        )
+        for reading, s in zip(read, scores, strict=True)
     ]
-    answer, source = (found.answer, found.source) if found.bypass else ("", "")
-    return Scene("score", caption=caption, readings=told, tau=tau, bypass=found.bypass, answer=answer, source=source)
+    answer, source = (decision.answer, decision.source) if decision.bypass else ("", "")
+    return Scene(
+        "score", caption=caption, readings=listed, tau=tau, bypass=decision.bypass, answer=answer, source=source
+    )

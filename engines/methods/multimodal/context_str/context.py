@@ -37,8 +37,8 @@ def spelling(reading: str, caption: str, by_word: bool) -> tuple[float, str]:
     letters; else the whole caption as it stands."""
     if not by_word:
         return lexical(reading, caption), caption
-    told = [(lexical(reading.lower(), run.lower()), run) for run in runs(caption)]
-    return max(told, key=lambda one: one[0], default=(0.0, ""))
+    scored = [(lexical(reading.lower(), run.lower()), run) for run in runs(caption)]
+    return max(scored, key=lambda pair: pair[0], default=(0.0, ""))
 
 
 def meaning(gain: float, kappa: float) -> float:
@@ -78,7 +78,7 @@ class Gate:
 
 def gate(full: Scored, crops: Sequence[Scored], tau: float) -> Gate:
     """Bypass where max(C1, C3) >= tau; then T3 if S3 > S1 and it is no empty text, else T1."""
-    best = max(crops, key=lambda one: one.C, default=None)  # the first of equals
+    best = max(crops, key=lambda crop: crop.C, default=None)  # the first of equals
     value = full.C if best is None else max(full.C, best.C)
     third = best is not None and best.S > full.S and bool(best.text)
     answer = best.text if third and best is not None else full.text

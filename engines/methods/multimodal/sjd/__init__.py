@@ -62,27 +62,27 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z = guided(model, prompt, ids, drafts, caches, p.guidance)  # [W, V]
         P = distribution(within_rank(window.allowed(z), p.top_k), p.temperature)  # [W, V]
         u = torch.rand(2 * W, dtype=torch.float64, generator=run.rng).tolist()
-        found = iterate(P, drafts, q, u, p.criterion == "jacobi")
-        gained = ended(found.committed, model.eos_ids)
+        iteration = iterate(P, drafts, q, u, p.criterion == "jacobi")
+        gained = ended(iteration.committed, model.eos_ids)
         n, at = len(gained), list(range(len(ids), len(ids) + len(gained)))
         for cache in caches:
             cache.crop(min(cache.length, len(ids) + n - 1))
         edit = yield run.step(
-            commits=(at, gained, causes(found, drafts)[:n], P[range(n), gained]),
+            commits=(at, gained, causes(iteration, drafts)[:n], P[range(n), gained]),
             scores=lambda: {
                 "confidence": (at, P[range(n), gained]),
                 "entropy": (at, entropy(P[:n].log())),
-                "acceptance": (range(len(ids), len(ids) + len(found.chances)), torch.tensor(found.chances)),
+                "acceptance": (range(len(ids), len(ids) + len(iteration.chances)), torch.tensor(iteration.chances)),
             },
             candidates=lambda: (at, P[:n].log()),
-            tree=(lambda: chain(ids, drafts, q, P, found, made, u)) if drafts else None,
-            media=media(picture, [*ids[len(prompt) :], *gained], found.fresh[n : end - len(ids) - 1])
+            tree=(lambda: chain(ids, drafts, q, P, iteration, made, u)) if drafts else None,
+            media=media(picture, [*ids[len(prompt) :], *gained], iteration.fresh[n : end - len(ids) - 1])
             if picture
             else None,
-            facts={"drafted": len(drafts), "accepted": found.accepted, "window": W},
-            note=note(found, drafts),
+            facts={"drafted": len(drafts), "accepted": iteration.accepted, "window": W},
+            note=note(iteration, drafts),
         )
-        window.carry(found.fresh[n:], P[n:])
+        window.carry(iteration.fresh[n:], P[n:])
         after = run.apply_edit(edit, [*ids, *gained], *caches)
         if after != [*ids, *gained]:
             window.carry([], P[:0])

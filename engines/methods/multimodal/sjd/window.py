@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.core.trace import pack
-from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, torch
+from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, many, torch
 from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
 
@@ -90,10 +90,10 @@ def ended(tokens: Sequence[int], ends: frozenset[int]) -> list[int]:
     return list(tokens[: last + 1])
 
 
-def causes(found: Iteration, drafts: Sequence[int]) -> list[str]:
+def causes(iteration: Iteration, drafts: Sequence[int]) -> list[str]:
     """Why each committed token stands there."""
-    own = "bonus" if found.accepted == len(drafts) else "correction"
-    return [*["accepted"] * found.accepted, own if drafts else "sampled"]
+    own = "bonus" if iteration.accepted == len(drafts) else "correction"
+    return [*["accepted"] * iteration.accepted, own if drafts else "sampled"]
 
 
 def chain(
@@ -101,7 +101,7 @@ def chain(
     drafts: Sequence[int],
     q: Sequence[Tensor],
     P: Tensor,
-    found: Iteration,
+    iteration: Iteration,
     made: Sequence[str],
     u: Sequence[float],
 ) -> Tree:
@@ -109,9 +109,11 @@ def chain(
     draft = Draft(ids[-1])
     for row, (token, own, how) in enumerate(zip(drafts, q, made, strict=True)):
         draft.add(row, token, chance=float(own[token]), source=how)
-    tests = [Test(i + 1, chance, u[len(P) + i], i < found.accepted) for i, chance in enumerate(found.chances)]
-    refused = found.accepted < len(drafts)
-    verdict = Verdict(list(range(found.accepted + 1)), found.committed[-1], "residual" if refused else "target", tests)
+    tests = [Test(i + 1, chance, u[len(P) + i], i < iteration.accepted) for i, chance in enumerate(iteration.chances)]
+    refused = iteration.accepted < len(drafts)
+    verdict = Verdict(
+        list(range(iteration.accepted + 1)), iteration.committed[-1], "residual" if refused else "target", tests
+    )
     return record_tree(P.log(), draft, verdict, len(ids) - 1)
 
 
@@ -127,11 +129,13 @@ def media(picture: Picture, known: Sequence[int], guesses: Sequence[int]) -> Med
     )
 
 
-def note(found: Iteration, drafts: Sequence[int]) -> str:
+def note(iteration: Iteration, drafts: Sequence[int]) -> str:
     """One sentence on the iteration."""
     if not drafts:
-        return "No guess was tested; one token drawn."
-    kept = f"{found.accepted} of {len(drafts)} guesses kept"
+        return "No draft was tested; one token drawn."
+    kept = f"{iteration.accepted} of {many(len(drafts), 'draft')} accepted"
     return (
-        f"{kept}, one more drawn." if found.accepted == len(drafts) else f"{kept}; the next was refused and drawn anew."
+        f"{kept}, one more drawn."
+        if iteration.accepted == len(drafts)
+        else f"{kept}; the next was refused and redrawn."
     )

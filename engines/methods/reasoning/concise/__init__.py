@@ -68,16 +68,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             phrase = form.phrase(thought.phrases)[: end - len(ids) - 1]
             z = model.extend(phrase, cache, last_only=True).logits if phrase else z
         chances, order = ranked(z[0], p.temperature)
-        wanted = min(model.eos_ids) if stop else int(order[draw(chances, run.rng)])
-        token = form.instead(wanted) if due else wanted
-        thought.note(len(ids), bool(phrase) or token != wanted, probe)
+        token_drawn = min(model.eos_ids) if stop else int(order[draw(chances, run.rng)])
+        token = form.instead(token_drawn) if due else token_drawn
+        thought.note(len(ids), bool(phrase) or token != token_drawn, probe)
         new, at = [*phrase, token], list(range(len(ids), len(ids) + len(phrase) + 1))
         last, odds = at[-1:], z.double().softmax(-1)[0, token]
         edit = yield run.step(
             commits=(
                 at,
                 new,
-                [*["injected"] * len(phrase), "stopped" if stop else "sampled" if token == wanted else "injected"],
+                [*["injected"] * len(phrase), "stopped" if stop else "sampled" if token == token_drawn else "injected"],
                 [*[None] * len(phrase), float(odds)],
             ),
             scores=lambda: {
@@ -89,7 +89,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             spans=thought.spans([*ids, *new]),
             choice=thought.choice(probe, p.t_stop),
             facts=thought.facts([*ids, *new], likely, entropy(before.double()), entropy(z.double()), bool(phrase)),
-            note=thought.told(probe, stop, token in model.eos_ids, bool(phrase), token != wanted),
+            note=thought.told(probe, stop, token in model.eos_ids, bool(phrase), token != token_drawn),
         )
         after = run.apply_edit(edit, [*ids, *new], cache)
         thought.cut(len(ids) + len(new) if after == [*ids, *new] else min(edit.force) if edit else 0)
@@ -152,17 +152,17 @@ class Thought:
         self, ids: list[int], likely: float | None, before: torch.Tensor, after: torch.Tensor, phrase: bool
     ) -> dict[str, float]:
         """Counts so far, and around a phrase the entropy of the next token without and with it."""
-        found = {"steps_begun": len(self.begun(ids)), "injected": self.phrases, "probes": self.probes}
-        found |= {"probe_forwards": self.calls}
+        counts = {"steps_begun": len(self.begun(ids)), "injected": self.phrases, "probes": self.probes}
+        counts |= {"probe_forwards": self.calls}
         if likely is not None:
-            found["reflection_chance"] = likely
-        return found | ({"entropy_before": float(before[0]), "entropy_after": float(after[0])} if phrase else {})
+            counts["reflection_chance"] = likely
+        return counts | ({"entropy_before": float(before[0]), "entropy_after": float(after[0])} if phrase else {})
 
     def told(self, probe: Probe | None, stop: bool, over: bool, phrase: bool, replaced: bool) -> str:
         """One sentence on the token."""
         if probe:
-            read = f"An answer stands there; the probe is sure to {probe.confidence:.2f}"
-            return f"{read}: the text ends here." if stop else f"{read}: {'the model ends' if over else 'it goes on'}."
+            read = f"There is an answer; the probe's confidence is {probe.confidence:.2f}"
+            return f"{read}: {'the text ends here' if stop else 'the model ends it' if over else 'the text goes on'}."
         if phrase:
-            return "A phrase of confidence is put before the step."
-        return "The doubtful mood was drawn; the confident one stands instead." if replaced else "One token is drawn."
+            return "A phrase of confidence is inserted before the step."
+        return "The doubtful mark was drawn; the confident one replaces it." if replaced else "One token is drawn."

@@ -44,9 +44,9 @@ class Marked:
     with its mood, c sure, u unsure, w a second look; # states the answer, $ ends."""
 
     def __init__(self, model: CausalLM) -> None:
-        one = lambda sign: model.tokenizer.encode(sign)[0]  # noqa: E731
-        self.mood, self.doubt, self.again = one("c"), one("u"), one("w")
-        self.next, self.answer, self.ends = one(";"), one("#"), sorted(model.eos_ids)
+        token_of = lambda sign: model.tokenizer.encode(sign)[0]  # noqa: E731
+        self.mood, self.doubt, self.again = token_of("c"), token_of("u"), token_of("w")
+        self.next, self.answer, self.ends = token_of(";"), token_of("#"), sorted(model.eos_ids)
 
     def starts(self, written: Sequence[int]) -> bool:
         """Whether the next token begins a step."""

@@ -32,6 +32,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -144,7 +145,7 @@ class Finish:
             return None
         best = chosen(votes(traces, self.p.k))
         voted = [(trace, path) for trace, path in zip(traces, self.paths.paths, strict=True) if trace.answer == best]
-        return min(voted, key=lambda one: one[0].length)[1]
+        return min(voted, key=lambda pair: pair[0].length)[1]
 
     def vote(self, winner: Path | None) -> Vote:
         """What the rules make of all paths, at the end."""
@@ -166,18 +167,18 @@ class Finish:
         ended = sum(map(self.ended, self.paths.paths))
         if winner is None:
             if self.paths.living:
-                return f"{n} paths write a token each in one forward; {ended} came to their end."
+                return f"{many(n, 'path')} extended by a token in one forward; {ended} finished."
             answered = " with an answer" if self.p.k > 1 else ""
-            return f"No path came to its end{answered}, so none wins; the first one is shown."
+            return f"No path finished{answered}, so none wins; the first one is shown."
         n = winner.length - self.start - 1
-        said = f"Path {winner.id} wins with {n} token{'' if n == 1 else 's'} and its end mark"
-        said += "" if self.answer(winner) else ", and no answer can be read in it"
+        sentence = f"Path {winner.id} wins with {many(n, 'token')} and its end mark"
+        sentence += "" if self.answer(winner) else ", and no answer can be read in it"
         if self.paths.living:
-            return f"{said}; {len(self.paths.living)} others go on, to be seen."
+            return f"{sentence}; {many(len(self.paths.living), 'other')} still running, for comparison."
         stopped = self.p.n - ended
-        said += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all came to their end."
-        found = votes(self.traces(), self.p.n)
-        if found and (self.p.let_finish or self.p.k > 1):
-            counts = ", ".join(f"'{answer}' {count}×" for answer, count in found.most_common())
-            said += f" The vote of all that ended: {counts}."
-        return said
+        sentence += f"; {stopped} of {self.p.n} paths were stopped or cut." if stopped else "; all finished."
+        tally = votes(self.traces(), self.p.n)
+        if tally and (self.p.let_finish or self.p.k > 1):
+            counts = ", ".join(f"'{answer}' {count}×" for answer, count in tally.most_common())
+            sentence += f" Votes of all finished paths: {counts}."
+        return sentence

@@ -40,9 +40,9 @@ def votes(traces: Sequence[Trace], k: int) -> Counter[str]:
     return Counter(trace.answer for trace in traces if trace.answer is not None and trace.length <= line)
 
 
-def chosen(found: Counter[str]) -> str | None:
+def chosen(counts: Counter[str]) -> str | None:
     """The answer of most, of equally many the one met first; None without a vote."""
-    return found.most_common(1)[0][0] if found else None
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def election(ids: Sequence[int], traces: Sequence[Trace], winner: int | None, k: int) -> Vote:
@@ -63,15 +63,15 @@ def election(ids: Sequence[int], traces: Sequence[Trace], winner: int | None, k:
         of=of,
         answers=answers,
         weights=[float(place >= 0) for place in of],
-        tallies=[_tally(rule, who, of, len(answers)) for rule, who in rules.items()],
+        tallies=[_tally(rule, voters, of, len(answers)) for rule, voters in rules.items()],
         mean=1.0 if ended else 0.0,
     )
 
 
-def _tally(rule: str, who: Sequence[int], of: Sequence[int], answers: int) -> Tally:
-    shares = [float(i in who) for i in range(len(of))]
-    counts = [sum(of[i] == answer for i in who) for answer in range(answers)]
+def _tally(rule: str, voters: Sequence[int], of: Sequence[int], answers: int) -> Tally:
+    shares = [float(i in voters) for i in range(len(of))]
+    counts = [sum(of[i] == answer for i in voters) for answer in range(answers)]
     best = max(counts, default=0)
     if not best:  # nobody, or nobody with an answer
         return Tally(rule, shares)
-    return Tally(rule, shares, counts.index(best), best / len(who), counts.count(best) > 1)
+    return Tally(rule, shares, counts.index(best), best / len(voters), counts.count(best) > 1)

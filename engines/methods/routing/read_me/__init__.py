@@ -36,6 +36,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
     part,
@@ -159,27 +160,31 @@ class Shelves:
     def serve(self, base: int, queued: Sequence[int], names: Sequence[str]) -> list[Interval]:
         """Serve the tokens from position `base` on. What each slot holds as intervals in tokens; each says where an
         expert came in, and what it threw out."""
-        found = list[Interval]()
+        intervals = list[Interval]()
         for rule in RULES:
             cache = self.caches.setdefault(rule, Cache(self.p.slots, rule, self.p.window, self.run.rng))
             cache.c, cache.window = max(self.p.slots, len(cache.slots)), self.p.window
             last = dict[int, Interval]()
             for i, expert in enumerate(queued, base):
                 out = cache.ask(expert, queued[i - base + 1 :])
-                for slot, held in enumerate(cache.slots):
-                    came = held == expert and out != HIT
+                for slot, loaded in enumerate(cache.slots):
+                    came = loaded == expert and out != HIT
                     if slot in last and not came:
                         last[slot].end = i + 1
                         continue
-                    how = f": miss, throws out {names[out]}" if out >= 0 else ": miss"
-                    label = names[held] + (how if came else "")
-                    about: dict[str, bool | int | float | str] = {"rule": rule, "slot": slot + 1, "expert": names[held]}
+                    how = f": miss, evicts {names[out]}" if out >= 0 else ": miss"
+                    label = names[loaded] + (how if came else "")
+                    about: dict[str, bool | int | float | str] = {
+                        "rule": rule,
+                        "slot": slot + 1,
+                        "expert": names[loaded],
+                    }
                     about |= {"miss": True} if came else {}
                     about |= {"out": names[out]} if came and out >= 0 else {}
                     last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens", about)
-                    found.append(last[slot])
+                    intervals.append(last[slot])
         self.asked += queued
-        return found
+        return intervals
 
     def crop(self, length: int) -> None:
         """Forget what was asked for by tokens that an edit took back; what the caches hold stays."""
@@ -208,5 +213,5 @@ def note(base: int, queued: Sequence[int], names: Sequence[str]) -> str:
     """One sentence on what was routed."""
     if len(queued) > 1:
         parts = len(runs(queued))
-        return f"{len(queued)} tokens routed before the first layer ran: {parts} stretches of one expert."
+        return f"{len(queued)} tokens routed before the first layer ran: {many(parts, 'run')} of one expert."
     return f"Token {base} goes to the expert for {names[queued[0]]}."

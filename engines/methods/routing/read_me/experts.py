@@ -114,13 +114,13 @@ def batch_of(queues: Sequence[Sequence[str]], capacity: int) -> tuple[list[str],
 
 def runs(experts: Iterable[int]) -> list[tuple[int, int, int]]:
     """(expert, start, end) of the stretches of a stream in which it stays the same."""
-    found = list[tuple[int, int, int]]()
+    stretches = list[tuple[int, int, int]]()
     for i, expert in enumerate(experts):
-        if found and found[-1][0] == expert:
-            found[-1] = (expert, found[-1][1], i + 1)
+        if stretches and stretches[-1][0] == expert:
+            stretches[-1] = (expert, stretches[-1][1], i + 1)
         else:
-            found.append((expert, i, i + 1))
-    return found
+            stretches.append((expert, i, i + 1))
+    return stretches
 
 
 def everywhere(base: int, experts: Sequence[int], L: int, E: int) -> Routing:

@@ -78,16 +78,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             state = monitor.pre(model.tokenizer.decode(ids))
             masked = mask(L, state.allowed) if p.monitor == "guide" else L  # [V]
             token = int(masked.argmax()) if p.temperature == 0 else draw(distribution(masked, p.temperature), run.rng)
-            chances, text, at, held = L.softmax(-1), told(model, token), len(ids), masked is not L
+            chances, text, at, masked_out = L.softmax(-1), told(model, token), len(ids), masked is not L
             begins = f"{opening(p)} " if at == len(prompt) else ""
             step = run.step(
                 commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),
                 scores=lambda: {"confidence": ([at], [float(chances[token])]), "entropy": ([at], entropy(L[None]))},
                 candidates=lambda: ([at], L[None]),
-                records={"completions": lambda: state.completions(at, chances, held, text)},
+                records={"completions": lambda: state.completions(at, chances, masked_out, text)},
                 intervals=[*run.calls({"model": "forward"}), *question(run, state)],
                 facts=state.facts(token, chances, text),
-                note=begins + state.note(chances, held),
+                note=begins + state.note(chances, masked_out),
             )
             ids = run.apply_edit((yield step), [*ids, token], cache)
 
@@ -98,13 +98,13 @@ def opening(p: Params) -> str:
     where = {"members": "at each dot", "imports": "at each import", "arguments": "at each call"}
     places = where.get(p.watches, "at each dot, import and call")
     holds = {
-        "arguments": "a call is held to its signature",
-        "all": "its names are the only ones, and a call is held to its signature",
-    }.get(p.watches, "its names are the only ones")
+        "arguments": "a call must fit its signature",
+        "all": "only its names are allowed, and a call must fit its signature",
+    }.get(p.watches, "only its names are allowed")
     asked = {
         "guide": f"is asked {places}, and {holds}",
-        "watch": f"is asked {places}, and decoding stays plain",
+        "watch": f"is asked {places}, and decoding is left unconstrained",
         "off": "is not asked",
     }[p.monitor]
-    asked += ", those with two underscores too" if p.dunder else ""
-    return f"The analyser {asked}; beside the prompt it has {whose} ({', '.join(projects.files_of(p.project))})."
+    asked += ", names with two underscores included" if p.dunder else ""
+    return f"The analyser {asked}; besides the prompt it sees {whose} ({', '.join(projects.files_of(p.project))})."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from engines.core.trace import Count, Detail, Position, Probability, Record, TokenId
-from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, top_ids, torch
+from engines.kit import CausalLM, Interval, Params, Recorder, Tokenizer, many, top_ids, torch
 from engines.methods.sampling.mgd.names import Importing, Trie, begun, importing, rests, trie_of
 from engines.tools import completion
 from engines.tools.calls import Brackets, Signatures, open_names
@@ -101,12 +101,12 @@ class State:
     def facts(self, token: int, chances: torch.Tensor, text: str | None) -> dict[str, float]:
         """The counts of a step: questions asked, names possible, tokens that go on with one, their probability, whether
         the model's first choice is none of them, whether a name that ended exists."""
-        found = {"questions": float(len(self.asked))}
+        counts = {"questions": float(len(self.asked))}
         if self.allowed:
-            found |= {"names": len(self.C), "allowed_tokens": len(self.allowed), "allowed_mass": self.mass(chances)}
-            found["overruled"] = float(int(chances.argmax()) not in set(self.allowed) and token in set(self.allowed))
+            counts |= {"names": len(self.C), "allowed_tokens": len(self.allowed), "allowed_mass": self.mass(chances)}
+            counts["overruled"] = float(int(chances.argmax()) not in set(self.allowed) and token in set(self.allowed))
         name, exists = self.completed(text)
-        return found | ({"exists": float(bool(exists))} if name else {})
+        return counts | ({"exists": float(bool(exists))} if name else {})
 
     def completions(self, position: int, chances: torch.Tensor, held: bool, text: str | None) -> Completions:
         """The group of a step. chances [V] before any mask; text: of the token that was written."""
@@ -115,20 +115,20 @@ class State:
         outside = chances.clone()
         outside[self.allowed] = 0.0
         refused = top_ids(outside[None], WANTED)[0].tolist() if self.allowed else []
-        refused = [one for one in refused if outside[one] > 0]
+        refused = [token for token in refused if outside[token] > 0]
         details = dict(zip(answer.names, answer.details, strict=True)) if answer else {}
         name, exists = self.completed(text)
         return Completions(
             position,
             self.kind,
             names=shown,
-            details=[details[one] for one in shown],
+            details=[details[name] for name in shown],
             total=len(self.C),
             written=self.written,
             allowed=len(self.allowed),
             mass=round(self.mass(chances), 9) if self.allowed else None,
             refused=refused,
-            refused_probabilities=[round(float(outside[one]), 6) for one in refused],
+            refused_probabilities=[round(float(outside[token]), 6) for token in refused],
             held=held,
             name=name,
             exists=exists,
@@ -138,26 +138,26 @@ class State:
 
     def note(self, chances: torch.Tensor, held: bool) -> str:
         """One sentence on the step."""
-        call = self.allowed and "; only the call around it is held"
+        call = self.allowed and "; only the call around it is constrained"
         if self.kind == "unknown" and self.answer:
             why = self.answer.why or "the model has no tokens for the names"
-            return f"{PLACES[self.place]}: {why}{call or '; decoding stays plain here'}."
+            return f"{PLACES[self.place]}: {why}{call or '; decoding is unconstrained here'}."
         if self.kind == "astray":
-            what = "The name that is begun does not exist"
+            what = "No name begins with what is written"
             return f"{'The call does not fit its signature' if self.place == 'call' else what}{call or ''}."
         if not self.allowed:
-            return "No dot, no question." if self.place == "dot" else "Nothing is asked here."
+            return "No dot, so the analyser is not asked." if self.place == "dot" else "The analyser is not asked here."
         n, share = len(self.C), f"{self.mass(chances):.1%} of the model's probability"
         if self.place == "call":
             begins = "The analyser was asked about this call" if self.kind == "asked" else "Inside a call"
-            said = f"{begins}: {n} parameter{'s are' if n != 1 else ' is'} free, {share} keeps to it."
+            sentence = f"{begins}: {many(n, 'parameter')} still free; {share} fits the signature."
         else:
             begins = "The analyser was asked" if self.kind == "asked" else "Inside a name"
-            said = f"{begins}: {n} name{'s are' if n != 1 else ' is'} possible, with {share}."
+            sentence = f"{begins}: {many(n, 'name')} possible, with {share}."
         if int(chances.argmax()) in set(self.allowed):
-            return said
+            return sentence
         verb = "does not" if self.place == "call" else "is none of them"
-        return f"{said} Its first choice {verb}{' and was masked out' if held else ''}."
+        return f"{sentence} Its first choice {verb}{' and was masked out' if held else ''}."
 
 
 class Monitor:
@@ -204,22 +204,22 @@ class Monitor:
         watches = self.p.watches
         dotted = begun(x) if watches in ("members", "all") else None
         imported = importing(x) if watches in ("imports", "all") else None
-        found, place = (Importing(*dotted), "dot") if dotted else (imported, "import")
-        if found is None:
+        target, place = (Importing(*dotted), "dot") if dotted else (imported, "import")
+        if target is None:
             return State("idle", {}, "", [], place="dot" if watches == "members" else "")
-        asked = (place, found.before) not in self.answers
-        answer = self._ask(place, found.before)
-        names = [] if answer is None else self._open_to(answer.names, found.written)
+        asked = (place, target.before) not in self.answers
+        answer = self._ask(place, target.before)
+        names = [] if answer is None else self._open_to(answer.names, target.written)
         if answer is None or not (asked or names):
             return State("idle", {}, "", [])
         if answer.names and not names:
             answer = replace(answer, why="all that exists there begins with two underscores")
-        C = rests(names, found.written)
-        allowed = self.trie.allowed(space + rest for space in found.spaces for rest in C.values())
+        C = rests(names, target.written)
+        allowed = self.trie.allowed(space + rest for space in target.spaces for rest in C.values())
         if allowed:
-            allowed = sorted({*allowed, *self.trie.unspaced}) if found.soft else allowed
-            return State("asked" if asked else "open", C, found.written, allowed, answer, place)
-        return State("astray" if names and not C else "unknown", {}, found.written, [], answer, place)
+            allowed = sorted({*allowed, *self.trie.unspaced}) if target.soft else allowed
+            return State("asked" if asked else "open", C, target.written, allowed, answer, place)
+        return State("astray" if names and not C else "unknown", {}, target.written, [], answer, place)
 
     def _open_to(self, names: Iterable[str], written: str) -> list[str]:
         """Names with two leading underscores only on request, or where one underscore is written."""
@@ -230,10 +230,10 @@ class Monitor:
         """The state with the calls held too: the intersection of both."""
         before = len(self.new)
         brackets = Brackets(x, self._signatures(x))
-        unknown = [one for one in self.new[before:] if isinstance(one, Signed) and not one.signatures]
-        known = [one for one in brackets.frames if one.signatures]
-        held = [one for one in known if not one.broken]
-        keeps = self._keeping(brackets, state.allowed) if held else []
+        unknown = [call for call in self.new[before:] if isinstance(call, Signed) and not call.signatures]
+        known = [frame for frame in brackets.frames if frame.signatures]
+        open_frames = [frame for frame in known if not frame.broken]
+        keeps = self._keeping(brackets, state.allowed) if open_frames else []
         if state.kind != "idle":  # a name; a call that allows nothing of it is not held
             return replace(state, allowed=keeps) if keeps else state
         if unknown:
@@ -242,8 +242,11 @@ class Monitor:
             return State("astray", {}, "", keeps, self.answers["call", x[: known[-1].start]], "call")
         if not keeps:
             return state
-        answer = self.answers["call", x[: held[-1].start]]
-        names = dict.fromkeys((name for one in held[-1].signatures or () for name in open_names(one, held[-1])), "")
+        answer = self.answers["call", x[: open_frames[-1].start]]
+        names = dict.fromkeys(
+            (name for signature in open_frames[-1].signatures or () for name in open_names(signature, open_frames[-1])),
+            "",
+        )
         return State("asked" if answer in self.new else "open", names, "", keeps, answer, "call")
 
     def _keeping(self, brackets: Brackets, candidates: list[int]) -> list[int]:
@@ -251,7 +254,9 @@ class Monitor:
         trie = self.trie
         ruled = trie.texts if brackets.every_token else trie.ruled
         free = [] if brackets.every_token or candidates else trie.fragments  # of a character
-        return [one for one in candidates or trie.texts if one not in ruled or brackets.follows(trie.texts[one])] + free
+        return [
+            token for token in candidates or trie.texts if token not in ruled or brackets.follows(trie.texts[token])
+        ] + free
 
     def _signatures(self, x: str) -> Callable[[int], Signatures | None]:
         def of(start: int) -> Signatures | None:
@@ -263,12 +268,12 @@ class Monitor:
     def _ask(self, place: str, before: str) -> Answer | None:
         """The answer about the end of a text, asked once."""
         if (place, before) not in self.answers and self.analyser:
-            found: Answer | None = None
+            answer: Answer | None = None
             if not completion.in_string_or_comment(before):
                 ask, members = self.analyser.signatures, self.analyser.members
-                found = ask(before) if place == "call" else members(before, dunder=True)
-                self.new.append(found)
-            self.answers[place, before] = found
+                answer = ask(before) if place == "call" else members(before, dunder=True)
+                self.new.append(answer)
+            self.answers[place, before] = answer
         return self.answers[place, before]
 
 
@@ -284,9 +289,9 @@ def mask(L: torch.Tensor, allowed: list[int]) -> torch.Tensor:
 def question(run: Recorder, state: State) -> list[Interval]:
     """The questions of a step as they were measured; none where none was asked."""
     return [
-        one
+        interval
         for answer in state.asked
-        for one in run.interval(LANE, answer.began, answer.ended, f"asked at line {answer.line}")
+        for interval in run.interval(LANE, answer.began, answer.ended, f"asked at line {answer.line}")
     ]
 
 

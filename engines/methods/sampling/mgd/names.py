@@ -64,12 +64,12 @@ class Trie:
 
     def allowed(self, rests: Iterable[str]) -> list[int]:
         """The ids that can follow, in rising order."""
-        found: set[int] = set()
+        tokens: set[int] = set()
         for rest in set(rests):
             for end in range(1, len(rest) + 1):
-                found.update(self.ids.get(rest[:end], ()))
-            found.update(self._complete(rest) if rest else self.breaks)
-        return sorted(found)
+                tokens.update(self.ids.get(rest[:end], ()))
+            tokens.update(self._complete(rest) if rest else self.breaks)
+        return sorted(tokens)
 
     def _complete(self, rest: str) -> Iterable[int]:
         """Ids of the strings that are this rest and then a character that ends a name."""
@@ -88,17 +88,17 @@ def ends_name(character: str) -> bool:
 
 def begun(text: str) -> tuple[str, str] | None:
     """(text with the last dot, what stands of the name behind it), or None where the text does not end so."""
-    found = DOTTED.search(text)
-    return (text[: found.start(1)], found[1]) if found else None
+    match = DOTTED.search(text)
+    return (text[: match.start(1)], match[1]) if match else None
 
 
 def importing(text: str) -> Importing | None:
     """The name behind `import`, `from` or a comma there that the text ends in, or None."""
-    found = IMPORT.search(text)
-    if found is None:
+    match = IMPORT.search(text)
+    if match is None:
         return None
-    spaces, written = found.groups()
-    before, bare = text[: found.start(1)], text[: found.start(1)][-1:].isalpha()
+    spaces, written = match.groups()
+    before, bare = text[: match.start(1)], text[: match.start(1)][-1:].isalpha()
     if spaces:
         return Importing(before + spaces, written)
     if not bare:

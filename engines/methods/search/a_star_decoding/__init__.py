@@ -139,8 +139,8 @@ class Search(Policy):
         best = self.shown()
         back = bool(fresh) and best.parent != parent.id
         self.told = (
-            f"Expansion {self.expansions}, behind path {parent.id} (f {state.f:.2f}); new states: {len(fresh)}. "
-            + (f"None of them is best: the search goes back to path {best.id}. " if back else "")
+            f"Expansion {self.expansions}, from path {parent.id} (f {state.f:.2f}); new states: {len(fresh)}. "
+            + (f"None of them is best: the search returns to path {best.id}. " if back else "")
             + f"Open: {len(self.frontier)}."
         )
 
@@ -163,15 +163,15 @@ class Search(Policy):
         best = self.frontier.settle()
         if best is None:
             self.result = self.paths.paths[0]
-            self.told += " No state is left to continue: all were cut at their longest, and nothing is written."
+            self.told += " No state is left to continue: all were cut at the maximum length, and nothing is written."
             return
         path: Path = best.item  # type: ignore[assignment]
         if best is self.frontier.states()[0] and best.terminal:
-            self.told += f" Path {path.id} has ended and is first (f {best.f:.2f}): it is the solution."
+            self.told += f" Path {path.id} is finished and has the lowest f ({best.f:.2f}): it is the solution."
         elif best.terminal:
-            self.told += f" The budget is spent; path {path.id} is the best that has ended."
+            self.told += f" The budget is spent; path {path.id} is the best finished one."
         else:
-            self.told += " The budget is spent and nothing has ended: the best is finished greedily."
+            self.told += " The budget is spent and no path is finished: the best one is completed greedily."
             self.paths.resume(path)
             while not self.over(path) and path.length < self.end:
                 self.paths.feed()
@@ -200,10 +200,10 @@ class Search(Policy):
         waiting = [path for path in self.paths.paths if path.fate == WAITING]
         for path in waiting:
             path.fate = "alive"
-        found = self.paths.branches()
+        branches = self.paths.branches()
         for path in waiting:
             path.fate = WAITING
-        return found
+        return branches
 
     def facts(self) -> dict[str, float]:
         """Counters: tokens are those of the policy on all paths, calls those of the reward model."""

@@ -70,8 +70,8 @@ class Frontier:
 
     def settle(self) -> State | None:
         """Where the budget is spent: the best one that is over, else the best one; None of an empty frontier."""
-        found = self.states()
-        return next((state for state in found if state.terminal), found[0] if found else None)
+        states = self.states()
+        return next((state for state in states if state.terminal), states[0] if states else None)
 
     def keep(self, states: list[State]) -> None:
         """Forget all that wait but these."""

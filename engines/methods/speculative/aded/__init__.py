@@ -115,9 +115,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 value=best.score / best.visits if best and best.visits else 0.0,
                 exploration=exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
             ),
-            note=turn.note()
-            if len(draft) > 1
-            else "The table knows nothing behind this pair; one token from the target.",
+            note=turn.note() if len(draft) > 1 else "The table has no entry for this pair; one token from the target.",
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
 
@@ -132,8 +130,8 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
             at = tuple(path[:end])
             if at not in rows:
                 a, b = (*ids[-2:], *at[:-1])[-2:]
-                found = table.weights[a, b]
-                rows[at] = draft.add(rows[at[:-1]], at[-1], chance=found[at[-1]] / sum(found.values()))
+                successors = table.weights[a, b]
+                rows[at] = draft.add(rows[at[:-1]], at[-1], chance=successors[at[-1]] / sum(successors.values()))
     return draft
 
 
@@ -148,11 +146,11 @@ def entries(
     return [
         Memory(
             [*pair],
-            [c for c, _ in found],
-            [round(w, 4) for _, w in found],
+            [c for c, _ in successors],
+            [round(w, 4) for _, w in successors],
             pair in read,
             pair in written,
             "corpus" if pair in corpus else "adapted",
         )
-        for pair, found in known.items()
+        for pair, successors in known.items()
     ]

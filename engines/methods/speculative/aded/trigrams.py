@@ -21,15 +21,15 @@ class Table:
         table = cls()
         for sequence in corpus:
             table.learn(sequence, 1.0, math.inf)
-        for pair, found in table.weights.items():
-            total = sum(found.values())
-            table.weights[pair] = {c: w / total for c, w in heaviest(found)[:keep]}
+        for pair, successors in table.weights.items():
+            total = sum(successors.values())
+            table.weights[pair] = {c: w / total for c, w in heaviest(successors)[:keep]}
         return table
 
     @property
     def size(self) -> int:
         """Tri-grams known."""
-        return sum(len(found) for found in self.weights.values())
+        return sum(len(successors) for successors in self.weights.values())
 
     def learn(self, tokens: Sequence[int], increment: float, cap: float, keep: int | None = None) -> float:
         """Each tri-gram of the tokens gains `increment`, up to `cap`; keep: successors that stay per pair, None for
@@ -38,12 +38,12 @@ class Table:
         if increment == 0:
             return gained
         for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False):
-            found = self.weights.setdefault((a, b), {})
-            before = found.get(c, 0.0)
-            found[c] = max(before, min(cap, before + increment))
-            gained += found[c] - before
-            if keep is not None and len(found) > keep:
-                self.weights[a, b] = dict(heaviest(found)[:keep])
+            successors = self.weights.setdefault((a, b), {})
+            before = successors.get(c, 0.0)
+            successors[c] = max(before, min(cap, before + increment))
+            gained += successors[c] - before
+            if keep is not None and len(successors) > keep:
+                self.weights[a, b] = dict(heaviest(successors)[:keep])
         return gained
 
     def successors(self, text: Sequence[int]) -> list[tuple[int, float]]:
@@ -51,9 +51,9 @@ class Table:
         return heaviest(self.weights.get((text[-2], text[-1]), {})) if len(text) > 1 else []
 
 
-def heaviest(found: dict[int, float]) -> list[tuple[int, float]]:
+def heaviest(successors: dict[int, float]) -> list[tuple[int, float]]:
     """Entries by falling weight, then by rising id."""
-    return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
+    return sorted(successors.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
 @dataclass
@@ -119,10 +119,10 @@ def search(
 def rollout(table: Table, text: list[int], length: int, uniforms: Iterator[float]) -> list[int]:
     """The text continued to `length` tokens by drawing successors in proportion to their weights; shorter where none is
     known."""
-    while len(text) < length and (found := table.successors(text)):
-        left = next(uniforms) * sum(w for _, w in found)
-        token = found[-1][0]
-        for c, w in found:
+    while len(text) < length and (successors := table.successors(text)):
+        left = next(uniforms) * sum(w for _, w in successors)
+        token = successors[-1][0]
+        for c, w in successors:
             left -= w
             if left < 0:
                 token = c

@@ -27,6 +27,7 @@ from engines.kit import (
     Steps,
     Text,
     draw,
+    many,
     max_new_tokens,
     method,
     part,
@@ -200,6 +201,6 @@ def note(look: Look, alone: int, person: bool) -> str:
     turn = look.turn
     if not look.score:
         return "Nothing was drafted; one token from the target."
-    whose = "typed" if person else "drafted"
-    text = f"{turn.accepted} of {len(look.score)} {whose} tokens stand; the standard test alone keeps {look.standard}"
-    return f"{text}, {alone} stand on the judge's word." if alone else f"{text}."
+    tokens = many(len(look.score), f"{'typed' if person else 'drafted'} token")
+    text = f"{turn.accepted} of {tokens} accepted; the standard test alone accepts {look.standard}"
+    return f"{text}, {alone} accepted by the judge alone." if alone else f"{text}."

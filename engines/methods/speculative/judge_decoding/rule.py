@@ -24,13 +24,13 @@ def standard(z: Tensor, draft: Draft, p: Params, rng: Generator) -> tuple[list[b
     x = draft.tokens[1:]
     if p.temperature == 0:
         plain = [int(z[i].argmax()) == token for i, token in enumerate(x)]
-        return plain, [None] * len(x), [float(one) for one in plain]
+        return plain, [None] * len(x), [float(match) for match in plain]
     ratio = []
     for i, token in enumerate(x):
         law, q = distribution(z[i].double(), p.temperature), draft.distributions.get(i)
         ratio.append(float(law[token]) if q is None else accept_probability(law, q.to(law.device).double(), token))
     u: list[float | None] = torch.rand(len(x), dtype=torch.float64, generator=rng).tolist()
-    return [one is not None and one < chance for one, chance in zip(u, ratio, strict=True)], u, ratio
+    return [number is not None and number < chance for number, chance in zip(u, ratio, strict=True)], u, ratio
 
 
 def or_mask(plain: list[bool], score: list[float], delta: float) -> tuple[list[bool], int]:

@@ -123,45 +123,50 @@ def groups(turn: Turn, look: Look, p: Params) -> dict[str, Any]:
 
     def scores() -> dict[str, Any]:
         rows = range(min(len(look.q), len(turn.gained)))
-        told = [look.at(turn.z, row) for row in rows]
+        moves = [look.at(turn.z, row) for row in rows]
         lanes = {**usual["scores"]()}
-        if drafted := list(zip(range(turn.accepted), told, turn.gained, strict=False)):
+        if drafted := list(zip(range(turn.accepted), moves, turn.gained, strict=False)):
             places = at[: len(drafted)]
-            lanes["short"] = (places, [float(one.q[token]) for _, one, token in drafted])
-            lanes["moved"] = (places, [float(one.p_hat[token]) for _, one, token in drafted])
-        if told and turn.verdict.tests[0].u is not None:
-            lanes["shift"] = (at[: len(told)], [one.shift for one in told])
+            lanes["short"] = (places, [float(transfer.q[token]) for _, transfer, token in drafted])
+            lanes["moved"] = (places, [float(transfer.p_hat[token]) for _, transfer, token in drafted])
+        if moves and turn.verdict.tests[0].u is not None:
+            lanes["shift"] = (at[: len(moves)], [transfer.shift for transfer in moves])
         return lanes
 
-    said = {"scores": scores, "records": {"opinions": lambda: opinions(turn, look, p)}}
-    return {**usual, "commits": (at, tokens, causes, chance, by), **said}
+    fields = {"scores": scores, "records": {"opinions": lambda: opinions(turn, look, p)}}
+    return {**usual, "commits": (at, tokens, causes, chance, by), **fields}
 
 
 def opinions(turn: Turn, look: Look, p: Params) -> Opinions | None:
     """What both readers give the tokens of each drafted place, so that another eta can be tried on them."""
     moves = [look.at(turn.z, row) for row in range(len(look.q))]
-    found = [listed(one, token) for one, token in zip(moves, turn.draft.tokens[1:], strict=True)]
-    left = [int(one.mask.sum() - one.mask[tokens].sum()) for one, tokens in zip(moves, found, strict=True)]
+    tokens_listed = [listed(transfer, token) for transfer, token in zip(moves, turn.draft.tokens[1:], strict=True)]
+    left = [
+        int(transfer.mask.sum() - transfer.mask[tokens].sum())
+        for transfer, tokens in zip(moves, tokens_listed, strict=True)
+    ]
     rule = {"eta": look.eta, "alpha": look.alpha, "temperature": p.temperature}
     views = ("everything", "passages")
-    return pack_opinions(found, [one.p for one in moves], [one.q for one in moves], views, left, rule)
+    return pack_opinions(
+        tokens_listed, [transfer.p for transfer in moves], [transfer.q for transfer in moves], views, left, rule
+    )
 
 
-def listed(one: Transfer, token: int) -> list[int]:
+def listed(transfer: Transfer, token: int) -> list[int]:
     """The drafted token, then by q what some eta could make the first choice: the likeliest of p and the first of p',
     the likeliest one that the mask keeps where it is, and what it moves."""
-    moved = one.q.masked_fill(~one.mask, 0).topk(min(LISTED, len(one.q))).indices.tolist()
-    likely = one.p.topk(min(LIKELY, len(one.p))).indices.tolist()
-    first = [int(shares.argmax()) for shares in (one.p_hat, one.p.masked_fill(one.mask, 0))]
-    others = [t for t in dict.fromkeys([*first, *likely, *(t for t in moved if one.mask[t])]) if t != token]
-    return [token, *sorted(others[: LISTED - 1], key=lambda t: -float(one.q[t]))]
+    moved = transfer.q.masked_fill(~transfer.mask, 0).topk(min(LISTED, len(transfer.q))).indices.tolist()
+    likely = transfer.p.topk(min(LIKELY, len(transfer.p))).indices.tolist()
+    first = [int(shares.argmax()) for shares in (transfer.p_hat, transfer.p.masked_fill(transfer.mask, 0))]
+    others = [t for t in dict.fromkeys([*first, *likely, *(t for t in moved if transfer.mask[t])]) if t != token]
+    return [token, *sorted(others[: LISTED - 1], key=lambda t: -float(transfer.q[t]))]
 
 
 def note(turn: Turn, look: Look) -> str:
     """One sentence on the round."""
     parts = [turn.note()[:-1]]
     if look.transferred:
-        parts.append(f"{len(look.transferred)} kept only because the logits moved towards the retrieved view")
+        parts.append(f"{len(look.transferred)} accepted only because the logits moved towards the retrieved view")
     if look.lost:
-        parts.append("refused what the target alone keeps")
+        parts.append("refused a token that the target alone accepts")
     return "; ".join(parts) + "."

@@ -47,7 +47,10 @@ class Context:
 
     def spans(self) -> list[Span]:
         """For the record: every passage with its score, and which were retrieved."""
-        return [Span(KEPT if one.kept else LEFT, one.start, one.end, f"{one.score:.3f}") for one in self.passages]
+        return [
+            Span(KEPT if passage.kept else LEFT, passage.start, passage.end, f"{passage.score:.3f}")
+            for passage in self.passages
+        ]
 
 
 def frame(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
@@ -77,7 +80,7 @@ def bounds(ids: Sequence[int], tokenizer: Tokenizer, texts: Sequence[str]) -> tu
 def chunks(texts: Sequence[str], start: int, end: int, c: int) -> list[tuple[int, int]]:
     """[start, end) in stretches of at most c tokens, without overlap: each ends behind the last line that fits, else
     behind the last sentence, else the last word."""
-    found = []
+    passages = []
     while start < end:
         stop = min(start + c, end)
         if stop < end:
@@ -89,9 +92,9 @@ def chunks(texts: Sequence[str], start: int, end: int, c: int) -> list[tuple[int
                 if places := [i for i in range(start + 1, stop + 1) if ends(i)]:
                     stop = places[-1]
                     break
-        found.append((start, stop))
+        passages.append((start, stop))
         start = stop
-    return found
+    return passages
 
 
 def retrieve(ids: Sequence[int], tokenizer: Tokenizer, c: int, keep: int, rho: float) -> Context:
@@ -110,5 +113,5 @@ def retrieve(ids: Sequence[int], tokenizer: Tokenizer, c: int, keep: int, rho: f
     best = sorted(range(len(places)), key=lambda i: (-scores[i], i))[:k]
     kept = {i for i in best if scores[i] >= line}
     passages = [Passage(a, b, scores[i], i in kept) for i, (a, b) in enumerate(places)]
-    body = [token for one in passages if one.kept for token in ids[one.start : one.end]]
+    body = [token for passage in passages if passage.kept for token in ids[passage.start : passage.end]]
     return Context([*ids[:start], *body, *ids[question:]], len(ids), passages, query)

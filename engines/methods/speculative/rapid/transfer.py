@@ -73,18 +73,18 @@ class Look:
         """Test the draft left to right; the token behind it is the target's, or at a refusal the residual's."""
         tests: list[Test] = []
         for row in range(len(self.q)):
-            one, token = self.at(z, row), draft.tokens[row + 1]
+            transfer, token = self.at(z, row), draft.tokens[row + 1]
             if temperature == 0:
-                plain, moved = (int(logits.argmax()) == token for logits in (z[row], one.z_hat))
+                plain, moved = (int(logits.argmax()) == token for logits in (z[row], transfer.z_hat))
                 chance, u, kept = float(plain or moved), None, plain or moved
             else:
-                chance, u = accept_probability(one.p_hat, one.q, token), uniform(rng)
-                kept, plain = u < chance, u < accept_probability(one.p, one.q, token)
+                chance, u = accept_probability(transfer.p_hat, transfer.q, token), uniform(rng)
+                kept, plain = u < chance, u < accept_probability(transfer.p, transfer.q, token)
             tests.append(Test(row + 1, chance, u, kept))
             if kept != plain:
                 (self.transferred if kept else self.lost).append(row + 1)
             if not kept:
-                emitted = draw(one.residual, rng) if temperature else int(z[row].argmax())
+                emitted = draw(transfer.residual, rng) if temperature else int(z[row].argmax())
                 return Verdict(list(range(row + 1)), emitted, "residual" if temperature else "argmax", tests)
             if token in ends:
                 return Verdict(list(range(row + 2)), -1, "draft", tests)

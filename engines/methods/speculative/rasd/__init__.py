@@ -89,8 +89,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         )
         in_text, in_store = retrieve(models, ids, p, min(p.length, room))
         drafted = {tuple(draft.path(row)) for row in range(1, len(draft))}
-        found = [Found(trie(m.tokens for m in matches), matches[0].n) for matches in (in_text, in_store) if matches]
-        pruned = prune(found, distributions, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
+        sources = [Found(trie(m.tokens for m in matches), matches[0].n) for matches in (in_text, in_store) if matches]
+        pruned = prune(sources, distributions, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
         fuse(draft, pruned.kept)
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
@@ -132,9 +132,9 @@ def retrieve(models: Roles, ids: Sequence[int], p: Params, length: int) -> tuple
     """What is copied: earlier places that end as the text does, newest first: those in the text, and those in the
     target's store."""
 
-    def look(corpus: np.ndarray, wanted: slice) -> list[Match]:
-        found = find(corpus, ids, LONGEST, p.shortest, length, models.target.eos_ids, wanted)
-        return [match for match in reversed(found) if match.tokens]
+    def look(corpus: np.ndarray, chosen: slice) -> list[Match]:
+        matches = find(corpus, ids, LONGEST, p.shortest, length, models.target.eos_ids, chosen)
+        return [match for match in reversed(matches) if match.tokens]
 
     if p.budget == 0 or length < 1:
         return [], []
@@ -155,15 +155,15 @@ def by_source(turn: Turn) -> dict[str, float]:
 
 def note(turn: Turn, pruned: Pruned) -> str:
     """One sentence on the round."""
-    drafted, copied, found = (
+    drafted, copied, accepted = (
         sum(source in ("draft", "both") for source in turn.draft.sources),
         len(pruned.kept),
         by_source(turn),
     )
     if drafted + copied == 0:
-        return "Nothing was drafted and nothing found to copy; one token from the target."
+        return "Nothing was drafted and there was nothing to copy; one token from the target."
     guesses = [f"{drafted} drafted"] * (drafted > 0) + [
-        f"{copied} copied" + f", {pruned.shared} of them the same" * (pruned.shared > 0)
+        f"{copied} copied" + f", {pruned.shared} of them in both" * (pruned.shared > 0)
     ] * (copied > 0)
-    only = f", {found['accepted_retrieval']} of them known from copying alone" if found["accepted_retrieval"] else ""
-    return f"Guesses: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."
+    only = f", {accepted['accepted_retrieval']} of them from retrieval alone" if accepted["accepted_retrieval"] else ""
+    return f"Candidates: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."

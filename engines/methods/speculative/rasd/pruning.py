@@ -48,7 +48,7 @@ class Pruned:
 
 
 def prune(
-    found: Sequence[Found],
+    sources: Sequence[Found],
     distributions: Mapping[Prefix, Tensor],
     top_k: int,
     budget: int,
@@ -63,7 +63,7 @@ def prune(
     same reason."""
     best = {path: set(top_ids(q[None], top_k)[0].tolist()) for path, q in distributions.items()} if top_k else {}
     scores: dict[Prefix, float] = {}
-    for counts, n in found:
+    for counts, n in sources:
         for node, score in scored(counts, n, distributions, best).items():
             scores[node] = max(score, scores.get(node, 0.0))
     likely = [node for node in scores if scores[node] >= floor]
@@ -74,7 +74,7 @@ def prune(
         if node in drafted or room > 0:  # scores never rise along a path, so the parent is kept already
             kept.append(node)
             room -= node not in drafted
-    retrieved, shared = len({node for counts, _ in found for node in counts}), sum(node in drafted for node in kept)
+    retrieved, shared = len({node for counts, _ in sources for node in counts}), sum(node in drafted for node in kept)
     in_order = sorted(kept, key=lambda node: (len(node), node))
     return Pruned(scores, in_order, shared, retrieved - len(scores), len(scores) - len(likely), len(likely) - len(kept))
 

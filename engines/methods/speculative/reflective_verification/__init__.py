@@ -164,13 +164,13 @@ def note(look: Look, facts: dict[str, float]) -> str:
     """One sentence on the round."""
     parts = [look.turn.note()[:-1]]
     if look.extra:
-        parts.append(f"{look.extra} more rows were read for the second opinion")
+        parts.append(f"{look.extra} more rows read for the second opinion")
     if facts["rescued"]:
-        parts.append(f"{facts['rescued']} kept that plain verification refuses")
+        parts.append(f"{facts['rescued']} accepted that plain verification refuses")
     if facts["lost"]:
-        parts.append("refused what plain verification keeps")
+        parts.append("refused a token that plain verification accepts")
     if facts["poisoned"]:
-        parts.append(f"the random token was {'kept' if facts['poisoned_kept'] else 'refused'}")
+        parts.append(f"the random token was {'accepted' if facts['poisoned_kept'] else 'refused'}")
     return "; ".join(parts) + "."
 
 

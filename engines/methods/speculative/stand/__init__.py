@@ -26,6 +26,7 @@ from engines.kit import (
     Recorder,
     Steps,
     from_child_counts,
+    many,
     max_new_tokens,
     method,
 )
@@ -106,5 +107,5 @@ def told(sample: list[int], model: CausalLM, forwards: int) -> str:
     """What a sample came to: its tokens, and whether an end mark stands behind them."""
     ended = bool(sample) and sample[-1] in model.eos_ids
     n = len(sample) - ended
-    said = f"{n} token{'' if n == 1 else 's'}{' and its end mark' if ended else ''}"
-    return f"done, {said} in {forwards} forward{'' if forwards == 1 else 's'}."
+    counted = f"{many(n, 'token')}{' and its end mark' if ended else ''}"
+    return f"done, {counted} in {many(forwards, 'forward')}."

@@ -59,8 +59,8 @@ def drafted(
     """A draft tree behind a text, with fresh noise for every node unless the most likely tokens are wanted."""
 
     def noise(_: int, n: int) -> list[float]:
-        found: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-        return found
+        uniforms: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
+        return uniforms
 
     drawn: Callable[[int, int], list[float]] | None = noise if p.drafting == "stochastic" else None
     return grow(store, ids, parents, lengths(p), vocab_size=vocab_size, noise=drawn, deepest=deepest)
@@ -80,14 +80,14 @@ def remember(store: Store, turn: Turn, p: Params) -> None:
 
 def groups(turn: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
     """The groups of the record; restart: where the sample before is taken off the board."""
-    found = dict(turn.groups())
-    at, gained, causes, chance = found["commits"]
+    fields = dict(turn.groups())
+    at, gained, causes, chance = fields["commits"]
     used = [tree.orders[tree.draft.parents[row]] for row in turn.verdict.path[1:]]
-    scores: Callable[[], dict[str, Any]] = found["scores"]
-    found["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
+    scores: Callable[[], dict[str, Any]] = fields["scores"]
+    fields["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
     if restart is not None:
-        found["commits"] = ([restart, *at], [-1, *gained], ["withdrawn", *causes], [None, *chance.tolist()])
-    return found
+        fields["commits"] = ([restart, *at], [-1, *gained], ["withdrawn", *causes], [None, *chance.tolist()])
+    return fields
 
 
 def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list[Memory]:
@@ -97,7 +97,7 @@ def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list
     read = {tuple([*turn.before, *tree.draft.path(row)][-n:]) for row, n in tree.orders.items() if n}
     written = [tuple(ids[end - n : end]) for end in range(first, len(ids)) for n in sorted(sizes) if n <= end]
     latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
-    found = {key: list(store.entries[key].distribution.items())[:SHOWN] for key in reversed(latest)}
+    shown = {key: list(store.entries[key].distribution.items())[:SHOWN] for key in reversed(latest)}
     return [
         Memory(
             [*key],
@@ -107,5 +107,5 @@ def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list
             key in written,
             f"{len(key)}-gram",
         )
-        for key, distribution in found.items()
+        for key, distribution in shown.items()
     ]

@@ -37,13 +37,13 @@ class Store:
     def __init__(self) -> None:
         self.entries: dict[tuple[int, ...], Entry] = {}
 
-    def merge(self, key: tuple[int, ...], found: Mapping[int, float], K: int) -> None:
+    def merge(self, key: tuple[int, ...], distribution: Mapping[int, float], K: int) -> None:
         """p <- k/(k+1) p + 1/(k+1) found, absent = 0; the K largest stay, equal ones by rising id; k <- k + 1."""
         entry = self.entries.setdefault(key, Entry())
         k = entry.count
         mean = {
-            x: (k * entry.distribution.get(x, 0.0) + found.get(x, 0.0)) / (k + 1)
-            for x in {**entry.distribution, **found}
+            x: (k * entry.distribution.get(x, 0.0) + distribution.get(x, 0.0)) / (k + 1)
+            for x in {**entry.distribution, **distribution}
         }
         entry.count, entry.distribution = k + 1, dict(sorted(mean.items(), key=lambda pair: (-pair[1], pair[0]))[:K])
 
@@ -58,10 +58,10 @@ class Store:
         """Merge the distribution behind each of the positions first, first + 1 ... of the text under its keys of all
         sizes;
         distributions: the K largest entries of each."""
-        for end, found in enumerate(distributions, first + 1):
+        for end, probabilities in enumerate(distributions, first + 1):
             for n in sizes:
                 if n <= end:
-                    self.merge(tuple(text[end - n : end]), found, K)
+                    self.merge(tuple(text[end - n : end]), probabilities, K)
 
     def look_up(self, text: Sequence[int], sizes: Sequence[int]) -> tuple[int, Entry] | None:
         """(tokens of the key, entry) of the first suffix of the text that is known, in the order of `sizes`."""
@@ -137,7 +137,7 @@ def overlaps(text: Sequence[int], earlier: Sequence[Sequence[int]]) -> dict[str,
     """Share of the text's 2- and 4-grams that stand in earlier texts; nothing for a first text."""
     shares = {}
     for n in (2, 4):
-        known = {tuple(one[i : i + n]) for one in earlier for i in range(len(one) - n + 1)}
+        known = {tuple(sample[i : i + n]) for sample in earlier for i in range(len(sample) - n + 1)}
         mine = [tuple(text[i : i + n]) for i in range(len(text) - n + 1)]
         if earlier and mine:
             shares[f"overlap_{n}"] = sum(gram in known for gram in mine) / len(mine)

@@ -93,8 +93,8 @@ def count_accepted(
 
 
 def _uniforms(n: int, rng: Generator) -> list[float]:
-    found: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-    return found
+    uniforms: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
+    return uniforms
 
 
 PROMPTS = [
@@ -117,7 +117,7 @@ if __name__ == "__main__":
         total = [
             sum(rows)
             for rows in zip(
-                *(count_accepted(target, target.tokenizer.encode_prompt(one), large, chance) for one in PROMPTS),
+                *(count_accepted(target, target.tokenizer.encode_prompt(prompt), large, chance) for prompt in PROMPTS),
                 strict=True,
             )
         ]

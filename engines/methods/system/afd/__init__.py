@@ -26,6 +26,7 @@ from engines.kit import (
     Recorder,
     Steps,
     entropy,
+    many,
     max_new_tokens,
     method,
     token_probability,
@@ -74,12 +75,12 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
             token = batch.texts[0][-1]
             facts = {"processes": 1, "batch": m * b, "kv_bytes": size * n, "kv_bytes_read": m * b * size * n}
             note = (
-                f"{wrote} of {m * b} text{'' if m * b == 1 else 's'} went on by a token; "
-                f"{facts['kv_bytes_read']:,} bytes of all caches were read."
+                f"{wrote} of {many(m * b, 'sequence')} extended by one token; "
+                f"{facts['kv_bytes_read']:,} bytes of KV cache read."
             )
             if p.execution == TWO:
                 facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
-                note += f" {facts['handed_over']:,} bytes were handed to the other process and back."
+                note += f" {facts['handed_over']:,} bytes sent to the other process and back."
             z = z[:1]
             chance = token_probability(z, z.new_tensor([token]).long())
             edit = yield run.step(
@@ -98,12 +99,12 @@ def bars(parts: list[Part], run: Recorder) -> list[Interval]:
     """What ran when, measured: a row for attention and one for the feed-forward half."""
     return [
         bar
-        for one in sorted(parts, key=lambda one: (one.side, one.layer, one.microbatch))
+        for part in sorted(parts, key=lambda part: (part.side, part.layer, part.microbatch))
         for bar in run.interval(
-            one.side,
-            one.began,
-            one.ended,
-            f"microbatch {one.microbatch + 1}, layer {one.layer + 1}",
-            {"microbatch": one.microbatch + 1, "layer": one.layer + 1},
+            part.side,
+            part.began,
+            part.ended,
+            f"microbatch {part.microbatch + 1}, layer {part.layer + 1}",
+            {"microbatch": part.microbatch + 1, "layer": part.layer + 1},
         )
     ]

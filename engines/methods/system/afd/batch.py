@@ -38,7 +38,7 @@ class Batch:
         self.start, self.temperature, seed = len(prompt), temperature, run.rng.initial_seed()
         self.texts, self.fates = [list(prompt) for _ in range(B)], ["alive"] * B
         seeds = ((seed + i * SPREAD) % 2**63 for i in range(1, B))
-        self.rngs = [run.rng, *(torch.Generator().manual_seed(one) for one in seeds)]
+        self.rngs = [run.rng, *(torch.Generator().manual_seed(seed) for seed in seeds)]
         self._told: list[tuple[list[int], str]] = [([], "")] * B
 
     @property
@@ -73,14 +73,14 @@ class Batch:
 
     def branches(self) -> list[Branch]:
         """What each text gained since the last record, those left out of which nothing changed."""
-        found = list[Branch]()
+        branches = list[Branch]()
         for i, (text, fate) in enumerate(zip(self.texts, self.fates, strict=True)):
-            behind, (known, told) = text[self.start :], self._told[i]
+            behind, (known, shown) = text[self.start :], self._told[i]
             same = next((n for n, (a, b) in enumerate(zip(behind, known, strict=False)) if a != b), len(known))
-            if behind != known or fate != told:
-                found.append(Branch(i, -1, behind[min(same, len(behind)) :], len(behind), {}, fate))
+            if behind != known or fate != shown:
+                branches.append(Branch(i, -1, behind[min(same, len(behind)) :], len(behind), {}, fate))
             self._told[i] = behind, fate
-        return found
+        return branches
 
     def apply_edit(self, run: Recorder, edit: Edit | None, caches: Sequence[KVCache]) -> None:
         """An edit to the board. A token that is forced stands in every text that is as long; all of them go on."""

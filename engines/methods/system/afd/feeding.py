@@ -85,14 +85,14 @@ class Elsewhere:
 
     def _answer(self) -> tuple[int, float, float]:
         assert self.process.stdout is not None
-        said = self.process.stdout.read(feed_forward.ANSWER.size)
-        if len(said) < feed_forward.ANSWER.size:
+        packet = self.process.stdout.read(feed_forward.ANSWER.size)
+        if len(packet) < feed_forward.ANSWER.size:
             raise UserError(
                 f"the feed-forward process has ended (exit code {self.process.wait()}); decode in one process, with "
                 "execution=one process."
             )
-        found: tuple[int, float, float] = feed_forward.ANSWER.unpack(said)
-        return found
+        answer: tuple[int, float, float] = feed_forward.ANSWER.unpack(packet)
+        return answer
 
     def __enter__(self) -> Self:
         """Wait until it has its weights."""

@@ -139,7 +139,7 @@ def intervals(times: Times, first: Mapping[int, int], whole: bool, devices: int,
     devices, modelled with no cost of communication. None where nothing was timed or is recorded."""
     if not times.parts or run.detail == "none":
         return []
-    measured = [one for name, a, b in times.parts for one in run.interval("one device", a, b, name)]
+    measured = [interval for name, a, b in times.parts for interval in run.interval("one device", a, b, name)]
     parts = schedule(times.seconds("attention"), times.seconds("feed-forward"), first, 0.0, devices, whole)
     (head,), done, zero = times.seconds("head"), max(block.end for block in parts), measured[0].start
     return measured + [

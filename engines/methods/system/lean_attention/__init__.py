@@ -36,6 +36,7 @@ from engines.kit import (
     distribution,
     draw,
     entropy,
+    many,
     max_new_tokens,
     method,
 )
@@ -93,8 +94,9 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             candidates=lambda: ([at], z),
             intervals=lanes,
             facts=facts,
-            note=f"{facts['tiles']:.0f} tiles of {p.tile} tokens, {facts['workers']:.0f} workers; merged from "
-            f"{facts['pieces']:.0f} pieces in each of {L} layers.",
+            note=f"{many(round(facts['tiles']), 'tile')} of {many(p.tile, 'token')}, "
+            f"{many(round(facts['workers']), 'worker')}; "
+            f"merged from {many(round(facts['pieces']), 'piece')} in each of {many(L, 'layer')}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 
@@ -156,12 +158,18 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
     }
     if run.detail == "none":
         return facts, []
-    lanes = [one for kind, plan in plans.items() for one in drawn(kind, plan, work.found if kind == p.schedule else {})]
-    threads = [one for t in work.times for one in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)]
+    lanes = [
+        interval
+        for kind, plan in plans.items()
+        for interval in drawn(kind, plan, work.found if kind == p.schedule else {})
+    ]
+    threads = [
+        interval for t in work.times for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)
+    ]
     return facts, lanes + threads
 
 
-def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> list[Interval]:
+def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> list[Interval]:
     """A plan as intervals in tile units; of the one that was carried out with what each piece found."""
     return [
         Interval(
@@ -169,12 +177,12 @@ def drawn(kind: str, pieces: Sequence[Piece], found: Mapping[Piece, Any]) -> lis
             start,
             end,
             f"head {piece.problem + 1}, tiles {piece.first + 1}–{piece.end}"
-            + (f", {said(found, piece)}" if piece in found else ""),
+            + (f", {said(triples, piece)}" if piece in triples else ""),
             measured=False,
             unit="tiles",
             about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
             | {"last": piece.end}
-            | ({"found": said(found, piece)} if piece in found else {}),
+            | ({"found": said(triples, piece)} if piece in triples else {}),
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]

@@ -152,7 +152,7 @@ def of(pieces: Sequence[Piece], problem: int) -> Iterator[Piece]:
     return iter(sorted((piece for piece in pieces if piece.problem == problem), key=lambda piece: piece.first))
 
 
-def said(found: Mapping[Piece, Triple], piece: Piece) -> str:
+def said(triples: Mapping[Piece, Triple], piece: Piece) -> str:
     """m and l of a piece, of the first query that its head serves."""
-    m, total, _ = found[piece]
+    m, total, _ = triples[piece]
     return f"m {float(m[0]):.2f}, l {float(total[0]):.3g}"

@@ -76,13 +76,13 @@ def num_splits(problems: int, t: int, W: int) -> int:
     wave at least 0.85 times as well as the best number does; 1 where the problems alone fill 0.8 of the slots."""
     if problems >= FILLED * W:
         return 1
-    found = dict[int, float]()
+    makespans = dict[int, float]()
     for s in range(1, min(MOST_SPLITS, W, t) + 1):
         if s == 1 or ceil(t / s) != ceil(t / (s - 1)):
             waves = problems * s / W
-            found[s] = waves / ceil(waves)
-    best = max(found.values())
-    return next(s for s, e in found.items() if e >= WORTH * best)
+            makespans[s] = waves / ceil(waves)
+    best = max(makespans.values())
+    return next(s for s, e in makespans.items() if e >= WORTH * best)
 
 
 def split(t: Sequence[int], s: int, W: int) -> list[Piece]:
@@ -110,12 +110,12 @@ def schedule(kind: str, t: Sequence[int], W: int, official: bool = False) -> lis
 def timeline(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
     """Start and end of each piece in tile units: a worker computes its pieces one behind the other."""
     free = dict[int, float]()
-    found = list[tuple[float, float]]()
+    times = list[tuple[float, float]]()
     for piece in pieces:
         start = free.get(piece.worker, 0.0)
         free[piece.worker] = start + piece.tiles
-        found.append((start, free[piece.worker]))
-    return found
+        times.append((start, free[piece.worker]))
+    return times
 
 
 def makespan(pieces: Sequence[Piece]) -> float:

@@ -33,6 +33,7 @@ from engines.kit import (
     Roles,
     Steps,
     distribution,
+    many,
     max_new_tokens,
     method,
     part,
@@ -137,10 +138,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 
 def exit_of(maps: Any, N: int, depth: float, raw: bool, device: str) -> tuple[int, Tensor | None]:
     """(l_e, R): the exit nearest to this share of the N layers, of those that have a map R [d, d] unless `raw`."""
-    wanted = min(max(round(depth * N), 1), N - 1)
+    layer = min(max(round(depth * N), 1), N - 1)
     if raw:
-        return wanted, None
-    l_e = min(exits_of(maps.tensors), key=lambda i: (abs(i - wanted), -i))
+        return layer, None
+    l_e = min(exits_of(maps.tensors), key=lambda i: (abs(i - layer), -i))
     return l_e, maps_of(maps, [l_e], N)[l_e].to(device)
 
 
@@ -158,8 +159,8 @@ def apart(draft: Rollouts, *given: Any) -> None:
 def scores(turn: Turn, omega: Tensor) -> dict[str, Any]:
     """The usual lanes, and omega of the row that decided each token, where guesses were sent for it."""
     lanes, rows = turn.groups()["scores"](), turn.verdict.path[: len(turn.gained)]
-    told = [row for row in rows if row < len(omega)]  # a chain: row i decided the token i behind the text
-    return {**lanes, "overlap": ([len(turn.before) + row for row in told], omega[told])} if told else lanes
+    tested = [row for row in rows if row < len(omega)]  # a chain: row i decided the token i behind the text
+    return {**lanes, "overlap": ([len(turn.before) + row for row in tested], omega[tested])} if tested else lanes
 
 
 def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision | None:
@@ -175,9 +176,13 @@ def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision 
 
 def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:
     """One sentence on the round."""
-    first = f"{fresh} tokens drafted anew while the target waited; " if fresh else ""
+    first = f"{many(fresh, 'token')} drafted anew while the target waited; " if fresh else ""
     if not branches:
         return f"{first}{turn.note()}"
-    found = f"one of them goes on with {len(window)} tokens" if window else "none of them holds what was written"
-    found = found if turn.verdict.emitted >= 0 else "for nothing, as the text ends"
-    return f"{first}{turn.note()[:-1]}; {branches} branches grew meanwhile, {found}."
+    if turn.verdict.emitted < 0:
+        outcome = "all discarded, as the text ends"
+    elif window:
+        outcome = f"one of them matches and holds {many(len(window), 'more token')}"
+    else:
+        outcome = "none of them matches what was written"
+    return f"{first}{turn.note()[:-1]}; {many(branches, 'branch', 'branches')} drafted meanwhile, {outcome}."

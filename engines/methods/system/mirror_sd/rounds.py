@@ -49,8 +49,8 @@ def reused(paths: Sequence[Sequence[int]], corrected: Sequence[int]) -> int | No
     """Which path of the hypotheses begins with the accepted tokens and the correction, and goes on behind them the
     farthest (section 3.1); None: a fresh draft is needed."""
     n = len(corrected)
-    found = [i for i, path in enumerate(paths) if list(path[:n]) == list(corrected)]
-    return max(found, key=lambda i: len(paths[i]), default=None)
+    matching = [i for i, path in enumerate(paths) if list(path[:n]) == list(corrected)]
+    return max(matching, key=lambda i: len(paths[i]), default=None)
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ class Stages:
         of communication."""
         ordered = sorted(self.parts)
         measured = [
-            one
+            interval
             for stage, label, began, ended in ordered
-            for one in run.interval("draft" if stage in ON_DRAFT else "target", began, ended, label)
+            for interval in run.interval("draft" if stage in ON_DRAFT else "target", began, ended, label)
         ]
         if not (modelled and measured):
             return measured
-        zero = min(one.start for one in measured)
+        zero = min(interval.start for interval in measured)
         free = {"device 1": zero, "device 2": zero}  # when each of them is
         laid = list[Interval]()
         for stage, label, began, ended in ordered:
@@ -175,22 +175,22 @@ class Rollouts:
         text = [*ids, *window]
         parents, fed = list(range(-1, len(text) - b - 1)), text[self.cache.length :]
         self.grown = []
-        for j, (tokens, chances) in enumerate(zip(*(one.tolist() for one in sent), strict=True)):
+        for j, (tokens, chances) in enumerate(zip(*(tensor.tolist() for tensor in sent), strict=True)):
             if self.worth(text[: len(ids) + j]):
                 self.grown += [Hypothesis(j, [v], [], c) for v, c in zip(tokens, chances, strict=True)]
         growing = self.grown
         for step in range(internal_steps(gamma, repeat(1)) if growing else 0):
-            growing = [one for one in growing if self.worth(text[: len(ids) + one.at] + one.tokens[1:])]
+            growing = [branch for branch in growing if self.worth(text[: len(ids) + branch.at] + branch.tokens[1:])]
             if not growing:
                 break
             with s.during(BRANCHES, f"branches {step + 1}"):
-                for one in growing:
-                    fed.append(one.tokens[-1])
-                    parents.append(one.rows[-1] if one.rows else len(ids) - 1 + one.at - b)
-                    one.rows.append(len(parents) - 1)
+                for branch in growing:
+                    fed.append(branch.tokens[-1])
+                    parents.append(branch.rows[-1] if branch.rows else len(ids) - 1 + branch.at - b)
+                    branch.rows.append(len(parents) - 1)
                 z = self.model.extend(fed, self.cache, parents=list(parents)).logits[-len(growing) :]
-                for one, token in zip(growing, z[:, : self.vocab_size].argmax(-1).tolist(), strict=True):
-                    one.tokens.append(token)
+                for branch, token in zip(growing, z[:, : self.vocab_size].argmax(-1).tolist(), strict=True):
+                    branch.tokens.append(token)
                 fed = []
 
     def settle(self, ids: Sequence[int], window: Sequence[int], verdict: Verdict) -> int | None:
@@ -198,11 +198,11 @@ class Rollouts:
         its rows, or those of the accepted tokens alone."""
         A = len(verdict.path) - 1
         kept, corrected = list(range(len(ids) - self.base + A)), [*window[:A], verdict.emitted]
-        paths = [[*window[: one.at], *one.tokens] for one in self.grown]
+        paths = [[*window[: branch.at], *branch.tokens] for branch in self.grown]
         best = reused(paths, corrected) if verdict.emitted >= 0 else None
         if best is not None and len(paths[best]) > len(corrected):
-            one = self.grown[best]
-            kept = [*range(len(ids) - self.base + one.at), *one.rows]
+            branch = self.grown[best]
+            kept = [*range(len(ids) - self.base + branch.at), *branch.rows]
         else:
             best = None
         if self.grown:
@@ -216,8 +216,8 @@ class Rollouts:
     def facts(self, best: int | None, accepted: int) -> dict[str, float]:
         """How many branches grew, in how many forwards, of how many tokens behind their guesses; of these, what the
         next round uses and what nobody does."""
-        tokens, used = sum(len(one.tokens) - 1 for one in self.grown), len(self.window(best, accepted))
-        steps = max((len(one.tokens) - 1 for one in self.grown), default=0)
+        tokens, used = sum(len(branch.tokens) - 1 for branch in self.grown), len(self.window(best, accepted))
+        steps = max((len(branch.tokens) - 1 for branch in self.grown), default=0)
         return {
             "branches": len(self.grown),
             "draft_steps": steps,
@@ -233,12 +233,12 @@ class Rollouts:
             Branch(
                 self.made + i,
                 self.kept,
-                one.tokens,
-                before + one.at + len(one.tokens),
-                {"log p": round(one.chance, 4)},
+                branch.tokens,
+                before + branch.at + len(branch.tokens),
+                {"log p": round(branch.chance, 4)},
                 "chosen" if i == best else "pruned",
             )
-            for i, one in enumerate(self.grown)
+            for i, branch in enumerate(self.grown)
         ]
         self.kept, self.made = (-1 if best is None else self.made + best), self.made + len(numbered)
         return numbered

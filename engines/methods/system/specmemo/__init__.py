@@ -33,6 +33,7 @@ from engines.kit import (
     Recorder,
     Steps,
     bytes_held,
+    many,
     max_new_tokens,
     method,
     top_ids,
@@ -84,13 +85,13 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         T = min(most, plan.fit(p.budget, p.nodes))
         parents, ranks = shape(T)
         trees = {path.id: grown(M, paths.read(path), parents, ranks, end - path.length - 1) for path in living}
-        found = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
-        gathered = [by_path(fed.z, trees[i].parents) for i, fed in found.items()] if plan.whole else []
-        logits = live_bytes([*(fed.z for fed in found.values()), *(path.logits for path in living)])
-        turns = {path.id: judged(paths, path, found[path.id], trees[path.id], p, end) for path in living}
+        outputs = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
+        gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
+        logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
+        turns = {path.id: judged(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
         for turn in turns.values():
-            said = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
-            update(M, [*turn.chain, *turn.draft.tokens], said)
+            likeliest = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
+            update(M, [*turn.chain, *turn.draft.tokens], likeliest)
         left = unfinished(paths, end, len(prompt))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         bytes_of = account(
@@ -102,7 +103,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             intervals=lanes if run.detail != "none" else [],
             facts={**tally(turns), **facts},
-            note=f"{facts['accounted'] / MB:.2f} MB by the account, a tree of {T}, room for {plan.new} new tokens; "
+            note=f"{facts['accounted'] / MB:.2f} MB in use, a tree of {many(T, 'node')}, "
+            f"room for {many(plan.new, 'new token')}; "
             f"{turns[min(turns)].note()}",
         )
         paths.apply_edit(run, edit, first)
@@ -131,7 +133,7 @@ def judged(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int
 
 
 def account(
-    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], held: Mapping[str, int]
+    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool]]:
     """Purpose -> (bytes, whether measured) of a round, before the rows of refused drafts are given back. cache, held:
     bytes of the cache's buffers, of logits, gathered paths and table."""
@@ -144,9 +146,9 @@ def account(
         "cache of the text": (text, True),
         "cache of refused drafts": (thrown, True),
         "cache in reserve": (cache - text - thrown, True),
-        "logits": (held["logits"], True),
-        **({"logits by path": (held["paths"], True)} if plan.whole else {}),
-        "table of guesses": (held["table"], True),
+        "logits": (sizes["logits"], True),
+        **({"logits by path": (sizes["paths"], True)} if plan.whole else {}),
+        "table of guesses": (sizes["table"], True),
         "mask of the tree": (plan.mask(T) if T > 1 else 0, False),
     }
 

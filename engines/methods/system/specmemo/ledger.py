@@ -51,13 +51,13 @@ def lean_bytes(*, kv_row: int, n: int, V: int, b: int, B: int, T: int, K: int) -
 def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
     """Every path from the root to a leaf, as rows; the short ones filled up with their last row, as one index needs."""
     depth = max(row_depths(parents)) + 1
-    found = []
+    paths = []
     for leaf in sorted(set(range(len(parents))) - set(parents)):
         path = [leaf]
         while parents[path[0]] >= 0:
             path.insert(0, parents[path[0]])
-        found.append(path + path[-1:] * (depth - len(path)))
-    return found
+        paths.append(path + path[-1:] * (depth - len(path)))
+    return paths
 
 
 def by_path(z: Tensor, parents: Sequence[int]) -> Tensor:
@@ -72,11 +72,11 @@ def live_bytes(tensors: Iterable[Tensor]) -> int:
 
 def stacked(group: str, parts: Mapping[str, tuple[int, bool]]) -> list[Interval]:
     """Parts, name -> (bytes, whether that was measured), one behind the other in an arena."""
-    found, at = list[Interval](), 0
+    intervals, at = list[Interval](), 0
     for name, (size, measured) in parts.items():
-        found.append(bytes_held(group, name, at, at + size, measured))
+        intervals.append(bytes_held(group, name, at, at + size, measured))
         at += size
-    return found
+    return intervals
 
 
 def resident_bytes() -> int:

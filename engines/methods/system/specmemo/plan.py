@@ -68,9 +68,9 @@ class Plan:
         Each sequence keeps one row of logits from round to round."""
         same = {"V": self.V, "b": LOGIT, "B": self.B, "T": T, "K": 0}
         if self.whole if whole is None else whole:
-            found = leaf_paths(shape(T)[0])
+            paths = leaf_paths(shape(T)[0])
             given = reference_bytes(
-                **same, kv_row=self.kv_row * self.B, n_max=self.n_max, P=len(found), D=len(found[0])
+                **same, kv_row=self.kv_row * self.B, n_max=self.n_max, P=len(paths), D=len(paths[0])
             )
             given["path_logits"] *= self.B
         else:

@@ -82,35 +82,38 @@ PLACES = ("both", "grouped", "shuffled", "ordinary")
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step; the first step's rows are the prompt's. Before each the cache holds all ids but the last."""
-    model, ids, end, told = models.target, prompt, len(prompt) + p.max_new_tokens, ""
-    T, layers = table_of(models.counts, model.vocab_size), [one.layer for one in model.mixtures]
+    model, ids, end, announced = models.target, prompt, len(prompt) + p.max_new_tokens, ""
+    T, layers = table_of(models.counts, model.vocab_size), [mixture.layer for mixture in model.mixtures]
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         now, placement = f"{p.devices} {p.placement}", list[Any]()
-        if told != now:  # offline in the paper, and again where an edit asks for another
+        if announced != now:  # offline in the paper, and again where an edit asks for another
             plans = [plan(counted, p.devices, p.placement) for counted in T]
-            told, placement = now, [pack_placement([one.C for one in plans], layers, range(T.shape[2]), "experts")]
-        base, rows, found = cache.length, ids[cache.length :], list[Routing]()
-        x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=found.append))
+            announced, placement = (
+                now,
+                [pack_placement([plan.C for plan in plans], layers, range(T.shape[2]), "experts")],
+            )
+        base, rows, routings = cache.length, ids[cache.length :], list[Routing]()
+        x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=routings.append))
         z = model.unembed(x[-1:], predicts=len(ids))  # [1, V]
         token, at, d = int(z[0].argmax()), [len(ids)], x.shape[1]
-        homes = [put(one, rows, base, p.devices) for one in plans]
+        homes = [put(plan, rows, base, p.devices) for plan in plans]
         usual = [put(Plan(in_order(T.shape[2], p.devices), None), rows, base, p.devices)] * len(T)
-        ours = layered(found, homes, [one.C for one in plans], p.devices)
-        ordinary = layered(found, usual, [in_order(T.shape[2], p.devices)] * len(T), p.devices)
+        ours = layered(routings, homes, [plan.C for plan in plans], p.devices)
+        ordinary = layered(routings, usual, [in_order(T.shape[2], p.devices)] * len(T), p.devices)
         chance, facts = token_probability(z, z.argmax(-1)), {**figures(ours, d, p), **beside(ordinary, d, p)}
         facts["unknown"] = sum(int(T[0, token].sum()) == 0 for token in rows)
-        routed = [pack_routing(found, range(base, base + len(rows)))]
+        routed = [pack_routing(routings, range(base, base + len(rows)))]
         routed += [pack_placement(homes, layers, range(base, base + len(rows))), *placement]
         edit = yield run.step(
             commits=(at, [token], "greedy", chance),
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
-            routing=[one for one in routed if one],
+            routing=[packed for packed in routed if packed],
             intervals=moved(ours, d),
             facts=facts,
             note=f"{facts['lar']:.0%} of {facts['pairs']:.0f} expert calls stay on their token's device "
-            f"({facts['lar_ordinary']:.0%} in the ordinary place); {facts['bytes_moved']:,.0f} bytes travel.",
+            f"({facts['lar_ordinary']:.0%} with the ordinary placement); {facts['bytes_moved']:,.0f} bytes moved.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 
@@ -124,7 +127,7 @@ class Plan(NamedTuple):
 
 def table_of(counts: Part, V: int) -> np.ndarray:
     """T [L, V, N] of the part. Raises UserError where it counts ids that the model does not have."""
-    ids, found = counts.tensors["ids"].numpy(), counts.tensors["counts"].numpy()
+    ids, counted = counts.tensors["ids"].numpy(), counts.tensors["counts"].numpy()
     if len(ids) and int(ids.max()) >= V:
         from engines.models.parts import by_training  # it needs torch, which listing methods does not load
 
@@ -132,8 +135,8 @@ def table_of(counts: Part, V: int) -> np.ndarray:
             f"{counts.name} counts the token {int(ids.max())} and the model has {V}; "
             f"{by_training('expert-counts ' + counts.base)}."
         )
-    T = np.zeros((len(found), V, found.shape[2]), dtype=np.int64)
-    T[:, ids] = found
+    T = np.zeros((len(counted), V, counted.shape[2]), dtype=np.int64)
+    T[:, ids] = counted
     return T
 
 
@@ -143,52 +146,55 @@ def plan(T: np.ndarray, G: int, placement: str) -> Plan:
     return Plan(C, balanced_table(T, C, G) if placement in ("both", "shuffled") else None)
 
 
-def put(one: Plan, rows: Sequence[int], base: int, G: int) -> np.ndarray:
+def put(plan: Plan, rows: Sequence[int], base: int, G: int) -> np.ndarray:
     """Online: the device [B] of each row of a forward, before its gate; in turn where nobody says."""
     usual = np.roll(round_robin(len(rows) + base, G), -base)[: len(rows)] if base else round_robin(len(rows), G)
-    if one.R is None:
+    if plan.R is None:
         return usual
-    known = one.R[np.asarray(rows)] >= 0
-    return np.where(known, shuffled(one.R, rows, G), usual)
+    known = plan.R[np.asarray(rows)] >= 0
+    return np.where(known, shuffled(plan.R, rows, G), usual)
 
 
-def layered(found: Sequence[Routing], homes: Sequence[np.ndarray], C: Sequence[np.ndarray], G: int) -> list[Exchange]:
+def layered(
+    routings: Sequence[Routing], homes: Sequence[np.ndarray], C: Sequence[np.ndarray], G: int
+) -> list[Exchange]:
     """The exchange of every sparse layer of a forward."""
     return [
-        exchange(one.experts.cpu().numpy(), home, placed, G) for one, home, placed in zip(found, homes, C, strict=True)
+        exchange(routing.experts.cpu().numpy(), home, placed, G)
+        for routing, home, placed in zip(routings, homes, C, strict=True)
     ]
 
 
-def seconds(one: Exchange, d: int, bandwidth: float, latency: float) -> float:
+def seconds(exchange: Exchange, d: int, bandwidth: float, latency: float) -> float:
     """Modelled: both ways of a layer, each a latency (microseconds) and the bytes of the busiest device over its
     bandwidth (GB/s)."""
-    busiest = max(int(one.visits.sum(0).max()), int(one.visits.sum(1).max()))
+    busiest = max(int(exchange.visits.sum(0).max()), int(exchange.visits.sum(1).max()))
     return 2e-6 * latency + busiest * d * (OUT + BACK) / (1e9 * bandwidth) if busiest else 0.0
 
 
 def figures(layers: Sequence[Exchange], d: int, p: Params) -> dict[str, float]:
     """What a forward's exchanges cost: pairs of row and expert, the share that stays, bytes both ways with a row sent
     once to a device, the most loaded device, and modelled microseconds."""
-    pairs = sum(int(one.load.sum()) for one in layers)
+    pairs = sum(int(exchange.load.sum()) for exchange in layers)
     return {
-        "lar": 1 - sum(one.remote for one in layers) / max(1, pairs),
+        "lar": 1 - sum(exchange.remote for exchange in layers) / max(1, pairs),
         "pairs": pairs,
-        "bytes_moved": sum(sum(one.bytes(d, OUT, BACK, once=True)) for one in layers),
-        "imbalance": max(one.imbalance for one in layers),
-        "exchange_us": 1e6 * sum(seconds(one, d, p.bandwidth, p.latency) for one in layers),
+        "bytes_moved": sum(sum(exchange.bytes(d, OUT, BACK, once=True)) for exchange in layers),
+        "imbalance": max(exchange.imbalance for exchange in layers),
+        "exchange_us": 1e6 * sum(seconds(exchange, d, p.bandwidth, p.latency) for exchange in layers),
     }
 
 
 def beside(layers: Sequence[Exchange], d: int, p: Params) -> dict[str, float]:
     """The same of the ordinary places, under names that say so."""
-    found = figures(layers, d, p)
-    return {f"{name}_ordinary": found[name] for name in ("lar", "bytes_moved", "imbalance", "exchange_us")}
+    ordinary = figures(layers, d, p)
+    return {f"{name}_ordinary": ordinary[name] for name in ("lar", "bytes_moved", "imbalance", "exchange_us")}
 
 
 def moved(layers: Sequence[Exchange], d: int) -> list[Interval]:
     """The bytes that travel in a forward, by the device they go to and come back from."""
     size = (OUT + BACK) * d
-    to = sum(one.visits.sum(0) for one in layers) * size
+    to = sum(exchange.visits.sum(0) for exchange in layers) * size
     ends = np.cumsum(to)
     return [
         bytes_held("travels", f"device {g}", int(end - own), int(end))

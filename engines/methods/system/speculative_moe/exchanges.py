@@ -57,14 +57,14 @@ def token_table(T: np.ndarray, C: np.ndarray, G: int) -> np.ndarray:
 def balanced_table(T: np.ndarray, C: np.ndarray, G: int, most: float = MOST) -> np.ndarray:
     """R [V] with a quota: the most frequent token id first, each to the device that holds most of what it used, among
     those where not more than `most` times the mean of all tokens would then be."""
-    a, R, held = T.sum(1), np.full(len(T), NOWHERE), np.zeros(G)
+    a, R, load = T.sum(1), np.full(len(T), NOWHERE), np.zeros(G)
     wishes = np.argsort(-np.stack([T[:, g == C].sum(1) for g in range(G)], 1), 1, kind="stable")
     limit = most * a.sum() / G
     for token in np.argsort(-a, kind="stable"):
         if a[token] == 0:
             break
-        R[token] = next((g for g in wishes[token] if held[g] + a[token] <= limit), held.argmin())
-        held[R[token]] += a[token]
+        R[token] = next((g for g in wishes[token] if load[g] + a[token] <= limit), load.argmin())
+        load[R[token]] += a[token]
     return R
 
 

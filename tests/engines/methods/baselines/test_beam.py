@@ -74,7 +74,7 @@ def test_paths_that_an_edit_makes_the_same_are_one_again():
     trace = decode(model, edits=[(3, engines.Edit(force={3: 6}))], max_new_tokens=8)
     after = trace.steps[4]
     assert trace.output_ids[0] == 6 and board(trace) == trace.output_ids
-    assert after.note.startswith("1 beam asked")
+    assert after.note.startswith("1 beam extended")
     assert chosen(trace).scores["log p"] == pytest.approx(
         sum_of(model, trace.output_ids) - sum_of(model, trace.output_ids[:1]), abs=1e-3
     ), "a forced token adds nothing"

@@ -171,7 +171,7 @@ def test_dream_runs_on_when_nothing_is_left():
     trace = decode(alg="origin", steps=40, G=2)
     last = max(i for i, c in enumerate(commits(trace)) if c)
     assert last < 39 and trace.totals.forwards == 40
-    assert all("Nothing is left" in s.note and s.facts["ratio_masked"] == 0 for s in trace.steps[last + 1 :])
+    assert all("No mask is left" in s.note and s.facts["ratio_masked"] == 0 for s in trace.steps[last + 1 :])
 
 
 def test_the_fraction_masked_and_the_grid_are_told_at_each_step():

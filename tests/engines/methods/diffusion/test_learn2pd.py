@@ -116,7 +116,7 @@ def test_the_cut_keeps_a_proposed_end_mark_last(seed, made):
             if token < 0:
                 assert proposals[q - 1] == EOS and masked[q - 1]
                 assert [(s.start, s.end) for s in step.spans if s.kind == "cut"] == [(q, length)]
-                assert step.facts["cut"] == length - q and "behind it" in step.note
+                assert step.facts["cut"] == length - q and "after it" in step.note
                 x = x[:q]
             else:
                 x[q] = token

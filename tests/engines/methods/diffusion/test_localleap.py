@@ -251,5 +251,5 @@ def test_the_note_counts():
     assert note(["top1"], 5, 0).startswith("No anchor")
     assert note(["anchor", "anchor", "relaxed"], 5, 0) == "2 of 5 masks are anchors, 1 neighbour follows."
     assert note(["anchor"], 3, 7).startswith(
-        "One of 3 masks is an anchor, no neighbour follows."
-    ) and " 7 masks behind it" in note(["anchor"], 3, 7)
+        "1 of 3 masks is an anchor, no neighbour follows."
+    ) and " 7 masks after it" in note(["anchor"], 3, 7)

@@ -131,7 +131,7 @@ def test_a_region_of_nothing_is_llada_in_all_its_variants(params):
     trace = decode(3, rng_seed=5, answer_length=0, bar_early=0.0, **params)
     assert commits(trace) == commits(decode(3, slug="llada", rng_seed=5, **params))
     assert not any(s.choice or s.facts or [a for a in s.spans if a.kind == "answer"] for s in trace.steps)
-    assert trace.steps[0].note.startswith("Nothing is watched")
+    assert trace.steps[0].note.startswith("No answer region is watched")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -196,7 +196,7 @@ def _only(token, rows, V):
 
 def test_the_card_tells_windows_and_calls(model):
     card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-chimera-drafter" / "card.json").read_text())
-    assert f"{card['parameters']:,} trained numbers" in decode(model).steps[0].note
+    assert f"{card['parameters']:,} trained parameters" in decode(model).steps[0].note
     one, _, three = card["held_out"]["rank_1"]
     assert all(a < b for a, b in zip(one, three, strict=True))
     calls = card["held_out"]["tokens_per_target_call"]

@@ -204,8 +204,8 @@ def test_the_card_tells_both_networks(model, part):
     card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-clover-drafter" / "card.json").read_text())
     own, control = (sum(one.numel() for one in drafter_of(part.tensors, link).parameters()) for link in (True, False))
     assert (own, control) == (card["parameters_of_the_drafter"], card["parameters_of_the_control"])
-    assert f"{own:,} trained numbers" in decode(model).steps[0].note
-    assert f"{control:,} trained numbers" in decode(model, link=False).steps[0].note
+    assert f"{own:,} trained parameters" in decode(model).steps[0].note
+    assert f"{control:,} trained parameters" in decode(model, link=False).steps[0].note
     assert isinstance(drafter_of(part.tensors, False), BlockHeads)
     calls, rank = card["held_out"]["tokens_per_target_call"], card["held_out"]
     assert calls["clover_12_nodes"] > calls["control_12_nodes"] > calls["medusa_12_nodes"]

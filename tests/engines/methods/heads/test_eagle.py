@@ -150,7 +150,7 @@ def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
 
 def test_the_first_note_tells_how_many_numbers_were_trained(model):
     card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-eagle-layer" / "card.json").read_text())
-    assert f"{card['parameters']:,} trained numbers" in decode(model).steps[0].note
+    assert f"{card['parameters']:,} trained parameters" in decode(model).steps[0].note
     assert card["held_out"]["tokens_per_target_call"]["tree_12_nodes"] > 1.2
 
 

@@ -258,7 +258,7 @@ def test_the_card_says_what_was_measured():
 def test_the_first_note_says_how_many_numbers_guess(model):
     layer = layer_of(load_part("falcon-layer", [model.record]), "k2")
     size = sum(one.numel() for one in layer.parameters())
-    assert f"{size:,} trained numbers" in decode(model).steps[0].note and size < 2_000_000
+    assert f"{size:,} trained parameters" in decode(model).steps[0].note and size < 2_000_000
     assert falcon.name_of(1, True) == falcon.name_of(1, False) == "k1" and falcon.name_of(2, False) == "k2-unglanced"
 
 

@@ -115,7 +115,7 @@ def test_the_extra_rows_are_counted_as_work(model):
             extra = step.facts["pseudo_rows"] * (6 - layer)
             assert step.facts["pseudo_row_layers"] == extra
             assert sum(step.work.values()) == rows * 6 + extra
-        assert f"{3 * (128 * 128 + 128):,} trained numbers" in trace.steps[0].note
+        assert f"{3 * (128 * 128 + 128):,} trained parameters" in trace.steps[0].note
         assert trace.steps[1].facts["pseudo_rows"] == 27 and trace.steps[1].tree.tails == [3] * 9
 
 

@@ -115,7 +115,7 @@ def test_training_learns_and_reads_the_tokens_behind_the_state(model, tmp_path):
 
 def test_the_first_note_tells_how_many_numbers_were_trained(model):
     card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-hydra-heads" / "card.json").read_text())
-    assert f"{card['parameters']:,} trained numbers" in decode(model).steps[0].note
+    assert f"{card['parameters']:,} trained parameters" in decode(model).steps[0].note
     assert card["parameters"] == 2 * (2 + 3 + 4) * 128 * 128 + 3 * 128  # R and W of three heads, and b
 
 

@@ -188,7 +188,7 @@ def test_every_draft_carries_pads(model):
     for step in trace.steps:
         assert set(step.tree.tails) <= {2} and step.facts["pads"] == 2 * len(step.tree.tokens)
         assert step.work["target"] >= model.num_layers * (step.facts["rows"] + step.facts["pads"])
-    assert f"{load_part('lexical-units', [model.record]).parameters:,} trained numbers" in trace.steps[0].note
+    assert f"{load_part('lexical-units', [model.record]).parameters:,} trained parameters" in trace.steps[0].note
 
 
 # --- training

@@ -114,7 +114,7 @@ def test_what_is_accepted_is_a_path_and_the_cache_is_that_of_a_fresh_read(model,
 def test_the_first_note_tells_how_many_numbers_were_trained(model):
     card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-medusa-heads" / "card.json").read_text())
     trace = decode(model)
-    assert f"{card['parameters']:,} trained numbers" in trace.steps[0].note
+    assert f"{card['parameters']:,} trained parameters" in trace.steps[0].note
     assert [part.parameters for part in trace.header.parts] == [card["parameters"]]
     assert card["parameters"] == 3 * (2 * 128 * 128 + 128)  # R, W and b of three heads
 

@@ -130,7 +130,7 @@ def test_the_sizes_on_screen_are_those_of_the_cards(model):
         for name in ("tiny-ar-m-prompt-tokens", "smollm2-prompt-tokens", "smollm2-medusa-heads")
     }
     trace = decode(model)
-    assert f"{cards['tiny-ar-m-prompt-tokens']:,} trained numbers" in trace.steps[0].note
+    assert f"{cards['tiny-ar-m-prompt-tokens']:,} trained parameters" in trace.steps[0].note
     assert [one.parameters for one in trace.header.parts] == [3 * 128] == [cards["tiny-ar-m-prompt-tokens"]]
     paper = (ROOT / "assets" / "papers" / "ppd.json").read_text()
     small, large = cards["smollm2-prompt-tokens"], cards["smollm2-medusa-heads"]

@@ -161,9 +161,9 @@ def test_it_counts_the_winners_tokens_as_the_run_does(model):
     trace = race(model, let_finish=True)
     n = trace.totals.tokens
     assert f"wins with {n} token{'' if n == 1 else 's'} and its end mark" in trace.steps[-1].note
-    assert re.search(r"The vote of all that ended: '[^']*' \d+×(, '[^']*' \d+×)*\.$", trace.steps[-1].note)
+    assert re.search(r"Votes of all finished paths: '[^']*' \d+×(, '[^']*' \d+×)*\.$", trace.steps[-1].note)
 
 
 def test_votes_need_answers():
     trace = engines.run("ffs", speechless(), [1, 2], params={"n": 3, "k": 2, "max_new_tokens": 40, "answer": "marked"})
-    assert "No path came to its end with an answer" in trace.steps[-1].note
+    assert "No path finished with an answer" in trace.steps[-1].note

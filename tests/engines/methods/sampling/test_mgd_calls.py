@@ -170,7 +170,7 @@ def test_a_call_is_held_where_the_name_in_it_is_not(argument):
     for step in steps:
         assert 0 < step.record(*COMPLETIONS).allowed < len(STRINGS) and step.record(*COMPLETIONS).held
         assert Brackets(prompt, lambda at: BY if at > 30 else None).follows(STRINGS[step.commits.tokens[0]])
-        assert "only the call around it is held" in step.note
+        assert "only the call around it is constrained" in step.note
 
 
 def test_an_unknown_call_inside_a_known_one_says_so_and_the_outer_one_is_held():
@@ -181,7 +181,7 @@ def test_an_unknown_call_inside_a_known_one_says_so_and_the_outer_one_is_held():
         and first.record(*COMPLETIONS).call
         and first.facts["questions"] == 2
     )
-    assert "what is called" in first.note and "only the call around it is held" in first.note
+    assert "what is called" in first.note and "only the call around it is constrained" in first.note
     inside = decode(0, prompt, watches="arguments", monitor="off").steps[0].record(*COMPLETIONS)
     assert inside.state == "idle" and not inside.call
 

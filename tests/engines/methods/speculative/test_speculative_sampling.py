@@ -191,7 +191,7 @@ def test_every_recorded_test_is_algorithm_1(temperature, hot):
                 if tree.uniforms[row] is not None:
                     assert tree.accepted[row] == (tree.uniforms[row] < tree.chances[row])
             assert tree.accepted == [row <= n for row in range(len(tree.tokens))], "a chain, kept from its front"
-            assert tree.chances[n + 2 :] == [None] * len(tree.chances[n + 2 :]), "nothing is tested behind a refusal"
+            assert tree.chances[n + 2 :] == [None] * len(tree.chances[n + 2 :]), "nothing is tested after a refusal"
             assert tree.emitted[:n] == tree.tokens[1 : n + 1] and len(tree.emitted) == n + 1
             kinds.add(tree.emitted_source)
             text = [*text, *step.commits.tokens]

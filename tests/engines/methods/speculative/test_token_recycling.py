@@ -241,7 +241,7 @@ def test_a_round_that_the_limit_cut_claims_no_token_behind_its_drafts():
     verdict = verify(z, draft, 0.0, torch.Generator())
     told = {room: Turn([1], draft, verdict, z, z[:0], [2, 3, 4][:room], []).note() for room in (1, 2, 3)}
     assert told == {
-        1: "2 of 2 drafted tokens accepted; the limit of the answer leaves room for 1 token.",
-        2: "2 of 2 drafted tokens accepted; the limit of the answer leaves room for 2 tokens.",
-        3: "2 of 2 drafted tokens accepted, the bonus token is the target's own.",
+        1: "2 of 2 drafted tokens accepted; the maximum length leaves room for 1 token.",
+        2: "2 of 2 drafted tokens accepted; the maximum length leaves room for 2 tokens.",
+        3: "2 of 2 drafted tokens accepted; the bonus token is the target's own.",
     }
