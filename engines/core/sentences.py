@@ -88,7 +88,7 @@ def paper_files() -> PaperFiles:
     for path in (path for place in (ASSETS, extra) if place for path in sorted((place / "papers").glob("*.json"))):
         try:
             files.read[path] = msgspec.json.decode(path.read_bytes(), type=_Paper)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:  # no JSON, not its form, no UTF-8
             files.unread[path] = str(error)
     return files
 

@@ -95,6 +95,8 @@ def test_a_papers_file_that_cannot_be_read_is_named_where_a_sentence_is_missing(
     assert "unknown field `param` - at `$.says`" in only_fault()
     write(papers, {"params": {"t": 3}}, "one", name="torn")
     assert "Expected `str`, got `int` - at `$.says.params[...]`" in only_fault()
+    (papers / "torn.json").write_bytes(b'{"methods": ["\xff"]}')
+    assert "torn.json cannot be read: 'utf-8' codec can't decode byte 0xff" in only_fault()
     (family / "two.py").write_text(text("two", INLINE))
     assert {*walk().methods} == {"two"}, "what a method file says itself needs no other"
 
