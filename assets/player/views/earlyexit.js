@@ -93,7 +93,12 @@ export class EarlyExit {
     rows.slice(0, n + 1).forEach((row, i) => {
       const late = i > drafted,
         [state, text] = (!late && VERDICT[row.why]) || ["unreached", "·"];
-      cells.push({ row, x: x(i), y: FOOT + 4, state: late ? "unreached" : i ? "drafted" : "old" });
+      cells.push({
+        row,
+        x: x(i),
+        y: FOOT + 4,
+        state: late ? "unreached" : !i ? "old" : row.why === "mismatch" ? "rejected" : "drafted",
+      });
       if (i && i !== refused) cells.push({ row, x: x(i), y: 4, state, text });
     });
     if (own) cells.push({ row: own, x: x(refused > 0 ? refused : stood + 1), y: 4, state: own.state });
@@ -101,9 +106,9 @@ export class EarlyExit {
     this.#cells(cells, w - 6);
     this.#hop(sure, drafted, line, x, y, w);
     const labels = [
-      [left - 8, ROOF + 12, "end", wide ? tr`layer ${exit.layers}: verdict` : tr`verdict`],
+      [left - 8, ROOF + 12, "end", wide ? tr`layer ${exit.layers}: checked` : tr`checked`],
       [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${exit.exit_layer}` : tr`exit ${exit.exit_layer}`],
-      [left - 8, y(line) + 4, "end", `η ${short(line)}`],
+      [left - 8, y(line) + 4, "end", wide ? tr`confidence η ${short(line)}` : `η ${short(line)}`],
       [left - 8, FOOT + 20, "end", wide ? tr`tokens in` : tr`in`],
       [left + 0.2 * w, ROOF + 24, "start", tr`1 target call`],
       [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
@@ -142,7 +147,7 @@ export class EarlyExit {
     const items = cells.map((cell) => ({
       ...cell,
       whole: glyphs(this.run.piece(cell.row.token).text),
-      sign: cell.y < FOOT,
+      sign: cell.y < FOOT || cell.state === "rejected",
     }));
     chips(this.cells, items, this.context.theme, w);
     const below = items.filter(({ y }) => y > FOOT);

@@ -94,7 +94,7 @@ export class ExitMap {
     const items = columns.map((at, i) => ({
       x: LEFT + (i + 0.5) * CELL,
       y: 12,
-      state: at >= told.context ? "new" : "old",
+      state: at >= told.counted ? "unreached" : at >= told.context ? "new" : "old",
       whole: whole(told.target[at]),
     }));
     chips(this.roof, items, this.context.theme, CELL - 4);
@@ -102,7 +102,7 @@ export class ExitMap {
     const boxes = told.exits.flatMap((exit, row) => columns.map((at, i) => ({ exit, row, at, i })));
     told.exits.forEach((exit, row) => {
       const mine = exit === told.exit_layer;
-      labels.push([LEFT - 8, y(row) + 20, "end", mine ? tr`▸ exit ${exit}` : tr`exit ${exit}`]);
+      labels.push([LEFT - 8, y(row) + 20, "end", `${mine ? "▸ " : ""}${tr`exit ${exit}`}`]);
     });
     const foot = y(0) + FLOOR + 18;
     if (first < told.context)
@@ -122,7 +122,7 @@ export class ExitMap {
       set(box, { x: LEFT + i * CELL + 1, y: y(row) + 2, width: CELL - 2, height: FLOOR - 4 });
       box.style.strokeWidth = exit === told.exit_layer ? 3 : 1;
       set(word, { x: LEFT + (i + 0.5) * CELL, y: y(row) + 21 });
-      setText(word, `${right ? "✓ " : ""}${cut(whole(token), right ? 6 : 8)}`);
+      setText(word, `${out ? "" : right ? "✓ " : "✕ "}${cut(whole(token), out ? 8 : 6)}`);
       const said = right ? tr`as the whole model` : tr`the whole model says ${whole(told.target[at])}`;
       setText(title, tr`exit ${exit}: ${whole(token)}; ${said}`);
       return group;
@@ -159,12 +159,18 @@ export class ExitMap {
     );
     const foot = y + ROOF + told.exits.length * FLOOR + 18,
       best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
-    const next = tr`● next: exit ${told.next_exit}, ${many(told.next_d, "drafted")}: ${best == null ? "–" : short(best)}`;
-    labels.push([x, y + 12, "start", tr`expected tokens per layer`], [x, y + 32, "start", next]);
+    const next = tr`● next (line: rounds before): exit ${told.next_exit}, ${many(told.next_d, "drafted")}: ${best == null ? "–" : short(best)}`;
+    labels.push(
+      [x, y + 12, "start", tr`expected tokens per layer, from ${short(low)} to ${short(top)}`],
+      [x, y + 32, "start", next],
+    );
     for (let d = 0; d < lengths; d++)
       if (size > 18 || d % 2 === 0) labels.push([x + (d + 0.5) * size, foot, "middle", d]);
     labels.push([x - 8, foot, "end", tr`drafts`]);
-    told.exits.forEach((exit) => labels.push([x - 8, at(exit, 0)[1] + 4, "end", tr`exit ${exit}`]));
+    told.exits.forEach((exit, i) => {
+      const share = told.alpha[i] == null ? "–" : `${Math.round(100 * told.alpha[i])} %`;
+      labels.push([x - 8, at(exit, 0)[1] + 4, "end", share]);
+    });
   }
 
   describe(t) {

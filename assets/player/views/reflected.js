@@ -16,7 +16,7 @@ const STRIP = 30,
   TOP = 66,
   TALL = 96,
   FOOT = TOP + TALL,
-  HIGH = FOOT + CHIP + 50,
+  HIGH = FOOT + 2 * CHIP + 70,
   LEFT = 56,
   WIDEST = 170;
 const PARTS = [
@@ -136,11 +136,13 @@ export class Reflected {
         if (bar > 26) labels.push([left + bar / 2, FOOT - high - 4, "middle", percent(shares[k])]);
       });
       setText(title, OPINIONS.map(([, , words], k) => `${words} ${percent(shares[k])}`).join("; "));
-      const rather = [told.own_best[i], told.reflected_best[i]].map((token) =>
+      const rather = [told.own_best[i], told.reflected_best[i], told.mixed_best[i]].map((token) =>
         cut(whole(token), Math.max(2, chars - 3)),
       );
       if (chars > 6)
-        rather.forEach((word, k) => labels.push([middle, FOOT + CHIP + 22 + 16 * k, "middle", `${k + 1}: ${word}`]));
+        rather.forEach((word, k) =>
+          labels.push([middle, FOOT + CHIP + 22 + 16 * k, "middle", `${[1, 2, "α"][k]}: ${word}`]),
+        );
     });
     const items = fates.map((fate, i) => ({
       x: LEFT + (i + 0.5) * w,
@@ -150,8 +152,17 @@ export class Reflected {
       sign: true,
     }));
     chips(this.cells, items, this.context.theme, w - 4);
+    const own = rows[fates.length + 1],
+      refused = fates.findIndex((fate) => fate === "lost" || fate === "refused");
+    if (own && (refused >= 0 || own.state === "bonus"))
+      labels.push([
+        LEFT + ((refused < 0 ? fates.length - 1 : refused) + 0.5) * w,
+        HIGH - 6,
+        "middle",
+        tr`then ${cut(whole(own.token), 12)}`,
+      ]);
     labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
-    if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`rather`]);
+    if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`leads`]);
     pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
       set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
       setText(text, labels[i][3]);
@@ -187,6 +198,6 @@ export class Reflected {
       fates = this.#fates(told, rows, told.alpha),
       of = (name) => fates.filter((fate) => fate === name).length;
     return tr`${many(fates.length, "drafted")}: ${of("both") + of("rescued")} stand, ${of("rescued")} of them only because \
-of the second reading. Not lossless.`;
+of the second reading. A token stands where it leads the mixture (1 − α) z₁ + α z₂ of both logits. Not lossless.`;
   }
 }

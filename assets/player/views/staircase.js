@@ -20,7 +20,7 @@ export const view = {
 const TOP = 52,
   TALL = 150,
   FOOT = TOP + TALL,
-  HIGH = FOOT + CHIP + 34,
+  HIGH = FOOT + 2 * CHIP + 34,
   LEFT = 56,
   WIDEST = 150;
 const STATE = { accepted: "accepted", mismatch: "rejected" };
@@ -110,8 +110,20 @@ export class Staircase {
     });
     const own = rows[drafted + 1],
       items = rows.slice(1, drafted + 1).map((row, i) => ({ row, x: x(i + 0.5), state: look(i + 1), sign: true }));
-    if (own) items.push({ row: own, x: x(drafted + 0.5), state: own.state, sign: true });
-    const told = items.map((item) => ({ ...item, y: FOOT + 4, whole: glyphs(run.piece(item.row.token).text) }));
+    const refused = rows.findIndex(({ why }) => why === "mismatch");
+    if (own)
+      items.push({
+        row: own,
+        x: x((refused < 0 ? drafted + 1 : refused) - 0.5),
+        state: own.state,
+        sign: true,
+        low: CHIP + 4,
+      });
+    const told = items.map((item) => ({
+      ...item,
+      y: FOOT + 4 + (item.low ?? 0),
+      whole: glyphs(run.piece(item.row.token).text),
+    }));
     chips(this.cells, told, this.context.theme, w - 6);
     this.#label(known, { x, y, w, h, k, right, drafted });
     if (next) comeIn(drawn, { transform: "translateY(-24px)", opacity: 0 });
@@ -128,9 +140,11 @@ export class Staircase {
         "start",
         this.width < 560 ? tr`grey: always ${k}` : tr`grey: always ${k}, as many on average`,
       ],
-      [x(drafted / 2), FOOT + CHIP + 22, "middle", tr`drafted`],
+      [LEFT - 8, FOOT + 20, "end", tr`draft`],
+      [LEFT - 8, FOOT + 24 + CHIP, "end", tr`target`],
     ];
-    if (known.length < drafted) labels.push([x(known.length + 0.5), FOOT - 8, "middle", w > 84 ? tr`not judged` : "?"]);
+    if (known.length < drafted)
+      labels.push([x(known.length + 0.5), FOOT - 8, "middle", w > 130 ? tr`drawn meanwhile` : "?"]);
     if (w > 44)
       for (const [i, , chance] of known)
         labels.push([x(i + 0.5), y(chance) - 6, "middle", `${Math.round(100 * chance)} %`]);
@@ -146,7 +160,8 @@ export class Staircase {
     if (!stop) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
     const { accepted } = rowsOf(step.tree),
       last = stop.survival.at(-1),
-      chance = last === undefined ? "" : tr`, the chance that all stay is ${Math.round(100 * last)} %`,
+      judged = stop.lag ? tr` but the last` : "",
+      chance = last === undefined ? "" : tr`, the chance that all${judged} stay is ${Math.round(100 * last)} %`,
       limit = short(1 - stop.h);
     return tr`${many(stop.drafted, "drafted")}${chance}; drafting stops below ${Math.round(100 * limit)} %. \
 ${accepted} accepted.`;

@@ -102,8 +102,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         at, tokens, causes, chance = groups["commits"]
         marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
         groups["commits"] = (at, tokens, marked, chance)
-        told = {"reflection": lambda look=look: look.record(p)}
-        edit = yield run.step(**groups, intervals=run.calls(VERBS), records=told, facts=facts, note=note(look, facts))
+        records = {"reflection": lambda look=look: look.record(p)}
+        edit = yield run.step(**groups, intervals=run.calls(VERBS), records=records, facts=facts, note=note(look, facts))
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 

@@ -35,6 +35,7 @@ class Reflection(Record):
     mixed: list[Probability]  # by the mixture
     own_best: list[TokenId]  # what z0 would rather say there
     reflected_best: list[TokenId]
+    mixed_best: list[TokenId]
     wins: list[tuple[float, float] | None]  # where nothing is drawn: the weights of zr with which the draft is the best
 
 
@@ -84,10 +85,11 @@ class Look:
         """What both opinions say of each drafted token."""
         drafted = torch.tensor(self.turn.draft.tokens[1:], dtype=torch.long, device=self.z0.device)
         z0, zr = self.z0[:-1], self.zr[:-1]  # the last row predicts what stands behind the draft
-        said = [token_probability(z, drafted).tolist() for z in (z0, zr, fuse(z0, zr, p.alpha))]
-        best = [z.argmax(-1).tolist() for z in (z0, zr)]
+        opinions = (z0, zr, fuse(z0, zr, p.alpha))
+        shares = [token_probability(z, drafted).tolist() for z in opinions]
+        best = [z.argmax(-1).tolist() for z in opinions]
         wins = [won(a, b, int(x)) for a, b, x in zip(z0, zr, drafted, strict=True)] if p.temperature == 0 else []
-        return Reflection(p.alpha if self.extra else 0.0, *self.rows, *said, *best, wins)
+        return Reflection(p.alpha if self.extra else 0.0, *self.rows, *shares, *best, wins)
 
 
 def won(z0: Tensor, zr: Tensor, x: int) -> tuple[float, float] | None:
