@@ -76,17 +76,17 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
 def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
     """For draft position 1, 2, ... (depth below the root): (steps that accepted a token there, steps that drafted one
     there)."""
-    found: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
     for tree in trees:
         depths = [0] * len(tree.parents)
         for row, parent in enumerate(tree.parents):
             depths[row] = depths[parent] + 1 if parent >= 0 else 0
         taken = {depth for depth, fate in zip(depths, tree.why, strict=True) if fate == "accepted"}
-        found += [(0, 0)] * (max(depths) - len(found))
+        counts += [(0, 0)] * (max(depths) - len(counts))
         for depth in range(1, max(depths) + 1):
-            yes, of = found[depth - 1]
-            found[depth - 1] = (yes + (depth in taken), of + 1)
-    return found
+            yes, of = counts[depth - 1]
+            counts[depth - 1] = (yes + (depth in taken), of + 1)
+    return counts
 
 
 def _by_position(trees: Sequence[Tree]) -> list[Metric]:

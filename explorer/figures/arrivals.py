@@ -41,14 +41,14 @@ class Lap(msgspec.Struct, frozen=True):
 
 def laps(trace: Trace) -> Lap:
     """The times of one run."""
-    found = {one.name: one.value for one in measure(trace) if not one.absent}
+    values = {metric.name: metric.value for metric in measure(trace) if not metric.absent}
     spent = list(accumulate(step.model_seconds + step.method_seconds for step in trace.steps))
     wrote = [i for i, step in enumerate(trace.steps) if step.commits]
     tokens = None if "tokens" in trace.header.missing else trace.totals.tokens
     first = spent[wrote[0]] if wrote else None
     whole = spent[-1] if spent else 0.0
     between = (whole - first) / (tokens - 1) if first is not None and tokens and tokens > 1 else None
-    return Lap(tokens, first, between, whole, found.get("connect_seconds"), found.get("outside_seconds"))
+    return Lap(tokens, first, between, whole, values.get("connect_seconds"), values.get("outside_seconds"))
 
 
 def standings(traces: list[Trace]) -> tuple[list[float], list[list[int]]]:

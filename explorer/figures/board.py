@@ -185,8 +185,8 @@ class Sums:
 
     def below(self, place: int) -> int:
         """The sum of the places in front of this one."""
-        found = 0
+        total = 0
         while place > 0:
-            found += self._sums[place]
+            total += self._sums[place]
             place -= place & -place
-        return found
+        return total

@@ -31,16 +31,16 @@ def layer_rows(step: Step) -> int:
 
 def in_words(steps: Sequence[Step], role: str) -> str:
     """The calls of some steps as a person reads them: "12 model calls", or "12 target calls, 40 draft calls"."""
-    found = Counter[str]()
+    calls = Counter[str]()
     for step in steps:
-        found.update(step.forwards)
-    return by_role(found, role)
+        calls.update(step.forwards)
+    return by_role(calls, role)
 
 
-def by_role(found: Mapping[str, int], role: str) -> str:
+def by_role(calls_by_role: Mapping[str, int], role: str) -> str:
     """Calls by role as a person reads them, the target's first."""
-    calls = found.get(role, 0) if role else sum(found.values())
-    others = {name: n for name, n in found.items() if role and name != role and n}
+    calls = calls_by_role.get(role, 0) if role else sum(calls_by_role.values())
+    others = {name: n for name, n in calls_by_role.items() if role and name != role and n}
     if not others:
         return many(calls, "model call")
     return ", ".join([many(calls, "target call"), *(many(n, f"{name} call") for name, n in others.items())])

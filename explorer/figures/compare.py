@@ -58,9 +58,9 @@ def difference(trace: Trace, other: Trace) -> Difference:
         at = first_difference(ours, theirs)
         respelled = at is not None and not limited and trace.text == other.text
         return Difference("token", at, len(theirs), limited, respelled)
-    limited = any(one.end.reason != "complete" for one in (trace, other))
+    limited = any(run.end.reason != "complete" for run in (trace, other))
     end = min(len(trace.text), len(other.text)) if limited else None
-    a, b = ([ord(c) for c in one.text[:end]] for one in (trace, other))
+    a, b = ([ord(c) for c in run.text[:end]] for run in (trace, other))
     return Difference("character", first_difference(a, b), len(b), limited)
 
 
@@ -182,8 +182,8 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     at = first_difference(ours, plain)
     if at is None or at >= min(len(ours), len(plain)):
         return None
-    found = engines.next_logits(model, [*control.header.prompt_ids, *plain[:at]], [plain[at], ours[at]])
-    return Tie((found["alone"][0], found["alone"][1]), (found["together"][0], found["together"][1]))
+    logits = engines.next_logits(model, [*control.header.prompt_ids, *plain[:at]], [plain[at], ours[at]])
+    return Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
 
 
 def network_certificate(model: Any, control: Trace) -> Certificate | None:
@@ -248,7 +248,7 @@ def tokens_per_second(trace: Trace) -> float | None:
 
 def whole_run(trace: Trace, control: Trace) -> float | None:
     """Tokens per second over the control's; None where one of them did not record the method's own time."""
-    if any("method_seconds" in one.header.missing for one in (trace, control)):
+    if any("method_seconds" in run.header.missing for run in (trace, control)):
         return None
     ours, plain = tokens_per_second(trace), tokens_per_second(control)
     return ours / plain if ours and plain else None

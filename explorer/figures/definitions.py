@@ -323,7 +323,7 @@ def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
     its value. Raises KeyError for a name that is not a number."""
     if any(numbers[name] is None for name in re.findall(r"\{(\w+)\}", terms)):
         return ""
-    return re.sub(r"\{(\w+)\}", lambda found: shown(found[1], numbers[found[1]]), terms)
+    return re.sub(r"\{(\w+)\}", lambda match: shown(match[1], numbers[match[1]]), terms)
 
 
 def module() -> str:
@@ -332,10 +332,10 @@ def module() -> str:
         name: msgspec.to_builtins(DEFINITIONS[name]) | ({} if needs(name) == (name,) else {"needs": needs(name)})
         for name in PLAYED
     }
-    for one in facts.values():
-        del one["unit"]  # the player writes each number in its own way
-        if one["kind"] == "measured":
-            del one["kind"]
+    for fact in facts.values():
+        del fact["unit"]  # the player writes each number in its own way
+        if fact["kind"] == "measured":
+            del fact["kind"]
     made = "// Made by `python -m explorer.figures.definitions` from the words in that file. Do not edit."
     named = {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS, "NOISE": NOISE}
     parts = [f"export const {name} = {literal(value, 0)};" for name, value in named.items()]

@@ -66,7 +66,7 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def delays(self) -> list[int]:
         """Delays of the positions whose start is known."""
-        return [one.delay for one in self.positions if one.delay is not None]
+        return [position.delay for position in self.positions if position.delay is not None]
 
     @property
     def mean_delay(self) -> float | None:
@@ -85,7 +85,7 @@ def hindsight(trace: Trace) -> Hindsight:
     target = target_role(trace)
     used = list(accumulate(target_calls(step, target) for step in trace.steps))  # up to and including a step
     guessed: dict[int, list[int]] = {}  # cell -> steps with candidates for it
-    found, looked_ahead = [], False
+    positions, looked_ahead = [], False
     past, last = history(trace), len(trace.steps)
     if past.orders:
         tops = [_by_cell(step, past, top) for step, top in zip(trace.steps, tops, strict=True)]
@@ -104,11 +104,11 @@ def hindsight(trace: Trace) -> Hindsight:
         looked_ahead |= bisect_left(steps, start) < bisect_left(steps, committed)
         if since > committed:
             known: Literal["other", "unknown"] = "other" if cell in tops[committed] else "unknown"
-            found.append(Position(position=position, token=token, committed=committed, known=known))
+            positions.append(Position(position=position, token=token, committed=committed, known=known))
         else:
             earlier = since > start and cell not in tops[since - 1]
             delay = used[committed] - used[since]
-            found.append(
+            positions.append(
                 Position(
                     position=position,
                     token=token,
@@ -119,14 +119,17 @@ def hindsight(trace: Trace) -> Hindsight:
                     earlier=earlier,
                 )
             )
-    header, at = trace.header, {one.position for one in found}
+    header, at = trace.header, {position.position for position in positions}
     return Hindsight(
-        positions=sorted(found, key=lambda one: one.position),
+        positions=sorted(positions, key=lambda one: one.position),
         never_committed=sum(p not in at for p in range(len(header.prompt_ids), past.widths[-1]))
         if header.canvas is not None
         else 0,
         forwards=used[-1] if used else 0,
-        enough=max((used[one.committed if one.since is None else one.since] for one in found), default=None)
+        enough=max(
+            (used[position.committed if position.since is None else position.since] for position in positions),
+            default=None,
+        )
         if looked_ahead
         else None,
         looked_ahead=looked_ahead,
@@ -164,20 +167,20 @@ def summary(lens: Hindsight) -> str:
     """One sentence for the terminal."""
     if lens.enough is None:
         return NOTHING
-    told = (
+    sentence = (
         f"{lens.enough} of {lens.forwards} target calls until every final token was written, or was the top guess and "
         "stayed it"
     )
     if lens.mean_delay is not None:
-        told += f"; committed {lens.mean_delay:.1f} target calls later on average, {lens.max_delay} at most"
-    return f"{told} ({coverage(lens)}; {CAVEAT})"
+        sentence += f"; committed {lens.mean_delay:.1f} target calls later on average, {lens.max_delay} at most"
+    return f"{sentence} ({coverage(lens)}; {CAVEAT})"
 
 
 def coverage(lens: Hindsight) -> str:
     """Over which positions the figures hold, and what was left out."""
-    count = {kind: sum(one.known == kind for one in lens.positions) for kind in ("since", "other", "unknown")}
+    count = {kind: sum(position.known == kind for position in lens.positions) for kind in ("since", "other", "unknown")}
     parts = [f"start known for {count['since']} of {len(lens.positions)} committed positions"]
-    if n := sum(one.earlier for one in lens.positions):
+    if n := sum(position.earlier for position in lens.positions):
         parts.append(f"for {n} of them perhaps earlier, no candidates before")
     if n := count["other"]:
         parts.append(f"{n} not the top guess when committed")

@@ -13,9 +13,9 @@ def literal(value: Any, depth: int) -> str:
     at a space."""
     inner = "  " * (depth + 1)
     if isinstance(value, Mapping):
-        lines = [f"{inner}{name}: {literal(one, depth + 1)}," for name, one in value.items()]
-    elif isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value):
-        lines = [f"{inner}{literal(one, depth + 1)}," for one in value]
+        lines = [f"{inner}{name}: {literal(item, depth + 1)}," for name, item in value.items()]
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, (list, tuple)) for item in value):
+        lines = [f"{inner}{literal(item, depth + 1)}," for item in value]
     elif isinstance(value, str):
         return f" +\n{inner}".join(json.dumps(part, ensure_ascii=False) for part in _broken(value))
     else:

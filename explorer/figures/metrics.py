@@ -27,7 +27,7 @@ OWN_TIMES = ("prompt seconds, as the server says", "generation seconds, as the s
 
 def measure(trace: Trace) -> list[Metric]:
     """All metrics that apply to this trace: counts, times, then what its trees, choices and candidates allow."""
-    found = [
+    metrics = [
         *counts(trace),
         *times(trace),
         *arrival_metrics(trace),
@@ -36,7 +36,7 @@ def measure(trace: Trace) -> list[Metric]:
         *choice_metrics(trace),
         *hindsight_metrics(trace),
     ]
-    return [without(metric, trace) for metric in found]
+    return [without(metric, trace) for metric in metrics]
 
 
 def without(metric: Metric, trace: Trace) -> Metric:
@@ -60,7 +60,7 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
     """What the definitions' formulas are filled with: counts, seconds, and the calls by role in words. The player has
     the same at any step."""
     sums, target = trace.totals, target_role(trace)
-    found: dict[str, float | str | None] = {
+    values: dict[str, float | str | None] = {
         "steps": len(trace.steps),
         "target_calls": sum(target_calls(step, target) for step in trace.steps),
         "draft_calls": sum(other_calls(step, target) for step in trace.steps),
@@ -83,7 +83,7 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
         "warmup_seconds": trace.header.warmup_seconds,
     }
     lost = {name for field in trace.header.missing for name in LOST.get(field, (field,))}
-    return {name: None if name in lost else value for name, value in found.items()}
+    return {name: None if name in lost else value for name, value in values.items()}
 
 
 def _caused(trace: Trace, cause: str) -> int:
@@ -145,11 +145,11 @@ def arrival_metrics(trace: Trace) -> list[Metric]:
         return []
     where, first, rest = conditions(trace), trace.steps[0], [step.model_seconds for step in trace.steps[1:]]
     facts, whole = first.facts | trace.steps[-1].facts, sum(rest) + first.model_seconds
-    said = [facts.get(name) for name in OWN_TIMES]
-    own = sum(one for one in said if one is not None) if any(one is not None for one in said) else None
+    times = [facts.get(name) for name in OWN_TIMES]
+    own = sum(time for time in times if time is not None) if any(time is not None for time in times) else None
     connected = [facts[name] for name in ("connect seconds", "TLS seconds") if name in facts]
     tokens = trace.totals.tokens
-    found = [
+    metrics = [
         (
             "first_token_seconds",
             "Time to first token",
@@ -166,7 +166,7 @@ def arrival_metrics(trace: Trace) -> list[Metric]:
     ]
     measured = [
         Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
-        for n, label, v, f in found
+        for n, label, v, f in metrics
     ]
     between = None if "tokens" in trace.header.missing else ratio(sum(rest), tokens - 1)
     terms = f"{sum(rest):.6f} s ÷ {tokens - 1}"
@@ -206,14 +206,14 @@ def work_metrics(trace: Trace) -> list[Metric]:
     if len(done.rows) < 2:
         return []
     busy = {lane: done.busy(lane) for lane in done.rows}
-    said = [
+    metrics = [
         (f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran")
         for lane, seconds in busy.items()
     ]
     return [
         *(
             Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
-            for n, label, v, f in said
+            for n, label, v, f in metrics
         ),
         derived(
             "shared_seconds",

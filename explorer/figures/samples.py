@@ -19,5 +19,5 @@ def all_tokens(trace: Trace) -> int | None:
 
 def gained(trace: Trace) -> int:
     """What the calls and seconds of a run are held against: the tokens of all its samples, else those of its text."""
-    found = all_tokens(trace)
-    return trace.totals.tokens if found is None else found
+    tokens = all_tokens(trace)
+    return trace.totals.tokens if tokens is None else tokens

@@ -30,7 +30,7 @@ def basis_of(traces: Sequence[Trace]) -> Trace:
     """The run that the others are held against: a control of one of them, else the first."""
     numbered = dict(enumerate(traces))
     controls = [control_of(trace, numbered) for trace in traces]
-    return next((one for one in controls if one is not None), next(filter(_whole, traces), traces[0]))
+    return next((trace for trace in controls if trace is not None), next(filter(_whole, traces), traces[0]))
 
 
 def _whole(trace: Trace) -> bool:
@@ -39,13 +39,13 @@ def _whole(trace: Trace) -> bool:
 
 def parts(trace: Trace, basis: Trace) -> list[Part]:
     """What is said of a run; of the basis itself what needs no other run. One that failed is held against none."""
-    found = [_task(trace), _drafts(trace)]
+    pieces = [_task(trace), _drafts(trace)]
     if _whole(trace) and _whole(basis):
-        found[1:1] = [None if trace is basis else _text(trace, basis), _speed(trace, basis)]
+        pieces[1:1] = [None if trace is basis else _text(trace, basis), _speed(trace, basis)]
     if "forwards" not in trace.header.missing:
-        said = in_words(trace.steps, target_role(trace))
-        found.append(Part(said, "measured", DEFINITIONS["target_calls"].formula))
-    return [one for one in found if one is not None]
+        sentence = in_words(trace.steps, target_role(trace))
+        pieces.append(Part(sentence, "measured", DEFINITIONS["target_calls"].formula))
+    return [piece for piece in pieces if piece is not None]
 
 
 def _task(trace: Trace) -> Part | None:
@@ -62,14 +62,14 @@ def _text(trace: Trace, basis: Trace) -> Part | None:
     name = basis.header.title
     if trace.header.prompt != basis.header.prompt:
         return Part(f"another prompt than {name}", "measured", "the prompts as they were given")
-    found = difference(trace, basis)
-    if found.respelled:
-        return Part(f"same text as {name}, in other tokens", "derived", found.formula, "", "right")
-    if found.at is None:
-        said, terms = f"same text as {name}", f"{found.count} {found.unit}s are the same"
-        return Part(said + " as far as both go" * found.limited, "derived", found.formula, terms, "right")
-    said = f"parts from {name} at {found.unit} {found.at + 1}"
-    return Part(said, "derived", found.formula, f"{found.at} {found.unit}s are the same before it")
+    differs = difference(trace, basis)
+    if differs.respelled:
+        return Part(f"same text as {name}, in other tokens", "derived", differs.formula, "", "right")
+    if differs.at is None:
+        sentence, terms = f"same text as {name}", f"{differs.count} {differs.unit}s are the same"
+        return Part(sentence + " as far as both go" * differs.limited, "derived", differs.formula, terms, "right")
+    sentence = f"parts from {name} at {differs.unit} {differs.at + 1}"
+    return Part(sentence, "derived", differs.formula, f"{differs.at} {differs.unit}s are the same before it")
 
 
 def place(trace: Trace) -> tuple[str, ...]:
@@ -84,16 +84,16 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
     mine, other = tokens_per_second(trace), tokens_per_second(basis)
     if mine is None or other is None:
         return None
-    terms, others = (fill(rate.terms, numbers(one)) for one in (trace, basis))
-    said = f"{mine:.1f} tokens per second"
+    terms, others = (fill(rate.terms, numbers(run)) for run in (trace, basis))
+    sentence = f"{mine:.1f} tokens per second"
     if trace is basis:
-        return Part(said, "derived", rate.formula, terms)
+        return Part(sentence, "derived", rate.formula, terms)
     if place(trace) != place(basis):
         formula = f"{rate.formula}; no ratio: the two were clocked at different places"
-        return Part(f"{said}, clocked elsewhere", "derived", formula, terms)
+        return Part(f"{sentence}, clocked elsewhere", "derived", formula, terms)
     if too_busy(trace, basis, same_model=trace.header.models[:1] == basis.header.models[:1]):
         busy = DEFINITIONS["too_busy"]
-        return Part(f"{said}; {busy.label}", "derived", f"{rate.formula}; {busy.formula}", terms)
+        return Part(f"{sentence}; {busy.label}", "derived", f"{rate.formula}; {busy.formula}", terms)
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"
     return Part(f"{mine / other:.2f}× its tokens per second", "derived", formula, f"({terms}) ÷ ({others})")
 
@@ -104,5 +104,5 @@ def _drafts(trace: Trace) -> Part | None:
     accepted = sum(tree.why.count("accepted") for tree in trees)
     if not drafted:
         return None
-    said = f"{100 * accepted / drafted:.1f} % of drafts accepted"
-    return Part(said, "derived", DEFINITIONS["acceptance_rate_of_drafted"].formula, f"{accepted} ÷ {drafted}")
+    sentence = f"{100 * accepted / drafted:.1f} % of drafts accepted"
+    return Part(sentence, "derived", DEFINITIONS["acceptance_rate_of_drafted"].formula, f"{accepted} ÷ {drafted}")

@@ -33,16 +33,16 @@ def judge(trace: Trace) -> Mark | None:
     example = recognise(trace.header.prompt) if finished(trace) else None
     if example is None:
         return None
-    found, task = check(example, trace.text), task_of(example)
+    checked, task = check(example, trace.text), task_of(example)
     many = task.many
-    if found.correct or found.first_wrong is None or task.aloud:
-        return Mark(found.correct, found.expected, many)
-    words = found.expected.split()
-    wanted = "" if many or found.first_wrong >= len(words) else words[found.first_wrong]
-    places = positions(trace, found.first_wrong, wanted)
+    if checked.correct or checked.first_wrong is None or task.aloud:
+        return Mark(checked.correct, checked.expected, many)
+    words = checked.expected.split()
+    expected = "" if many or checked.first_wrong >= len(words) else words[checked.first_wrong]
+    places = positions(trace, checked.first_wrong, expected)
     if places is None:
-        return Mark(False, found.expected, many, found.first_wrong)
-    return Mark(False, found.expected, many, found.first_wrong, *places, written_in(trace, places[0]))
+        return Mark(False, checked.expected, many, checked.first_wrong)
+    return Mark(False, checked.expected, many, checked.first_wrong, *places, written_in(trace, places[0]))
 
 
 def finished(trace: Trace) -> bool:
@@ -57,7 +57,7 @@ def cut_at(trace: Trace) -> int | None:
     return most if full and ends and not ends & set(ids) else None  # type: ignore[return-value]
 
 
-def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | None:
+def positions(trace: Trace, word: int, expected: str = "") -> tuple[int, int] | None:
     """The board positions of the first and last token of the answer's word `word`, from the first that differs from
     `wanted` on; None if unknown."""
     pieces, start = {piece.id: piece for piece in trace.pieces}, len(trace.header.prompt_ids)
@@ -80,8 +80,8 @@ def positions(trace: Trace, word: int, wanted: str = "") -> tuple[int, int] | No
         return None if end is None else (end, end)
     low, high = spans[word]
     same = next(
-        (i for i, (a, b) in enumerate(zip(text[low:high], wanted, strict=False)) if a != b),
-        min(len(wanted), high - low - 1),
+        (i for i, (a, b) in enumerate(zip(text[low:high], expected, strict=False)) if a != b),
+        min(len(expected), high - low - 1),
     )
     return owner[low + same], owner[high - 1]
 

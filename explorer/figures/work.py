@@ -66,17 +66,17 @@ def work(trace: Trace) -> Work:
 
 def lasting(spells: Iterable[Spell], least: int) -> list[Spell]:
     """When at least so many of the spells last: spells that do not touch, from early to late."""
-    found: list[Spell] = []
+    merged: list[Spell] = []
     running = 0
     for at, change in sorted(
         (edge for start, end in spells for edge in ((start, 1), (end, -1))), key=lambda edge: (edge[0], -edge[1])
     ):
         if running >= least:
-            found[-1] = (found[-1][0], at)
+            merged[-1] = (merged[-1][0], at)
         running += change
         if change > 0 and running == least:
-            found.append((at, at))
-    return [spell for spell in found if spell[1] > spell[0]]
+            merged.append((at, at))
+    return [spell for spell in merged if spell[1] > spell[0]]
 
 
 def _sum(spells: Iterable[Spell]) -> float:

@@ -104,7 +104,7 @@ def test_bars_of_the_cache_grow_with_the_text_and_keep_their_order(
         assert [view.locator("svg g g").nth(i).locator("text").first.text_content() for i in range(4)] == [
             "MHA", "GQA", "MLA", "MFA",
         ]  # fmt: skip
-        assert f"Behind {int(step.facts['context'])} tokens" in view.inner_text()
+        assert f"After {int(step.facts['context'])} tokens" in view.inner_text()
         before = wide
 
 

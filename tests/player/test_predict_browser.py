@@ -144,7 +144,7 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     view.get_by_role("button", name="Reveal").click()
     n = len(trace.steps[1].commits.positions)
     expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right")
-    expect(view.get_by_role("status")).to_contain_text("surest of one step before")
+    expect(view.get_by_role("status")).to_contain_text("most confident of one step before")
     page.page.evaluate("handles[0].seek(1)")
     cells.nth(trace.steps[2].commits.positions[0]).click()
     view.get_by_role("button", name="Reveal").click()

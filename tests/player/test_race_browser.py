@@ -197,7 +197,7 @@ def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
     theirs = next(p.text for p in a.pieces if p.id == a.output_ids[3]).replace(" ", "␣")
     mark = page.page.locator(".dx-panel").nth(1).locator(".dx-marks b:visible")
     page.page.evaluate("handles[1].seek(7)")
-    expect(line.nth(1)).to_have_text("Held against player 1 when both were shown to their end. Show now")
+    expect(line.nth(1)).to_have_text("To be compared with player 1 once both were shown to their end. Show now")
     expect(mark).to_have_count(0)  # no word of the end is told before both players were there
     line.nth(1).get_by_role("button").press("Enter")
     expect(line.nth(1)).to_have_text(

@@ -237,7 +237,7 @@ def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
     seek(page, 3)
     view = page.page.locator("[data-view=DraftTree]")
     expect(view).to_contain_text("Pseudo rows in this forward: 13.")
-    expect(view).to_contain_text("small cells: rows without a token")
+    expect(view).to_contain_text("small cells: pseudo rows")
     nodes = view.locator("svg g > g[data-s]:visible")
     hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
     assert sorted(hang) == sorted([*tails, 0])  # none below the token that the target gave
@@ -527,7 +527,7 @@ def test_the_memory_shows_the_entries_touched_last_and_what_they_expect(opened: 
 def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_one(opened: Open) -> None:
     page = opened([everything_else()])
     seek(page, 2)
-    tube = page.page.get_by_role("img", name="3 tokens let through")
+    tube = page.page.get_by_role("img", name="3 tokens kept")
     titles = tube.locator("rect > title").all_text_contents()
     assert [title.rpartition(": ")[2] for title in titles] == ["0 bits", "1.38 bits", "1.62 bits", "0.918 bits"]
     assert "refused" in titles[2] and "drawn" in titles[3], "the one that was drawn is painted last"
@@ -538,7 +538,7 @@ def test_the_thermometer_stacks_tokens_under_the_line_and_hollows_the_refused_on
     assert tops[2] < line < min(tops[0], tops[1], tops[3])
     words = page.page.get_by_role("img", name="Tokens kept by several samplers").locator("text")
     assert words.all_text_contents() == ["this run", "3 · 70 %", "top-k 50", "50", "top-p 0.9", "1001"]
-    said = page.page.locator(".dx-readout", has_text="let through")
+    said = page.page.locator(".dx-readout", has_text=" kept with ")
     sentence = "3 tokens kept with 70 % of the mass; entropy of the kept tokens: 1.38 against the threshold 1.40, "
     expect(said).to_have_text(sentence + "3.50 in all (bits).")
     seek(page, 3)

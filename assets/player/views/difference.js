@@ -52,7 +52,7 @@ export class Difference {
     const said = shown
       ? tell(found, first.slot + 1) + certified
       : on.length > 1 && first.run !== run
-        ? tr`Compared with player ${first.slot + 1} when both ${
+        ? tr`To be compared with player ${first.slot + 1} once both ${
             found
               ? tr`were shown to their end`
               : tr`runs are \

@@ -133,7 +133,7 @@ export class Passages {
       read = tr`Retrieved: ${kept.length} of ${this.found.length} passages, ${length(kept)} of ${length(this.found)} \
 tokens.`;
     if (!t) return read;
-    return `${read} ${tr`In this step ${number(facts.transferred ?? 0)} tokens were accepted only because the target moved \
-towards the retrieved view.`}`;
+    return `${read} ${tr`In this step ${number(facts.transferred ?? 0)} tokens were accepted only because \
+the target moved towards the retrieved view.`}`;
   }
 }

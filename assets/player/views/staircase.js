@@ -136,7 +136,7 @@ export class Staircase {
       [8, 14, "start", tr`chance that all drafts so far stay`],
       [
         x(0) + 4,
-        TOP - 10,
+        TOP - 20,
         "start",
         this.width < 560 ? tr`grey: always ${k}` : tr`grey: always ${k}, as many on average`,
       ],

@@ -75,7 +75,8 @@ export class Word {
     setText(
       this.key,
       this.#sight(Infinity, "filled")
-        ? tr`Lines: the centre of where a position attended. Dashed boxes: positions predicted empty. Stacks: letters as counted.`
+        ? tr`Lines: the centre of where a position attended. \
+Dashed boxes: positions predicted empty. Stacks: letters as counted.`
         : tr`Strip and coloured line: where this step looked. Grey lines: the steps before.`,
     );
   }

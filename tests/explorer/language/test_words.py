@@ -36,8 +36,9 @@ GONE = {
     "in the same forward": r"\bwent along\b",
     "parameters": r"\b[\d,]+ trained numbers\b",
     "after": r"(?<!fall )(?<!falling )(?<!left )(?<!hide )\bbehind\b",
-    "the right number": r"(?<![\d.,=×·^+−-])(?<![+=−-] )\b1 (?:tokens|steps|positions|merges|drafts(?! a)|masks"
-    r"|rows|layers|passes|forwards|names|paths|beams|samples|branches|pieces|workers|tiles|characters|texts|nodes|runs|solutions)\b",
+    "the right number": r"(?<![\d.,=×·^+−-])(?<![+=−-] )\b1 (?:tokens|steps|positions|merges|drafts(?! a)|masks|rows"
+    r"|layers|passes|forwards|names|paths|beams|samples|branches|pieces|workers|tiles|characters|texts|nodes|runs"
+    r"|solutions)\b",
 }
 LOCALS = {"one", "found", "said", "told", "wanted", "it"}  # draft, node, sample, match, sentence ... say what they are
 

@@ -103,7 +103,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
         groups["commits"] = (at, tokens, marked, chance)
         records = {"reflection": lambda look=look: look.record(p)}
-        edit = yield run.step(**groups, intervals=run.calls(VERBS), records=records, facts=facts, note=note(look, facts))
+        edit = yield run.step(
+            **groups, intervals=run.calls(VERBS), records=records, facts=facts, note=note(look, facts)
+        )
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 
