@@ -155,6 +155,17 @@ class Trial(Part):
     lighter: dict[str, dict[str, Any]] = {}
 
 
+class Seen(Part):
+    """How well a picture tells the paper's idea by itself: 0 nothing special is visible, 1 numbers or text only, 2 it
+    needs explaining, 3 self-explaining. seen: what people who had not drawn it, and were told nothing, said that they
+    see, word by word. Kept for those who draw it again, and shown nowhere."""
+
+    view: str
+    score: Literal[0, 1, 2, 3]
+    seen: list[str]
+    date: str
+
+
 class Paper(Part):
     """One paper, or a base. `methods`: registered slugs; `tools`: commands for what is no decoding method. `runs`: on
     which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
@@ -182,6 +193,7 @@ class Paper(Part):
     lessons: list[Lesson] = []
     gallery: list[Recording] = []
     trials: dict[str, Trial] = {}  # by method
+    picture: list[Seen] = []
     says: Sentences = Sentences()
 
     @property

@@ -18,6 +18,7 @@ import engines
 from engines import UserError
 from explorer import ASSETS, papers
 from explorer.cli import main
+from explorer.export.bundle import views
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = papers.read().papers
@@ -227,3 +228,9 @@ def test_every_recording_says_on_the_phrase_what_its_method_says():
     for path in sorted((ASSETS / "traces").glob("*.json.gz")):
         header = json.loads(gzip.decompress(path.read_bytes()))["header"]
         assert header.get("own", "") == own[header["method"]], path.name
+
+
+def test_pictures_that_were_judged_are_views_of_today():
+    known = {view.file for view in views()}
+    judged = [(paper.id, one.view) for paper in papers.read().all() for one in paper.picture]
+    assert judged and {view for _, view in judged} <= known
