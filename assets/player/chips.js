@@ -7,8 +7,8 @@ import { translated } from "./words.js";
 const WIDE = 7.4; // of a letter
 export const CHIP = 24; // height of a box
 
-/** Boxes around their x, at most `w` wide: [{x, y, state, whole, text}]; text stands in place of the token, sign lets the
- * state's sign stand before it. */
+/** Boxes around their x, at most `w` wide: [{x, y, state, whole, text}]; text stands in place of the token, sign lets
+ * the state's sign stand before it. */
 export function chips(parent, items, theme, w) {
   return pool(parent, items.length, () =>
     svg("g", {}, svg("title"), svg("rect", { height: CHIP, rx: 6 }), svg("text", { "text-anchor": "middle", y: 16.5 })),

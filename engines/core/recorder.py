@@ -19,7 +19,15 @@ from engines.core.lazy import torch
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import OLDER_RECORDS, MethodInfo
 from engines.core.params import Params
-from engines.core.recording import RecordFacts, ints, pack_candidates, pack_records, pack_scores
+from engines.core.recording import (
+    CommitFacts,
+    RecordFacts,
+    commits_of,
+    ints,
+    pack_candidates,
+    pack_records,
+    pack_scores,
+)
 from engines.core.trace import (
     Branch,
     Commits,
@@ -37,18 +45,10 @@ from engines.core.trace import (
     step_tokens,
 )
 from engines.core.trace.authors import accepted_sources, authors_of
-from engines.core.trace.groups.commits import moved
 from engines.core.trace.records import places
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-CommitFacts = (
-    tuple[Any, Any, str | Sequence[str]]
-    | tuple[Any, Any, str | Sequence[str], Any]
-    | tuple[Any, Any, str | Sequence[str], Any, Sequence[str]]
-)
 
 
 class Recorder:
@@ -242,38 +242,7 @@ class Recorder:
 
     def _commits(self, facts: CommitFacts | None, removed: list[int], inserted: list[int]) -> Commits | None:
         forced, self._pending = self._pending, []
-        if removed or inserted:  # a person changed the board as it was; what is removed in the same step is gone
-            places = [(moved(position, removed, inserted), token, cause) for position, token, cause in forced]
-            forced = [(position, token, cause) for position, token, cause in places if position is not None]
-        elif facts is None and not forced:
-            return None
-        positions, tokens, causes, chances, by = (
-            (*facts, None, None)[:5] if facts is not None else ([], [], [], None, ())
-        )
-        at, ids = ints(positions), ints(tokens)
-        why = [causes] * len(at) if isinstance(causes, str) else list(causes)
-        p: list[float | None] = (
-            []
-            if chances is None
-            else [
-                None if c is None else round(float(c), 6)
-                for c in (chances.tolist() if hasattr(chances, "tolist") else chances)
-            ]
-        )
-        if not (at or forced or removed or inserted):
-            return None
-        if forced:
-            p = [*[None] * len(forced), *(p or [None] * len(at))]
-        authors = [*["person"] * len(forced), *by] if by else []
-        return Commits(
-            [f[0] for f in forced] + at,
-            [f[1] for f in forced] + ids,
-            [f[2] for f in forced] + why,
-            p,
-            authors,
-            removed,
-            inserted,
-        )
+        return commits_of(facts, forced, removed, inserted)
 
     def _signed(self, commits: Commits | None, tree: Tree | None, choice: Decision | None) -> Commits | None:
         """The commits with their authors, where the method did not name them."""

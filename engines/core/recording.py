@@ -10,18 +10,53 @@ import numpy as np
 from engines.core.kinds.layered import Routing as Routed
 from engines.core.kinds.layered import SlotsRead
 from engines.core.method import LaneInfo
-from engines.core.trace import Candidates, Lane, Record, Routing, pack, packed_record
+from engines.core.trace import Candidates, Commits, Lane, Record, Routing, pack, packed_record
+from engines.core.trace.groups.commits import moved
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 RecordFacts = Record | None | Callable[[], Record | None]  # what a method gives for a record
+CommitFacts = (  # positions, tokens, causes, probabilities, authors
+    tuple[Any, Any, str | Sequence[str]]
+    | tuple[Any, Any, str | Sequence[str], Any]
+    | tuple[Any, Any, str | Sequence[str], Any, Sequence[str]]
+)
 TOP_K = 5  # candidates kept per position in focus
 FOCUS_LIMIT = 128  # positions in focus kept per step
 BOUNDS: dict[str, tuple[float | None, float | None]] = {
     "probability": (0.0, 1.0),
     "score": (None, None),
 }  # of a lane's scale; others start at 0
+
+
+def commits_of(
+    facts: CommitFacts | None, forced: list[tuple[int, int, str]], removed: list[int], inserted: list[int]
+) -> Commits | None:
+    """What a method gave as written, after what a person forced since the last step; None where neither is."""
+    if removed or inserted:  # a person changed the board as it was; what is removed in the same step is gone
+        places = [(moved(position, removed, inserted), token, cause) for position, token, cause in forced]
+        forced = [(position, token, cause) for position, token, cause in places if position is not None]
+    positions, tokens, causes, chances, by = (*facts, None, None)[:5] if facts is not None else ([], [], [], None, ())
+    at, ids = ints(positions), ints(tokens)
+    if not (at or forced or removed or inserted):
+        return None
+    why = [causes] * len(at) if isinstance(causes, str) else list(causes)
+    p: list[float | None] = []
+    if chances is not None:
+        known = chances.tolist() if hasattr(chances, "tolist") else chances
+        p = [None if c is None else round(float(c), 6) for c in known]
+    if forced:
+        p = [*[None] * len(forced), *(p or [None] * len(at))]
+    return Commits(
+        [f[0] for f in forced] + at,
+        [f[1] for f in forced] + ids,
+        [f[2] for f in forced] + why,
+        p,
+        [*["person"] * len(forced), *by] if by else [],
+        removed,
+        inserted,
+    )
 
 
 def pack_scores(

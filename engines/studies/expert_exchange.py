@@ -34,7 +34,14 @@ LINKS = (1, 3, 10, 30, 100, 400)  # GB/s
         Int("rows", 56, 1, 400, help="Held-out rows of 128 tokens."),
         Int("devices", 4, 1, 8, symbol="G", help="Devices over which the experts are spread; simulated."),
         Float("bandwidth", 50.0, 1.0, 400.0, step=1.0, help="GB/s of a device's link, for the modelled seconds."),
-        Float("latency", 10.0, 1.0, 50.0, step=1.0, help="Microseconds before an exchange begins, for the same."),
+        Float(
+            "latency",
+            10.0,
+            1.0,
+            50.0,
+            step=1.0,
+            help="Microseconds before an exchange begins, for the modelled seconds.",
+        ),
         Int("turns", 5, 0, 50, help="Rounds of the two processes, of which the middle one counts; 0 leaves them out."),
     ],
     departures="Devices are simulated and no throughput is claimed. A table of token ids alone foretells. The two "

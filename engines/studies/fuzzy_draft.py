@@ -41,7 +41,7 @@ class Row:
         Text("model", "tiny-ar-l", help="A causal model that can be run layer by layer; it is read in float32."),
         Text("prompts", PROMPTS, help="Prompts to answer, with | between them."),
         Int("tokens", 32, 4, 256, help="Tokens written behind each prompt."),
-        Int("ends", 1, 0, 3, help="Layers at either end that stay alone."),
+        Int("ends", 1, 0, 3, help="Layers at either end that are not grouped."),
     ],
     departures="The draft is the model itself; nothing runs on several devices. Synchronising them is left out of the "
     "modelled times, so they are the best case.",

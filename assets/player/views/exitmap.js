@@ -159,7 +159,9 @@ export class ExitMap {
     );
     const foot = y + ROOF + told.exits.length * FLOOR + 18,
       best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
-    const next = tr`● next (line: rounds before): exit ${told.next_exit}, ${many(told.next_d, "drafted")}: ${best == null ? "–" : short(best)}`;
+    const drafts = many(told.next_d, "drafted"),
+      value = best == null ? "–" : short(best),
+      next = tr`● next (line: rounds before): exit ${told.next_exit}, ${drafts}: ${value}`;
     labels.push(
       [x, y + 12, "start", tr`expected tokens per layer, from ${short(low)} to ${short(top)}`],
       [x, y + 32, "start", next],

@@ -34,7 +34,8 @@ const OPINIONS = [
 const STATES = { both: "accepted", rescued: "accepted", lost: "rejected", refused: "rejected", behind: "unreached" };
 
 /** What becomes of each drafted token with a weight of the second reading: both (it stands without it, too), rescued,
- * lost, refused, and behind a refusal. wins: for each the weights with which it is the best, null where there are none. */
+ * lost, refused, and behind a refusal. wins: for each the weights with which it is the best, null where there are
+ * none. */
 export function decide(wins, alpha) {
   const stands = (win, at) => win !== null && win[0] <= at && at <= win[1];
   let open = true;
@@ -197,7 +198,8 @@ export class Reflected {
     const rows = rowsOf(this.run.steps[t - 1].tree).rows,
       fates = this.#fates(told, rows, told.alpha),
       of = (name) => fates.filter((fate) => fate === name).length;
-    return tr`${many(fates.length, "drafted")}: ${of("both") + of("rescued")} stand, ${of("rescued")} of them only because \
+    const stand = of("both") + of("rescued");
+    return tr`${many(fates.length, "drafted")}: ${stand} stand, ${of("rescued")} of them only because \
 of the second reading. A token stands where it leads the mixture (1 − α) z₁ + α z₂ of both logits. Not lossless.`;
   }
 }

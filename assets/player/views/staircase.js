@@ -26,7 +26,8 @@ const TOP = 52,
 const STATE = { accepted: "accepted", mismatch: "rejected" };
 
 /** How many of these drafts are made where drafting stops once a refusal is likelier than h: each is judged when the
- * next is drawn, so that the one behind the last judged is drawn, too. lag: 0 where a token is judged as it is drawn. */
+ * next is drawn, so that the one behind the last judged is drawn, too. lag: 0 where a token is judged as it is
+ * drawn. */
 export function stopped(survival, h, least, lag, drawn) {
   const over = survival.findIndex((chance, i) => i + 1 + lag >= least && 1 - chance > h);
   return over < 0 ? drawn : Math.min(drawn, over + 1 + lag);

@@ -186,8 +186,9 @@ export class Tokens {
         commits.tokens[i] < 0 ? tr`position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20),
       )
       .join(", ");
+    const more = commits?.positions.length > 6 ? tr` and more` : "";
     return say
-      ? tr`${commits.positions.length} written: ${say}${commits.positions.length > 6 ? tr` and more` : ""}.${went}${open}`
+      ? tr`${commits.positions.length} written: ${say}${more}.${went}${open}`
       : tr`Nothing written.${went}${open}`;
   }
 }

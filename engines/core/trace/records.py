@@ -79,6 +79,7 @@ def packed_record(name: str, value: Any, kind: type[Record] | None) -> Json:
     try:
         plain: Json = msgspec.to_builtins(value)
         msgspec.convert(plain, type(value))
+        plain = _lists(plain) if _holds_tuples(type(value)) else plain
     except TypeError as error:
         raise ValueError(
             f"record '{name}' holds what is no plain number, text, list or packed array ({error}); write float(x), "
@@ -89,6 +90,18 @@ def packed_record(name: str, value: Any, kind: type[Record] | None) -> Json:
     if (size := len(msgspec.json.encode(plain))) > MAX_BYTES:
         raise ValueError(f"record '{name}' has {size:,} bytes; a step takes {MAX_BYTES:,} of each record")
     return plain
+
+
+@cache
+def _holds_tuples(kind: type[Record]) -> bool:
+    return "TupleType(" in repr(msgspec.inspect.type_info(kind))  # of fixed length and of any
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as lists, as they come back from JSON."""
+    if isinstance(value, dict):
+        return {name: _lists(one) for name, one in value.items()} if not value.keys() >= PACKED else value
+    return [_lists(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def typed(records: Mapping[str, Json], name: str, kind: type[R]) -> R | None:

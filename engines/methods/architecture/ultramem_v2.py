@@ -56,7 +56,7 @@ MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
     family="architecture",
     paper="arXiv:2508.18756",
     code="https://github.com/ZihaoHuang-notabot/Ultra-Sparse-Memory-Network",
-    summary="Reads a few slots of a large table in every layer, and tells what so many tokens together read of it.",
+    summary="Reads a few slots of a large table in every layer, and counts what several tokens together read of it.",
     needs={"target": "memory", "mixture": "moe", "dense": "layered"},
     params=[
         max_new_tokens(32),

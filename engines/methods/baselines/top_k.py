@@ -12,7 +12,7 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
     title="Top-k",
     family="baselines",
     paper="",
-    summary="Only the k most likely tokens may be drawn, however sure or unsure the model is.",
+    summary="Only the k most likely tokens may be drawn, however confident the model is.",
     needs="causal",
     params=[
         max_new_tokens(),

@@ -13,8 +13,8 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
     title="Top-p",
     family="baselines",
     paper="",
-    summary="Only the fewest tokens that together reach a fixed mass may be drawn: few where the model is sure, many "
-    "where it is not.",
+    summary="Only the fewest tokens that together reach a fixed mass may be drawn: few where the model is confident, "
+    "many where it is not.",
     needs="causal",
     params=[
         max_new_tokens(),

@@ -27,7 +27,7 @@ STEPS = Int(
     1,
     1024,
     symbol="S",
-    help="Points of the time grid: fewer commit more per forward.",
+    help="Points of the time schedule: fewer commit more per forward.",
     source="as many as tokens in the README",
 )
 ALG_TEMP = Float(
@@ -62,7 +62,9 @@ TOP_K = Int(
 )
 
 MARGIN = LaneInfo("probability", "How far the best token is ahead of the second; the order of topk_margin.")
-NEG_ENTROPY = LaneInfo("score", "Entropy in nats with a minus sign, so that larger is surer; the order of entropy.")
+NEG_ENTROPY = LaneInfo(
+    "score", "Entropy in nats with a minus sign, so that larger is more confident; the order of entropy."
+)
 
 
 def time_grid(steps: int) -> Tensor:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     family="diffusion",
     paper="arXiv:2510.06133",
     code="https://github.com/inclusionAI/dInfer",
-    summary="A threshold decoder that remembers: steady guesses earn credit and cross the line earlier.",
+    summary="A threshold decoder that remembers: steady guesses earn credit and cross the threshold earlier.",
     needs="masked",
     params=[
         max_new_tokens(),

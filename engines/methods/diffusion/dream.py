@@ -80,7 +80,7 @@ def check(p: Params) -> None:
     family="diffusion",
     paper="arXiv:2508.15487",
     code="https://github.com/DreamLM/Dream",
-    summary="A time grid says how many masks are freed at each step, an order says which: random, most probable, "
+    summary="A time schedule says how many masks are freed at each step, an order says which: random, most probable, "
     "largest margin or lowest entropy.",
     needs="masked",
     params=[

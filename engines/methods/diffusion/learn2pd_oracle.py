@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
-    summary="What a perfect filter would commit: every proposal that the text of one token per forward has, too. The "
-    "trained filter can be held against it.",
+    summary="What a perfect filter would commit: every proposal that agrees with the text of one token per forward. "
+    "The trained filter can be compared with it.",
     needs="masked",
     params=[
         max_new_tokens(),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     family="diffusion",
     paper="arXiv:2510.07081",
     code="https://github.com/friedrichor/LocalLeap",
-    summary="Very sure tokens are anchors: within a few positions of one, a lower threshold is enough.",
+    summary="Very confident tokens are anchors: within a few positions of one, a lower threshold is enough.",
     needs="masked",
     params=[
         max_new_tokens(),

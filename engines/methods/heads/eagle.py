@@ -38,7 +38,7 @@ MOST = 63
     family="heads",
     paper="arXiv:2401.15077",
     code="https://github.com/SafeAILab/EAGLE",
-    summary="One layer foresees the next hidden states and drafts with the model's own head; its confidence shapes the "
+    summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "
     "tree.",
     needs={"target": "layered", "layer": part("eagle-layer")},
     params=[

@@ -57,7 +57,7 @@ MOST, RANKS = 63, 10  # guesses that are verified, guesses of each row
     family="heads",
     paper="arXiv:2412.12639",
     code="https://github.com/Bestpay-inc/Falcon",
-    summary="A layer foresees a block of tokens in each pass, and its draft tree grows in groups of levels.",
+    summary="A layer predicts a block of tokens in each pass, and its draft tree grows in groups of levels.",
     needs={"target": "layered", "layer": part("falcon-layer")},
     params=[
         max_new_tokens(64),

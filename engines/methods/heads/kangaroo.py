@@ -62,7 +62,8 @@ class EarlyExit(Record):
     family="heads",
     paper="arXiv:2404.18911",
     code="https://github.com/Equationliu/Kangaroo",
-    summary="The model's first layers and a small adapter draft until they are unsure; its other layers verify.",
+    summary="The model's first layers and a small adapter draft until their confidence falls below a threshold; its "
+    "other layers verify.",
     needs={"target": "layered", "adapter": part("exit-adapters")},
     params=[
         max_new_tokens(64),

@@ -59,7 +59,7 @@ STOPS = {
     own="after the abstract, own training",
     family="heads",
     paper="arXiv:2405.15208",
-    summary="A tuned model writes a run of tokens at once while it is sure of each; nothing verifies them.",
+    summary="A tuned model writes a run of tokens at once while it is confident of each; nothing verifies them.",
     needs={"target": "layered", "units": part("lexical-units")},
     params=[
         max_new_tokens(64),

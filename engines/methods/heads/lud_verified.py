@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     own="our extension of LUD",
     family="heads",
     paper="arXiv:2405.15208",
-    summary="The units that tuned pads foresee are drafts: the next forward verifies them; the text is the model's.",
+    summary="The units that tuned pads predict are drafts: the next forward verifies them; the text is the model's.",
     needs={"target": "layered", "units": part("lexical-units")},
     params=[
         max_new_tokens(64),

@@ -29,8 +29,8 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until
     family="multimodal",
     paper="arXiv:2307.12270",
     code="https://github.com/Topdu/OpenOCR",
-    summary="Reads all letters of a pictured word in one pass: trained to count the letters and to tell which places "
-    "are filled. Not lossless: it may read another word than the reader that writes letter by letter.",
+    summary="Reads all letters of a pictured word in one pass: trained to count the letters and to predict which "
+    "positions are occupied. Not lossless: it may read another word than the reader that writes letter by letter.",
     needs="reader",
     params=[max_new_tokens(11, 11), *LOOKS],
     signature="word",

@@ -26,8 +26,8 @@ from engines.methods.speculative._verify import Draft
     family="multimodal",
     paper="arXiv:2505.14260",
     code="https://github.com/Lyn-Lucy/MSD",
-    summary="A draft for a model that sees: patches enter it as they are, words with the state before them; it learned "
-    "from text first, then from ever more pictures.",
+    summary="A draft for a vision-language model: patches enter it as they are, words with the state before them; it "
+    "learned from text first, then from more and more pictures.",
     needs={"target": "layered", "drafts": part("vision-drafts")},
     params=[
         Choice("draft", "growing", ("growing", "mixed", "fused", "text"), source="released: growing"),

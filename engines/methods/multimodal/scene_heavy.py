@@ -16,8 +16,8 @@ from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, sh
     title="A word in a scene, always the heavy reader",
     family="multimodal",
     paper="arXiv:2503.15639",
-    summary="Reads every box and sliding windows of a scene, turned and scaled, letter by letter with beams, and takes "
-    "the text that the views agree on most. The control of Context-STR.",
+    summary="Reads every box and sliding windows of a scene, rotated and scaled, letter by letter with beams, and "
+    "takes the text that the views agree on most. The control of Context-STR.",
     needs={"reader": "reader", "scene": "scene"},
     params=[max_new_tokens(11, 11), *SCENES],
     signature="scene",

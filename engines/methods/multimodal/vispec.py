@@ -28,7 +28,7 @@ from engines.methods.speculative._verify import Draft
     family="multimodal",
     paper="arXiv:2509.15235",
     code="https://github.com/KangJialiang/ViSpec",
-    summary="An adaptor compresses the picture for the draft: one token in the place of all patches, and a vector that "
+    summary="An adaptor compresses the picture for the draft: one token in place of all patches, and a vector that "
     "reminds every later word of it.",
     needs={"target": "layered", "drafts": part("vision-compressor")},
     params=[

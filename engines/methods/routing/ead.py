@@ -37,7 +37,7 @@ from engines.kit import (
     own="after the abstract and reviews",
     family="routing",
     paper="arXiv:2502.06833",
-    summary="A small model writes while it is sure; a large one takes over when the rolling entropy rises.",
+    summary="A small model writes while it is confident; a large one takes over when the rolling entropy rises.",
     needs={"large": "causal", "small": "causal"},
     params=[
         max_new_tokens(),

@@ -56,8 +56,8 @@ class Future:
     title="AdaDec",
     family="sampling",
     paper="arXiv:2506.08980",
-    summary="Greedy while the model is sure; where the entropy is high, the best few tokens are tried a little further "
-    "before one is written.",
+    summary="Greedy while the model is confident; where the entropy is high, the best few tokens are continued a "
+    "little before one is written.",
     needs="causal",
     params=[
         max_new_tokens(),

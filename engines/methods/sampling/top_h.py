@@ -63,8 +63,8 @@ class Spent:
     title="Top-H",
     family="sampling",
     paper="arXiv:2509.02510",
-    summary="An entropy budget: the most probable tokens stay while they hold at most a share alpha of the model's own "
-    "entropy.",
+    summary="An entropy budget: the most probable tokens are kept while they hold at most a share alpha of the model's "
+    "own entropy.",
     needs="causal",
     params=[
         max_new_tokens(),

@@ -39,7 +39,8 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
     title="Particle filtering",
     family="search",
     paper="arXiv:2502.01618",
-    summary="Writes n partial solutions step by step and draws after each step, by a reward model, which go on.",
+    summary="Writes n partial solutions step by step and draws after each step, by a reward model, which ones "
+    "continue.",
     needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),

@@ -64,7 +64,7 @@ def draft_temperature(default: float = -1.0, source: str = "") -> Param:
         2.0,
         step=0.05,
         symbol="T_d",
-        help="How boldly the drafter guesses; 0 drafts its first choices, -1 follows the target's temperature.",
+        help="Temperature of the drafter; 0 drafts its first choices, -1 follows the target's temperature.",
         source=source,
     )
 

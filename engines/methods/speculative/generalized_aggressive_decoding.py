@@ -47,7 +47,7 @@ VERBS = {"filler": "fill", "target": "verify"}
     family="speculative",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
-    summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ lets near misses stand.",
+    summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ accepts near misses.",
     needs={"target": "causal", "filler": "masked"},
     params=[
         max_new_tokens(64),

@@ -27,7 +27,7 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
     family="speculative",
     paper="",
     code="https://github.com/apoorvumang/prompt-lookup-decoding",
-    summary="Drafts by copying: what followed the last few tokens when they stood in the text before.",
+    summary="Drafts by copying: what followed the last few tokens when they occurred earlier in the text.",
     needs="causal",
     params=[
         max_new_tokens(64),

@@ -58,7 +58,8 @@ class Stopping(Record):
     family="speculative",
     paper="arXiv:2405.19715",
     code="https://github.com/Kaffaljidhmah2/SpecDec_pp",
-    summary="Drafts until a trained head thinks that a refusal has become likely, instead of a fixed number of tokens.",
+    summary="Drafts until a trained head predicts that a refusal has become likely, instead of a fixed number of "
+    "tokens.",
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),

@@ -95,7 +95,7 @@ LISTED = 24  # rows of the table recorded per step
     family="speculative",
     paper="arXiv:2408.08696",
     code="https://github.com/Luowaterbi/TokenRecycling",
-    summary="Guesses that were thrown away are kept in a table and come back as a draft tree, verified in one forward.",
+    summary="Guesses that were discarded are kept in a table and come back as a draft tree, verified in one forward.",
     needs="causal",
     params=[
         max_new_tokens(64),

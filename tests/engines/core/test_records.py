@@ -293,3 +293,16 @@ def test_what_no_step_takes_is_refused_at_any_detail(run_of: Any, detail: str) -
 
     with pytest.raises(TypeError, match=r"run\.step\(\) takes no 'comits'; a record goes into records="):
         run_of(decode, detail=detail)
+
+
+class Pairs(Record):
+    """Intervals."""
+
+    wins: list[tuple[float, float] | None] = []
+    costs: tuple[int, ...] = ()
+
+
+def test_tuples_of_a_record_come_back_as_they_were_kept():
+    plain = records.packed_record("pairs", Pairs([(0.0, 0.5), None], (1, 2)), Pairs)
+    assert plain == {"wins": [[0.0, 0.5], None], "costs": [1, 2]} == json.loads(msgspec.json.encode(plain))
+    assert records.typed({"pairs": plain}, "pairs", Pairs) == Pairs([(0.0, 0.5), None], (1, 2))

@@ -48,8 +48,8 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
     family="architecture",
     paper="arXiv:2502.13502",
     code="https://github.com/burcgokden/PLDR-LLM-with-KVG-cache",
-    summary="Attention through a matrix G that a deep network makes of the prompt once; then G is kept and the network "
-    "is skipped. Beside it the same model without any cache.",
+    summary="Attention through a matrix G that a deep network computes from the prompt once; then G is kept and the "
+    "network is skipped. Beside it, the same model without any cache.",
     needs="power-law",
     params=[
         max_new_tokens(40, 128),

@@ -46,7 +46,7 @@ from engines.models.filters import filter_of, read_filter
     family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
-    summary="A tiny trained filter says which proposals are final already, and the board is cut behind the end mark. "
+    summary="A tiny trained filter says which proposals are final already, and the board is cut after the end mark. "
     "Compare with a plain threshold of 0.8.",
     needs="masked",
     params=[max_new_tokens(), *SHARED],

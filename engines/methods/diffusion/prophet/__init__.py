@@ -58,7 +58,7 @@ def check(p: Params) -> None:
     family="diffusion",
     paper="arXiv:2508.19982",
     code="https://github.com/pixeli99/Prophet",
-    summary="LLaDA's loop, watched: when the logits of the answer's region stand far enough apart, everything left is "
+    summary="LLaDA's loop, watched: when the logits of the answer's region are far enough apart, everything left is "
     "filled at once.",
     needs="masked",
     params=[

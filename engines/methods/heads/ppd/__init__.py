@@ -47,7 +47,7 @@ RANKS = 10  # guesses taken of each prompt token
     family="heads",
     paper="arXiv:2405.18628",
     code="https://github.com/hmarkc/parallel-prompt-decoding",
-    summary="Three learned embeddings behind each candidate make the frozen model guess ahead while it verifies.",
+    summary="Three learned embeddings after each candidate make the frozen model guess ahead while it verifies.",
     needs={"target": "layered", "prompts": part("prompt-tokens")},
     params=[
         max_new_tokens(64),

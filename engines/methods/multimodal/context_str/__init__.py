@@ -51,7 +51,7 @@ WHOLE = (0, 0, 128, 256)
     paper="arXiv:2503.15639",
     code="https://github.com/Ritabrata04/icdar2025-context-driven-str",
     summary="A light reader reads a word in a scene; where its reading fits a caption of the scene well enough, the "
-    "heavy reader is left out. Not lossless: a wrong reading that fits passes too.",
+    "heavy reader is skipped. Not lossless: a wrong reading that fits passes too.",
     needs={"reader": "reader", "scene": "scene", "language": "causal"},
     params=[
         max_new_tokens(11, 11),

@@ -37,7 +37,7 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
     own="after the abstract, own phrases",
     family="reasoning",
     paper="arXiv:2505.04881",
-    summary="Puts a phrase of confidence before each step of a chain of thought and stops once a probe is sure.",
+    summary="Puts a phrase of confidence before each step of a chain of thought and stops once a probe is confident.",
     needs="causal",
     params=[
         max_new_tokens(96),

@@ -48,7 +48,7 @@ MOST = 64
     own="after the abstract",
     family="reasoning",
     paper="arXiv:2505.18149",
-    summary="Starts several samples of one question and returns the first that comes to its end.",
+    summary="Starts several samples of one question and returns the first that finishes.",
     needs="causal",
     params=[
         max_new_tokens(96),

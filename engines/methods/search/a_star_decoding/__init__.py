@@ -54,7 +54,7 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
         Int("k", 4, 1, 8, source="ours"),
         Int("budget", 20, 1, 64, source="ours"),
         TEMPERATURE,
-        Choice("cost", "increase", list(COSTS), source="as reviews tell the paper"),
+        Choice("cost", "increase", list(COSTS), source="according to reviews of the paper"),
         Choice("reward", "model", ["model", "exact"], source="ours"),
         Choice("queue", "all", ["all", "children"], source="ours"),
         DELIMITER,

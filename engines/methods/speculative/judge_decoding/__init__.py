@@ -48,8 +48,8 @@ MOST = 32
     own="after reviews of the paper, own judge",
     family="speculative",
     paper="arXiv:2501.19309",
-    summary="A small judge on the target's own state lets good drafted tokens stand that the target would not have "
-    "written. Lossless at δ = 1 alone.",
+    summary="A small judge on the target's own state accepts good drafted tokens that the target would not have "
+    "written. Lossless only at δ = 1.",
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
         max_new_tokens(64),

@@ -49,7 +49,7 @@ LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, 
     paper="arXiv:2502.20330",
     code="https://github.com/John-AI-Lab/RAPID",
     summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
-    "the draft. Lossless at η = 0 alone.",
+    "the draft. Lossless only at η = 0.",
     needs="layered",
     params=[
         max_new_tokens(24),

@@ -48,8 +48,8 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
     own="after reviews of the paper, own wording of the prompt",
     family="speculative",
     paper="arXiv:2505.18629",
-    summary="Behind the draft the target reads a request to check it and the draft once more; both opinions together "
-    "decide. Lossless at α = 0 alone.",
+    summary="After the draft the target reads a request to check it and the draft once more; both opinions together "
+    "decide. Lossless only at α = 0.",
     needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
@@ -174,9 +174,3 @@ def note(look: Look, facts: dict[str, float]) -> str:
     if facts["poisoned"]:
         parts.append(f"the random token was {'accepted' if facts['poisoned_kept'] else 'refused'}")
     return "; ".join(parts) + "."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("reflective-verification", "tiny-ar-l", "add: 457 + 86")

@@ -51,7 +51,7 @@ from engines.methods.speculative.stand.store import Store, overlaps
     own="after the abstract and reviews",
     family="speculative",
     paper="arXiv:2506.04708",
-    summary="The target's distributions behind every n-gram are remembered, and later samples of the same prompt are "
+    summary="The target's distributions after every n-gram are remembered, and later samples of the same prompt are "
     "drafted from them.",
     needs="causal",
     params=[

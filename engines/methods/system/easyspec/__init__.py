@@ -47,8 +47,8 @@ MOST, WIDEST, ENDS = 8, 7, 3
     own="after the abstract and reviews, on one device",
     family="system",
     paper="arXiv:2502.02493",
-    summary="The draft's layers attend in groups, all from the state that entered the group; one exact forward a round "
-    "puts its memory right.",
+    summary="The draft's layers attend in groups, all from the state that entered the group; one exact forward per "
+    "round corrects its cache.",
     needs="layered",
     params=[
         max_new_tokens(48),

@@ -55,7 +55,7 @@ MOST = 256  # workers
     title="Lean Attention",
     family="system",
     paper="arXiv:2405.10480",
-    summary="The attention of a step as one line of tiles, cut evenly among the workers, across the heads.",
+    summary="The attention of a step as one sequence of tiles, cut evenly among the workers, across the heads.",
     needs="layered",
     params=[
         max_new_tokens(32),

@@ -153,11 +153,11 @@ def test_sampling_keeps_the_distribution(ar):
 
 
 def test_bad_exits_are_refused(ar, monkeypatch):
-    with pytest.raises(UserError, match=r"exit_layer 6 was given and tiny-ar-m has 6 layers; .* behind 1 to 5"):
+    with pytest.raises(UserError, match=r"exit_layer 6 was given and tiny-ar-m has 6 layers; .* after 1 to 5"):
         decode(ar, exit_layer=6)
     part = load_part("exit-adapters", [ar.record])
     fewer = dataclasses.replace(part, tensors={n: t for n, t in part.tensors.items() if n[0] in "24"})
-    with pytest.raises(UserError, match=r"no exit behind layer 3; choose one of 2, 4"):
+    with pytest.raises(UserError, match=r"no exit after layer 3; choose one of 2, 4"):
         adapter_of(fewer, 3, 6)
     info = get_method("kangaroo").info
     other = assign_roles(info, "tiny-ar-m")["target"]

@@ -129,7 +129,7 @@ def test_the_source_begins_behind_the_mark_in_the_users_turn():
     source = source_of(tiny, prompt, ":")
     assert tiny.decode(source.x) == " He are cold." and source.same == 0
     assert prompt[source.start : source.start + len(source.x)] == source.x
-    with pytest.raises(engines.UserError, match="no text behind ':'"):
+    with pytest.raises(engines.UserError, match="no text after ':'"):
         decode("tiny-ar-l", "grammar: ")
 
 
