@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from engines.core.trace import Piece, Trace, pack
+from engines.core.trace import GuessSource, Piece, Trace, pack
 from explorer import ASSETS
 from explorer.figures.hindsight import CAVEAT
 from tests.explorer.figures.lookback import looked
@@ -241,6 +241,38 @@ def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
     nodes = view.locator("svg g > g[data-s]:visible")
     hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
     assert sorted(hang) == sorted([*tails, 0])  # none below the token that the target gave
+
+
+def test_the_sources_of_the_guesses_stand_beside_the_tree(opened: Open) -> None:
+    trace = drafting()
+    sources = [
+        GuessSource("table", key=[5], tokens=[7, -1, 8], links=[(1, 0), (2, 2)], after=[7, 7, 8]),
+        GuessSource("model", "draft model", links=[(3, -1), (1, -1)]),
+        GuessSource("text", key=[5], tokens=[9, 9]),
+    ]
+    trees = [step.tree and msgspec.structs.replace(step.tree, guessed_from=sources) for step in trace.steps]
+    steps = [msgspec.structs.replace(step, tree=tree) for step, tree in zip(trace.steps, trees, strict=True)]
+    page = opened([msgspec.structs.replace(trace, steps=steps)])
+    seek(page, 3)
+    view = page.page.locator("[data-view=DraftTree]")
+    expect(view).to_contain_text("Sources: 3, 1 of them unused.")
+    expect(view.locator(".dx-legend")).to_contain_text("a row of the tablethe draft modelcopied from the text")
+    threads, nodes = view.locator(".dx-threads path:visible"), view.locator("svg g[data-row]:visible")
+    assert threads.count() == 4
+    stripes = nodes.nth(1).locator(".dx-stripe:visible")
+    assert stripes.evaluate_all("all => all.map((one) => one.dataset.source)") == ["table", "model"]
+    assert view.locator("g[data-cell]:visible").count() == 5
+    expect(view).to_contain_text("↻ 1 new")
+    nodes.nth(1).hover()
+    assert view.locator(".dx-threads .dx-hot").count() == 2
+    view.locator("g[data-line='0'][data-cell='2']").hover()
+    assert view.locator(".dx-threads .dx-hot").count() == 1
+    cell, node = (one.bounding_box() for one in (view.locator("g[data-line]:visible").first, nodes.first))
+    assert cell["x"] + cell["width"] < node["x"]  # left of the tree
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    expect(threads).to_have_count(4)
+    cell, node = (one.bounding_box() for one in (view.locator("g[data-line]:visible").first, nodes.first))
+    assert cell["y"] + cell["height"] < node["y"]  # above it
 
 
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, max_new_tokens, method
-from engines.methods.speculative._retrieval import Match, find, fuse, spans, trie
+from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 
@@ -70,6 +70,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         matches = look_up(ids, p, min(p.length, target.room(ids)), model.eos_ids)
         draft = Draft(ids[-1])
         fuse(draft, trie(match.tokens for match in matches))
+        copied(draft, "text", ids, matches)
         turn = target.verify(ids, draft, run.rng)
         n = matches[0].n if matches else 0
         edit = yield run.step(
