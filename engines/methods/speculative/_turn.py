@@ -205,14 +205,17 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        kept = f"{self.accepted} of {n} drafted tokens accepted"
+        return f"{self.accepted} of {n} drafted tokens accepted{self.ending()}."
+
+    def ending(self) -> str:
+        """What stands behind the drafted tokens that were kept, to go on with in a sentence that counted them."""
         if self.verdict.source != "draft" and (left := len(self.gained)) <= self.accepted:
-            return f"{kept}; the limit of the answer leaves room for {left} token{'' if left == 1 else 's'}."
+            return f"; the limit of the answer leaves room for {left} token{'' if left == 1 else 's'}"
         if self.verdict.source == "draft":
-            return f"{kept}, the last of them is the end mark."
+            return ", the last of them is the end mark"
         own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]
         drawn = {"residual": "drawn from what the draft distribution left over", "target": "drawn from the target"}
-        return f"{kept}, {own} is {drawn.get(self.verdict.source, OWN)}."
+        return f", {own} is {drawn.get(self.verdict.source, OWN)}"
 
 
 class Drafter:

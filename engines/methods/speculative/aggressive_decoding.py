@@ -26,7 +26,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 
 FARTHEST, GRAM = 256, 6  # tokens of a paste, of an anchor
@@ -119,7 +119,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             **turn.groups(),
             spans=source.span(at, len(pasted)) if pasted else [],
             facts=turn.facts(source_index=at if pasted else -1, anchor=found.n, places=found.places),
-            note=note(found, len(pasted), turn.accepted),
+            note=note(found, len(pasted), turn),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
 
@@ -166,14 +166,14 @@ def anchor(index: Index, written: list[int], longest: int) -> Anchor:
     return Anchor(ends[0] if len(ends) == 1 else -1, n, len(ends))
 
 
-def note(found: Anchor, pasted: int, kept: int) -> str:
+def note(found: Anchor, pasted: int, turn: Turn) -> str:
     """One sentence on the step."""
     last = "The last token stands" if found.n == 1 else f"The last {found.n} tokens stand"
     if not pasted:
         where = {0: "no place of the source", 1: "its end, or there is no room for more"}
         return f"{last} at {where.get(found.places, 'several places of the source')}: one token from the model."
     begin = f"{last} at one place of the source: what follows there" if found.n else "The source"
-    return f"{begin} is pasted; {kept} of {pasted} tokens kept, and one from the model."
+    return f"{begin} is pasted; {turn.accepted} of {pasted} tokens kept{turn.ending()}."
 
 
 if __name__ == "__main__":

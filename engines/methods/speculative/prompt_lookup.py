@@ -78,8 +78,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             spans=spans(matches, len(ids)),
             facts=turn.facts(matches=len(matches), match_length=n),
             note=f"The last {'token' if n == 1 else f'{n} tokens'} stood in the text before: {turn.accepted} of "
-            f"{len(draft) - 1} copied tokens kept, "
-            "and one from the model."
+            f"{len(draft) - 1} copied tokens kept{turn.ending()}."
             if matches
             else "The last token is new in this text, so there is nothing to copy; one token from the model.",
         )

@@ -177,9 +177,7 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
         "most": f"no more are allowed (a refusal was {rule.p_reject:.0%} likely)",
         "end mark": "the draft had come to its end",
     }[stopped]
-    return (
-        f"{n} token{'s' if n > 1 else ''} drafted, until {why}; {turn.accepted} accepted, and one more from the target."
-    )
+    return f"{n} token{'s' if n > 1 else ''} drafted, until {why}; {turn.accepted} accepted{turn.ending()}."
 
 
 if __name__ == "__main__":

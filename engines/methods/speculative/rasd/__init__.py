@@ -213,4 +213,4 @@ def note(turn: Turn, pruned: Pruned) -> str:
         f"{copied} copied" + f", {pruned.shared} of them the same" * (pruned.shared > 0)
     ] * (copied > 0)
     only = f", {found['accepted_retrieval']} of them known from copying alone" if found["accepted_retrieval"] else ""
-    return f"Guesses: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."
+    return f"Guesses: {' and '.join(guesses)}. {turn.accepted} accepted{only}{turn.ending()}."
