@@ -39,6 +39,13 @@ export function key(run) {
   );
 }
 
+/** How many sources a tree has, and how many of them no guess was taken from. */
+export function told({ guessed_from: all = [] }) {
+  const idle = all.filter(({ links = [] }) => !links.length).length;
+  if (!all.length) return "";
+  return idle ? tr`Sources: ${all.length}, ${idle} of them unused.` : tr`Sources: ${all.length}.`;
+}
+
 export class Origins {
   constructor(run) {
     Object.assign(this, { run, threads: svg("g", { class: "dx-threads" }), sources: svg("g"), shown: [] });
@@ -181,12 +188,5 @@ export class Origins {
     ]
       .filter(Boolean)
       .join("\n");
-  }
-
-  /** How many sources there are, and how many of them no guess was taken from. */
-  describe({ guessed_from: all = [] }) {
-    const idle = all.filter(({ links = [] }) => !links.length).length;
-    if (!all.length) return "";
-    return idle ? tr`Sources: ${all.length}, ${idle} of them unused.` : tr`Sources: ${all.length}.`;
   }
 }

@@ -7,7 +7,7 @@ import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
 import { tr } from "../words.js";
 import { edgeWidth, GAINED, tell } from "./drafted.js";
-import { key, kindsOf, Origins } from "./origins.js";
+import { key, kindsOf, Origins, told } from "./origins.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
@@ -47,7 +47,7 @@ export class DraftTree {
       this.nodes,
     );
     this.scroll = el("div", "dx-scroll", this.picture);
-    const states = ["accepted", "rejected", "unreached", "correction", "bonus"];
+    const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     dom.append(
       this.say,
       this.scroll,
@@ -216,7 +216,7 @@ export class DraftTree {
       along = tails && tr`Rows without a token that went along: ${tails}.`;
     return (
       tr`${drafted} drafted, ${accepted} accepted${gained}.` +
-      [along, this.origins.describe(tree)]
+      [along, told(tree)]
         .filter(Boolean)
         .map((text) => ` ${text}`)
         .join("")
