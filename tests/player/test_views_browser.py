@@ -275,6 +275,26 @@ def test_the_sources_of_the_guesses_stand_beside_the_tree(opened: Open) -> None:
     assert cell["y"] + cell["height"] < node["y"]  # above it
 
 
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_a_bar_stands_under_its_cell_and_wraps_with_it(opened: Open, width: int) -> None:
+    trace = masked(48, 6)
+    page = opened([trace], folded=True, viewport={"width": width, "height": 900}).page
+    page.evaluate("handles[0].seek(2)")
+    written = trace.steps[1].commits.positions
+    cells = page.locator(".dx-board .dx-cell").evaluate_all("all => all.map((c) => c.getBoundingClientRect().x)")
+    wide = page.locator(".dx-board .dx-cell").first.bounding_box()["width"]
+    left = page.locator(".dx-bars-now").bounding_box()["x"]
+    drawn = page.locator(".dx-bar-now").first.get_attribute("d")
+    starts = sorted((float(y), float(x)) for x, y in re.findall(r"M([\d.]+),([\d.]+)", drawn))
+    wanted = [cells[position - len(trace.header.prompt_ids)] for position in sorted(written)]
+    assert len(starts) == len(wanted)
+    for (_, x), cell in zip(starts, wanted, strict=True):
+        assert 0 < left + x - cell < wide / 2
+    box = page.locator(".dx-bars-box").bounding_box()
+    page.mouse.move(left + starts[0][1] + 2, box["y"] + starts[0][0] - 2)
+    expect(page.locator("[data-view=Bars] .dx-readout")).to_contain_text(f"position {min(written)}")
+
+
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
     page = opened([masked()])
     box = page.page.locator("[data-view=Lanes] .dx-timeline").bounding_box()

@@ -68,7 +68,7 @@ export class Tokens {
       { cell, gutter, track, large } = density(plan);
     const painted = large || Boolean(this.sheet);
     this.track = track;
-    this.grid = grid(plan.width, count, cell, gutter, this.first);
+    this.grid = this.context.grid = grid(plan.width, count, cell, gutter, this.first); // others stand on its columns
     const laid = JSON.stringify([this.grid, this.mode, painted, this.#most()]),
       same = laid === this.laid;
     this.laid = laid;
