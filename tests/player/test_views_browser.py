@@ -225,7 +225,7 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
     assert "draft probability" in nodes.nth(1).locator("title").text_content()
     seek(page, 5)
     expect(page.page.locator("[data-view=DraftTree]")).to_contain_text("No draft tree in step 5.")
-    expect(page.page.locator("[data-view=DraftTree] svg")).to_be_hidden()
+    expect(page.page.locator("[data-view=DraftTree] svg.dx-tree")).to_be_hidden()
 
 
 def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
@@ -293,6 +293,25 @@ def test_a_bar_stands_under_its_cell_and_wraps_with_it(opened: Open, width: int)
     box = page.locator(".dx-bars-box").bounding_box()
     page.mouse.move(left + starts[0][1] + 2, box["y"] + starts[0][0] - 2)
     expect(page.locator("[data-view=Bars] .dx-readout")).to_contain_text(f"position {min(written)}")
+
+
+def test_the_baseline_of_one_token_a_call_stands_beside_the_tree(opened: Open) -> None:
+    trace = drafting()
+    page = opened([trace], folded=True, viewport={"width": 1440, "height": 900}).page
+    ghost = page.locator(".dx-ghosts")
+    widths = []
+    for step in (2, 4):
+        page.evaluate("(step) => handles[0].seek(step)", step)
+        tokens = sum(len(one.commits.tokens) for one in trace.steps[:step])
+        assert ghost.get_attribute("aria-label") == (
+            f"After {step} target calls this run has {tokens} tokens; one by one there would be {step}."
+        )
+        expect(ghost).to_contain_text(f"{step}, derived")
+        clips = ghost.locator("clipPath rect").evaluate_all("all => all.map((r) => +r.getAttribute('width'))")
+        assert abs(clips[0] / clips[1] - tokens / step) < 0.05  # both on one axis
+        widths.append(clips[1])
+    assert abs(widths[1] / widths[0] - 2) < 0.05
+    assert opened([masked(24, 4)]).page.locator(".dx-ghosts").count() == 0
 
 
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:

@@ -7,6 +7,7 @@ import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
 import { tr } from "../words.js";
 import { edgeWidth, GAINED, tell } from "./drafted.js";
+import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
@@ -48,8 +49,10 @@ export class DraftTree {
     );
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
+    this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
     dom.append(
       this.say,
+      ...(this.ghost ? [this.ghost.root] : []),
       this.scroll,
       el(
         "div",
@@ -74,6 +77,7 @@ export class DraftTree {
 
   resize(width) {
     this.width = width;
+    this.ghost?.resize(width);
     this.show(this.t ?? 0);
   }
 
@@ -93,6 +97,7 @@ export class DraftTree {
 
   show(t) {
     this.t = t;
+    this.ghost?.show(t);
     const step = this.run.steps[t - 1],
       tree = step?.tree;
     this.scroll.hidden = !tree;
