@@ -37,10 +37,10 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** The drawing area of a picture that shrinks to three quarters in a narrow panel, then scrolls. */
+/** The drawing area of a picture that scrolls in a narrow panel: its letters keep their size. */
 export function frame(picture, w, h) {
   set(picture, { viewBox: `0 0 ${w} ${h}` });
-  picture.style.cssText = `max-width:${w}px;min-width:${w * 0.75}px`;
+  picture.style.cssText = `max-width:${w}px;min-width:${w}px`;
 }
 
 /** A canvas of w x h CSS pixels, sharp on dense screens. */

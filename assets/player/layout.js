@@ -9,7 +9,7 @@ export function density({ width, typical, kinds, count, compact = false }) {
   const large = count > DOM_LIMIT,
     track = large || compact ? 6 : 8,
     under = 4 + track * kinds,
-    w = large ? Math.min(typical, 6) * 6 + 5 : compact ? typical * 6.7 + 8 : typical * 7.9 + 12;
+    w = large ? Math.min(typical, 6) * 7.3 + 5 : compact ? typical * 6.7 + 8 : typical * 7.9 + 12;
   return {
     large,
     track,

@@ -24,6 +24,7 @@ const WORDS = {
   failed: tr`failed`,
   error: tr`cannot show`,
 };
+const LETTER = 7.4; // pixels of a letter of the sentences, on average and some more
 let ids = 0;
 
 class Player {
@@ -91,6 +92,7 @@ class Player {
       lane: null,
       peek: true,
       unfolded: Boolean(remembered("prompt")), // whether the prompt stands on the board
+      whole: Boolean(remembered("whole")), // whether a board above a picture shows all of its rows
       pick: null,
       marks: {},
       note: this.note,
@@ -105,6 +107,10 @@ class Player {
       },
       setLane: (lane) => this.#relook({ lane }),
       setPeek: (peek) => this.#relook({ peek }),
+      setWhole: (whole) => {
+        remember("whole", whole);
+        this.#everywhere((member) => member.look({ whole }));
+      },
       setPrompt: (unfolded) => {
         remember("prompt", unfolded);
         this.#everywhere((member) => member.look({ unfolded })); // the boards share one grid
@@ -116,6 +122,7 @@ class Player {
   #watch() {
     this.sizes = new ResizeObserver(() => {
       this.views.resize();
+      this.#room();
       level(this.group);
     });
     for (const node of [this.head.root, this.body]) this.sizes.observe(node);
@@ -321,6 +328,16 @@ Load the finished trace to see all of it.`,
       context.lane = run.canvas === null ? null : run.deciding;
     this.views.grow(run);
     this.#regrown();
+  }
+
+  /** The sentences of all players have one line, or two where one of them needs it: nothing moves from step to step. */
+  #room() {
+    const members = [...this.group.members],
+      long = Math.max(
+        ...members.map(({ run }) => Math.max(0, ...(run?.steps.map(({ note = "" }) => note.length) ?? []))),
+      ),
+      wide = Math.min(...members.map(({ note }) => note.clientWidth || Infinity));
+    for (const { note } of members) note.style.height = long * LETTER < wide ? "21px" : "";
   }
 
   /** A view came after its run had been drawn. */

@@ -10,7 +10,9 @@ const declare = (theme, mode) =>
       Object.entries(look[mode]).map(([part, value]) => `--${state}-${part}:${value}`),
     ),
     ...theme.options[mode].flatMap(({ fill, text }, i) => [`--option${i}-fill:${fill}`, `--option${i}-text:${text}`]),
-    ...Object.entries(theme.spans[mode]).map(([kind, value]) => `--span-${kind}:${value}`),
+    ...["span", "source"].flatMap((group) =>
+      Object.entries(theme[`${group}s`][mode]).map(([kind, value]) => `--${group}-${kind}:${value}`),
+    ),
     `--ramp:linear-gradient(90deg,${theme.heat[mode].join(",")})`,
   ].join(";");
 
@@ -23,6 +25,8 @@ export function themeCss(theme) {
       `.dx [data-s="${state}"]{--fill:var(--${state}-fill);--ink:var(--${state}-text);` +
       `--edge:var(--${state}-line);--style:${border}}`,
   );
+  for (const kind of Object.keys(theme.sources.light))
+    states.push(`.dx [data-source="${kind}"]{--source:var(--source-${kind})}`);
   const wish = `@media(prefers-color-scheme:dark){.dx:not(.gradio-container .dx,.light .dx){${dark}}}`;
   return `.dx{${light}}${wish}.dark .dx,.dx.dark{${dark}}${states.join("")}`;
 }

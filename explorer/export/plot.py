@@ -34,7 +34,7 @@ class Series:
 @dataclass(frozen=True)
 class Axes:
     """Titles and ends of both axes; log: the horizontal one is logarithmic, with ticks at `places`; names: what stands
-    at these in the place of numbers."""
+    at these in the place of numbers. decades: vertical values are exponents of ten, and the axis says the powers."""
 
     x: str
     y: str
@@ -45,6 +45,7 @@ class Axes:
     log: bool = False
     places: tuple[float, ...] = ()
     percent: bool = False
+    decades: bool = False  # the vertical one is logarithmic: its values are exponents of ten
     names: tuple[str, ...] = ()
 
 
@@ -71,10 +72,12 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     """Axes with grid and titles, then the series; the legend is drawn by `plot_legend`."""
     frame = Frame(axes, x + 34, y + 4, w - 40, h - 30)
     ink, grid = look.surface("muted"), look.mix(look.surface("line"), "#ffffff", 0.4)
-    for place in nice(axes.bottom, axes.top, max(2, int(frame.h / 28))):
+    steps = max(2, int(frame.h / 28))
+    for place in _decades(axes.bottom, axes.top, steps) if axes.decades else nice(axes.bottom, axes.top, steps):
         _, at = frame.at((axes.right, place))
         d.line([(frame.x, at), (frame.x + frame.w, at)], grid, 0.5)
-        d.text(frame.x - 4, at + 2.2, f"{100 * place:g} %" if axes.percent else f"{place:,g}", SMALL, ink, anchor="end")
+        said = f"{100 * place:g} %" if axes.percent else _power(place) if axes.decades else f"{place:,g}"
+        d.text(frame.x - 4, at + 2.2, said, SMALL, ink, anchor="end")
     for i, place in enumerate(axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44)))):
         at, _ = frame.at((place, axes.bottom))
         d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
@@ -88,6 +91,22 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     for one in series:
         draw_series(d, frame, one)
     return frame
+
+
+def _decades(bottom: float, top: float, most: int) -> list[float]:
+    """Exponents between two ends: whole ones, about as many as there is room for; within a decade those of 1, 2, 5."""
+    whole = range(math.ceil(bottom - 1e-9), math.floor(top + 1e-9) + 1)
+    if len(whole) > 2:
+        return [float(place) for place in whole[:: max(1, round(len(whole) / most))]]
+    fine = [power + math.log10(digit) for power in range(math.floor(bottom), math.ceil(top) + 1) for digit in (1, 2, 5)]
+    return [place for place in fine if bottom - 1e-9 <= place <= top + 1e-9]
+
+
+def _power(exponent: float) -> str:
+    """Ten to that power as an axis says it."""
+    if exponent == round(exponent) and not -3 <= exponent <= 4:
+        return f"10^{exponent:.0f}"
+    return f"{10**exponent:,.4g}"
 
 
 def _paint(one: Series) -> tuple[str, Dash, str]:

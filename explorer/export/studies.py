@@ -37,7 +37,7 @@ def figure_svg(figure: Any, width: float = WIDTH) -> str:
 
 
 def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
-    """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis shows exponents."""
+    """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis has its decades."""
     scale = math.log10 if figure.y.log else float
     axes = _axes(figure, scale)
     d = Drawing(
@@ -62,19 +62,19 @@ def _axes(figure: Any, scale: Callable[[float], float]) -> Axes:
     xs = [x for one in figure.series for x, y in zip(one.x, one.y, strict=True) if y is not None]
     ys = [y for one in figure.series for y in (*one.y, *one.low, *one.high, *one.base) if y is not None]
     ys = [scale(y) for y in ys if y > 0 or not figure.y.log] + ([] if figure.y.log else [0.0])
-    title = f"log10 of {figure.y.head.removesuffix(' (logarithmic)')}" if figure.y.log else figure.y.head
     low, high = (math.floor(min(ys)), max(ys)) if figure.y.log and ys else (min(ys, default=0.0), max(ys, default=1.0))
     left, right, ticks = _across(xs, figure)
     names = tuple(figure.x.labels[int(tick)] for tick in ticks) if figure.x.labels else ()
     return Axes(
         figure.x.head,
-        title,
+        figure.y.head,
         right,
         high + 0.04 * ((high - low) or 1),
         left,
         low,
         figure.x.log,
         tuple(ticks),
+        decades=figure.y.log,
         names=names,
     )
 

@@ -61,6 +61,23 @@ def test_the_trace_is_whole(slug):
 
 
 @every_method
+def test_a_guess_is_what_stood_in_its_source(slug):
+    for step in decode(slug).steps:
+        for source in step.tree.guessed_from if step.tree else ():
+            drafted = [(cell, step.tree.tokens[row]) for row, cell in source.links if cell >= 0]
+            assert drafted == [(cell, source.tokens[cell]) for cell, _ in drafted]
+            assert len(set(source.links)) == len(source.links)
+
+
+@every_method
+def test_a_sentence_calls_the_targets_own_token_what_the_record_calls_it(slug):
+    for step in decode(slug).steps:
+        for cause, words in (("correction", "the correction is"), ("bonus", "the bonus token is")):
+            assert words not in step.note or (step.commits and cause in step.commits.causes), step.note
+        assert "one more from the target" not in step.note
+
+
+@every_method
 def test_it_emits_what_it_declares(slug):
     info, trace = METHODS[slug], decode(slug)
     filled = {

@@ -14,7 +14,7 @@ from tests.player.node import js
 
 __all__ = ["js", "tabs"]
 
-OPEN = "try { for (const part of ['details', 'prompt']) localStorage.setItem('dx-' + part, 'open') } catch {}"
+OPEN = "try { for (const part of ['details', 'prompt', 'race']) localStorage.setItem('dx-' + part, 'open') } catch {}"
 
 
 class Watched:

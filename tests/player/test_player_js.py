@@ -379,7 +379,7 @@ def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
 
 def test_an_export_holds_no_live_markup_from_data() -> None:
     page = export_html(masked(24, 4), title=HOSTILE[0])
-    assert page.count("<script") == page.count("</script>") == 3 and "<title>&lt;/script&gt;" in page
+    assert page.count("<script") == page.count("</script>") == 4 and "<title>&lt;/script&gt;" in page
     with pytest.raises(ValueError, match="at least one"):
         export_html([])
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from engines.core.trace import Piece, Trace, pack
+from engines.core.trace import GuessSource, Piece, Trace, pack
 from explorer import ASSETS
 from explorer.figures.hindsight import CAVEAT
 from tests.explorer.figures.lookback import looked
@@ -225,7 +225,7 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
     assert "draft probability" in nodes.nth(1).locator("title").text_content()
     seek(page, 5)
     expect(page.page.locator("[data-view=DraftTree]")).to_contain_text("No draft tree in step 5.")
-    expect(page.page.locator("[data-view=DraftTree] svg")).to_be_hidden()
+    expect(page.page.locator("[data-view=DraftTree] svg.dx-tree")).to_be_hidden()
 
 
 def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
@@ -241,6 +241,77 @@ def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
     nodes = view.locator("svg g > g[data-s]:visible")
     hang = nodes.evaluate_all("(all) => all.map((n) => n.querySelectorAll(':scope > g > rect').length)")
     assert sorted(hang) == sorted([*tails, 0])  # none below the token that the target gave
+
+
+def test_the_sources_of_the_guesses_stand_beside_the_tree(opened: Open) -> None:
+    trace = drafting()
+    sources = [
+        GuessSource("table", key=[5], tokens=[7, -1, 8], links=[(1, 0), (2, 2)], after=[7, 7, 8]),
+        GuessSource("model", "draft model", links=[(3, -1), (1, -1)]),
+        GuessSource("text", key=[5], tokens=[9, 9]),
+    ]
+    trees = [step.tree and msgspec.structs.replace(step.tree, guessed_from=sources) for step in trace.steps]
+    steps = [msgspec.structs.replace(step, tree=tree) for step, tree in zip(trace.steps, trees, strict=True)]
+    page = opened([msgspec.structs.replace(trace, steps=steps)])
+    seek(page, 3)
+    view = page.page.locator("[data-view=DraftTree]")
+    expect(view).to_contain_text("Sources: 3, 1 of them unused.")
+    expect(view.locator(".dx-legend")).to_contain_text("a row of the tablethe draft modelcopied from the text")
+    threads, nodes = view.locator(".dx-threads path:visible"), view.locator("svg g[data-row]:visible")
+    assert threads.count() == 4
+    stripes = nodes.nth(1).locator(".dx-stripe:visible")
+    assert stripes.evaluate_all("all => all.map((one) => one.dataset.source)") == ["table", "model"]
+    assert view.locator("g[data-cell]:visible").count() == 5
+    expect(view).to_contain_text("↻ 1 new")
+    nodes.nth(1).hover()
+    assert view.locator(".dx-threads .dx-hot").count() == 2
+    view.locator("g[data-line='0'][data-cell='2']").hover()
+    assert view.locator(".dx-threads .dx-hot").count() == 1
+    cell, node = (one.bounding_box() for one in (view.locator("g[data-line]:visible").first, nodes.first))
+    assert cell["x"] + cell["width"] < node["x"]  # left of the tree
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    expect(threads).to_have_count(4)
+    cell, node = (one.bounding_box() for one in (view.locator("g[data-line]:visible").first, nodes.first))
+    assert cell["y"] + cell["height"] < node["y"]  # above it
+
+
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_a_bar_stands_under_its_cell_and_wraps_with_it(opened: Open, width: int) -> None:
+    trace = masked(48, 6)
+    page = opened([trace], folded=True, viewport={"width": width, "height": 900}).page
+    page.evaluate("handles[0].seek(2)")
+    written = trace.steps[1].commits.positions
+    cells = page.locator(".dx-board .dx-cell").evaluate_all("all => all.map((c) => c.getBoundingClientRect().x)")
+    wide = page.locator(".dx-board .dx-cell").first.bounding_box()["width"]
+    left = page.locator(".dx-bars-now").bounding_box()["x"]
+    drawn = page.locator(".dx-bar-now").first.get_attribute("d")
+    starts = sorted((float(y), float(x)) for x, y in re.findall(r"M([\d.]+),([\d.]+)", drawn))
+    wanted = [cells[position - len(trace.header.prompt_ids)] for position in sorted(written)]
+    assert len(starts) == len(wanted)
+    for (_, x), cell in zip(starts, wanted, strict=True):
+        assert 0 < left + x - cell < wide / 2
+    box = page.locator(".dx-bars-box").bounding_box()
+    page.mouse.move(left + starts[0][1] + 2, box["y"] + starts[0][0] - 2)
+    expect(page.locator("[data-view=Bars] .dx-readout")).to_contain_text(f"position {min(written)}")
+
+
+def test_the_baseline_of_one_token_a_call_stands_beside_the_tree(opened: Open) -> None:
+    trace = drafting()
+    page = opened([trace], folded=True, viewport={"width": 1440, "height": 900}).page
+    ghost = page.locator(".dx-ghosts")
+    widths = []
+    for step in (2, 4):
+        page.evaluate("(step) => handles[0].seek(step)", step)
+        tokens = sum(len(one.commits.tokens) for one in trace.steps[:step])
+        assert ghost.get_attribute("aria-label") == (
+            f"After {step} target calls this run has {tokens} tokens; one by one there would be {step}."
+        )
+        expect(ghost).to_contain_text(f"{step}, derived")
+        clips = ghost.locator("clipPath rect").evaluate_all("all => all.map((r) => +r.getAttribute('width'))")
+        assert abs(clips[0] / clips[1] - tokens / step) < 0.05  # both on one axis
+        widths.append(clips[1])
+    assert abs(widths[1] / widths[0] - 2) < 0.05
+    assert opened([masked(24, 4)]).page.locator(".dx-ghosts").count() == 0
 
 
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:

@@ -1,21 +1,22 @@
-// The scores of one step against the line that decides: a bar for each position that is still open, those that are
-// written now in their colour. Where the deciding score is the confidence with something added, the addition is a part
+// The scores of one step against the line that decides: a bar for each position that is still open, under its cell of
+// the board and wrapping with it, those that are written now in their colour. Where the deciding score is the confidence with something added, the addition is a part
 // of its own.
 
 import { glyphs, number, unpack } from "../codec.js";
-import { along, el, legend, set, setText, svg } from "../dom.js";
+import { el, legend, pool, set, setText, svg } from "../dom.js";
+import { cellAt, cornerOf } from "../layout.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
-const H = 100; // units of the drawing; x runs over positions
+const HIGH = 132; // pixels for all rows, as far as one row has at least LEAST and at most MOST
+const LEAST = 28;
+const MOST = 96;
+const BETWEEN = 6; // rows
+const SEEN = 176; // pixels; more rows scroll
 const BASE = "confidence";
 const STEP = 1 / 100; // scores are kept in steps of about 1/254
 const LINE = "threshold"; // a score of this name is a line of its own at each position
-
-/** A path of bars: [position, from, to] in units of the drawing. */
-const bars = (spans) =>
-  spans.map(([x, from, to]) => `M${x + 0.12},${from.toFixed(2)}V${to.toFixed(2)}h0.76V${from.toFixed(2)}Z`).join("");
 
 export class Bars {
   load(run, dom, context) {
@@ -24,13 +25,17 @@ export class Bars {
     this.parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
     this.picture = svg(
       "svg",
-      { class: "dx-bars-now", preserveAspectRatio: "none", role: "img" },
+      { class: "dx-bars-now", role: "img" },
       ...Object.values(this.parts),
+      (this.numbers = svg("g", { "aria-hidden": "true" })),
     );
     this.box = el(
       "div",
       {
         class: "dx-bars-box",
+        tabindex: 0,
+        role: "group",
+        "aria-label": tr`Bars under the cells of the board`,
         onpointermove: (event) => this.#read(event),
         onpointerleave: () => setText(this.say, this.words),
       },
@@ -43,6 +48,41 @@ export class Bars {
 
   relook() {
     this.show(this.t);
+  }
+
+  resize() {
+    this.show(this.t);
+  }
+
+  /** The boards of the group have a new plan. */
+  relay() {
+    this.show(this.t);
+  }
+
+  /** The board's columns, with rows that are as high as a bar may be. */
+  #grid() {
+    const { run, context } = this,
+      { grid } = context;
+    if (!grid) return null;
+    const first = run.prompt.length - ((run.prompt.length - grid.first) % grid.columns), // of the row that holds it
+      rows = Math.ceil(Math.max(run.widest - first, 1) / grid.columns),
+      h = Math.min(Math.max(Math.floor(HIGH / rows), LEAST), MOST);
+    return { ...grid, first, rows, h, rowHeight: h + BETWEEN, height: rows * (h + BETWEEN) };
+  }
+
+  #frame(g) {
+    const laid = [g.columns, g.rows, g.w, g.h, g.first].join();
+    if (laid === this.laid) return;
+    this.laid = laid;
+    const w = g.gutter + g.columns * (g.w + g.gap);
+    set(this.picture, { viewBox: `0 0 ${w} ${g.height}`, width: w, height: g.height });
+    this.box.style.maxHeight = `${SEEN}px`;
+    pool(this.numbers, g.gutter && g.rows > 1 ? g.rows : 0, () => svg("text", { x: 24, "text-anchor": "end" })).forEach(
+      (text, row) => {
+        set(text, { y: row * g.rowHeight + g.h - 1 });
+        setText(text, String(g.first + row * g.columns));
+      },
+    );
   }
 
   /** The score that is drawn: the one that colours the board, else the one that decides. */
@@ -86,42 +126,61 @@ export class Bars {
       value = this.#values(index, name),
       base = this.#lifted(name) ? this.#values(index, BASE) : null,
       lines = name === BASE ? this.#values(index, LINE) : null,
-      first = run.prompt.length,
-      n = Math.max(run.widest - first, 1),
-      y = (v) => H - H * run.level(name, v),
+      g = this.#grid(),
       written = new Set(run.steps[index]?.commits?.positions ?? []),
       blocks = (run.steps[index]?.spans ?? []).filter(({ kind }) => kind === "block"),
       inside = (p) => !blocks.length || written.has(p) || blocks.some(({ start, end }) => p >= start && p < end);
+    if (!g) return;
+    this.#frame(g);
+    const y = (v) => g.h - g.h * run.level(name, v),
+      bar = (p, from, to) => {
+        const corner = cornerOf(g, p),
+          x = corner.x + 0.14 * g.w,
+          down = (v) => (corner.y + v).toFixed(1);
+        return `M${x.toFixed(1)},${down(from)}V${down(to)}h${(0.72 * g.w).toFixed(1)}V${down(from)}Z`;
+      };
     const out = [],
       rest = [],
       now = [],
       lift = [];
-    for (let x = 0; value && x < n; x++) {
-      const v = value(first + x),
-        b = base ? base(first + x) : NaN;
+    for (let p = run.prompt.length; value && p < run.widest; p++) {
+      const v = value(p),
+        b = base ? base(p) : NaN;
       if (Number.isNaN(v)) continue;
-      const top = Math.min(y(v), H - 1.5), // a bar of nothing is still there
-        middle = Number.isNaN(b) || b >= v ? top : Math.min(y(b), H);
-      (written.has(first + x) ? now : inside(first + x) ? rest : out).push([x, H, middle]);
-      if (middle > top + 0.5 && inside(first + x)) lift.push([x, middle, top]);
+      const top = Math.min(y(v), g.h - 1.5), // a bar of nothing is still there
+        middle = Number.isNaN(b) || b >= v ? top : Math.min(y(b), g.h);
+      (written.has(p) ? now : inside(p) ? rest : out).push(bar(p, g.h, middle));
+      if (middle > top + 0.5 && inside(p)) lift.push(bar(p, middle, top));
     }
-    set(this.picture, { viewBox: `0 0 ${n} ${H}` });
-    set(this.parts.out, { d: bars(out) });
-    set(this.parts.rest, { d: bars(rest) });
-    set(this.parts.now, { d: bars(now) });
-    set(this.parts.lift, { d: bars(lift) });
-    set(this.parts.line, { d: lane ? this.#line(lane.threshold, lines, first, n, y) : "" });
+    for (const [part, bars] of Object.entries({ out, rest, now, lift })) set(this.parts[part], { d: bars.join("") });
+    set(this.parts.line, { d: lane ? this.#line(lane.threshold, lines, g, y) : "" });
+    if (written.size) this.#follow(g, Math.min(...written));
     if (hurry) return;
     this.#tell(name, lane, { now: now.length, open: rest.length + now.length, lift: lift.length, base });
   }
 
-  #line(threshold, lines, first, n, y) {
-    if (lines)
-      return Array.from({ length: n }, (_, x) => [x, lines(first + x)])
-        .filter(([, v]) => !Number.isNaN(v))
-        .map(([x, v]) => `M${x},${y(v).toFixed(2)}h1`)
-        .join("");
-    return threshold == null ? "" : `M0,${y(threshold).toFixed(2)}H${n}`;
+  /** Bars that do not all have room show those that are written now. */
+  #follow(g, position) {
+    if (g.height <= SEEN) return;
+    const top = Math.max(0, Math.min(cornerOf(g, position).y, g.height - SEEN));
+    if (top !== this.top) this.box.scrollTop = this.top = top;
+  }
+
+  /** The line, or one at each position, row by row as far as there are positions. */
+  #line(threshold, lines, g, y) {
+    const { run } = this,
+      parts = [];
+    let last = ""; // where the line so far ends
+    for (let p = run.prompt.length; p < run.widest; p++) {
+      const v = lines ? lines(p) : (threshold ?? NaN),
+        { x, y: top } = cornerOf(g, p),
+        from = `${x},${(top + y(v)).toFixed(1)}`;
+      if (Number.isNaN(v)) continue;
+      if (from !== last) parts.push(`M${from}`);
+      parts.push(`h${g.w + g.gap}`);
+      last = `${x + g.w + g.gap},${(top + y(v)).toFixed(1)}`;
+    }
+    return parts.join("");
   }
 
   #tell(name, lane, { now, open, lift, base }) {
@@ -135,7 +194,7 @@ export class Bars {
     this.words = said;
     setText(this.say, said);
     set(this.picture, { "aria-label": said });
-    const known = `${name} ${Boolean(base)} ${lift > 0} ${line != null}`;
+    const known = `${name} ${Boolean(base)} ${lift > 0} ${line}`;
     if (known === this.known) return;
     this.known = known;
     const swatch = (kind, text) => el("span", {}, el("i", `dx-swatch dx-bar-${kind}`), text);
@@ -144,18 +203,19 @@ export class Bars {
       ...(this.run.spanKinds.includes("block") ? [swatch("out", tr`outside the block`)] : []),
       swatch("rest", base ? tr`${BASE}, not written yet` : tr`not written yet`),
       ...(base ? [swatch("lift", tr`added to it: ${name}`)] : []),
-      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`threshold`)]),
+      ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`threshold ${number(line)}`)]),
     );
   }
 
-  #read(event) {
+  #read({ clientX, clientY }) {
     const { run, t } = this,
-      first = run.prompt.length,
-      position = first + Math.min(Math.floor(along(this.box, event) * (run.widest - first)), run.widest - first - 1),
+      { left, top } = this.picture.getBoundingClientRect(),
+      position = cellAt(this.#grid(), clientX - left, clientY - top, run.widest),
       found = [...run.lanes]
         .map(([name, { unit }]) => [name, run.score(t - 1, name, position), unit])
         .filter(([, v]) => !Number.isNaN(v)),
       guess = run.candidates(t - 1, position)?.[0]?.token;
+    if (position < run.prompt.length) return setText(this.say, this.words);
     setText(
       this.say,
       found.length

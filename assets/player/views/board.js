@@ -47,8 +47,9 @@ export class Brackets {
   }
 }
 
-/** What a person can choose: whether the prompt is shown, the score that colours open cells, and the best guesses. */
-export function controls(run, context) {
+/** What a person can choose: whether the prompt is shown, the score that colours open cells, the best guesses, and, of
+ * a high board, whether all of its rows are. */
+export function controls(run, context, high) {
   const lanes = [...run.lanes.keys()],
     masked = run.canvas !== null,
     colours = [
@@ -70,13 +71,14 @@ export function controls(run, context) {
             "aria-expanded": String(context.unfolded),
           },
         )
-      : null,
+      : el("span"),
     colours.length
       ? select(tr`Colour by`, [...colours, ["", tr`nothing`]], chosen, (name) => context.setLane(name))
       : null,
     run.has("candidates") && masked
       ? toggle(tr`Best guesses`, context.peek, () => context.setPeek(!context.peek))
       : null,
+    high ? toggle(tr`All rows`, context.whole, () => context.setWhole(!context.whole)) : null,
   ].filter(Boolean);
 }
 

@@ -143,7 +143,7 @@ export class Frontier {
         set(group, { transform: `translate(${x},${y})`, opacity: one.fate === "pruned" ? 0.45 : 1 });
         const fill = known ? HUE(1 - one.h) : "none";
         dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
-        set(text, { x: 9, y: 4, style: "fill:var(--text);font:11px var(--mono)" });
+        set(text, { x: 9, y: 4, style: "fill:var(--text);font:12px var(--mono)" });
         setText(text, one.parent < 0 ? "" : cut(this.#text(one), LETTERS));
         setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
       },

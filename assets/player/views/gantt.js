@@ -2,20 +2,20 @@
 // modelled intervals are outlined, measured ones are solid.
 
 import { bytes, seconds } from "../codec.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["intervals"] };
 
 const ROW = 26,
-  LEFT = 96,
-  WIDE = 720,
+  LETTER = 7, // pixels of one, on average
+  LEAST = 560,
   BEFORE = 5,
   AFTER = 2;
 
 export class Gantt {
   load(run, dom) {
-    this.run = run;
+    Object.assign(this, { run, wide: 720, t: 0 });
     this.names = svg("g");
     this.bars = svg("g");
     this.picture = svg(
@@ -39,24 +39,28 @@ export class Gantt {
     this.unit = all.length && all.every((interval) => interval.unit === "bytes") ? "bytes" : "seconds";
     this.tell = this.unit === "bytes" ? bytes : seconds;
     this.tracks = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.track)))];
-    set(this.picture, {
-      viewBox: `0 0 ${WIDE} ${this.tracks.length * ROW}`,
-      width: WIDE,
-      height: this.tracks.length * ROW,
-    });
+    this.left = 12 + LETTER * Math.max(6, ...this.tracks.map((track) => translated(track).length));
+    frame(this.picture, this.wide, this.tracks.length * ROW);
     pool(this.names, this.tracks.length, () => svg("text", { x: 0 })).forEach((text, i) => {
       set(text, { y: i * ROW + 17 });
-      setText(text, translated(this.tracks[i]).slice(0, 14));
+      setText(text, translated(this.tracks[i]));
     });
   }
 
+  resize(width) {
+    this.wide = Math.max(width - 8, LEAST);
+    this.grow();
+    this.show(this.t);
+  }
+
   show(t) {
+    this.t = t;
     const work = this.run.steps
       .slice(Math.max(0, t - BEFORE), Math.max(t, 1) + AFTER)
       .flatMap((step) => this.#of(step).map((w) => ({ ...w, step: step.index })));
     const start = Math.min(...work.map((w) => w.start)),
       end = Math.max(...work.map((w) => w.end)),
-      x = (s) => LEFT + ((s - start) / (end - start || 1)) * (WIDE - LEFT);
+      x = (s) => this.left + ((s - start) / (end - start || 1)) * (this.wide - this.left);
     pool(this.bars, work.length, () => svg("rect", { height: ROW - 8, rx: 3 }, svg("title"))).forEach((bar, i) => {
       const w = work[i],
         kind = w.measured === false ? "modelled" : "measured";

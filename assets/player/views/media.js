@@ -139,7 +139,7 @@ export class Media {
   #boxes(pen, boxes, size, accent, panel) {
     pen.strokeStyle = pen.fillStyle = accent;
     pen.lineWidth = 2;
-    pen.font = "11px sans-serif";
+    pen.font = "12px sans-serif";
     for (const box of boxes) {
       pen.strokeRect(box.column * size + 1, box.row * size + 1, box.width * size - 2, box.height * size - 2);
       if (!box.label) continue;

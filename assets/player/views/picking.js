@@ -29,7 +29,12 @@ export class Picking {
     const { board, context, dom } = this.view;
     const hit = (event) => {
       const box = board.getBoundingClientRect();
-      const position = cellAt(this.view.grid, event.clientX - box.left, event.clientY - box.top, this.view.run.widest);
+      const position = cellAt(
+        this.view.grid,
+        event.clientX - box.left,
+        event.clientY - box.top + board.scrollTop,
+        this.view.run.widest,
+      );
       return this.view.shown?.[position] ? position : -1;
     };
     set(board, {

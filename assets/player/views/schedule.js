@@ -7,8 +7,8 @@ import { tr, translated } from "../words.js";
 
 export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
-const LEFT = 108,
-  WIDE = 760,
+const LETTER = 7, // pixels of one, on average
+  LEAST = 620,
   ROW = 28,
   AXIS = 20,
   INK = "--ink:var(--text)",
@@ -45,7 +45,7 @@ export function parts(intervals = []) {
 
 export class Schedule {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, kinds: [] });
+    Object.assign(this, { run, dom, context, kinds: [], wide: 760, t: 0 });
     this.say = el("p", "dx-readout");
     this.names = svg("g", { style: INK });
     this.bars = svg("g");
@@ -97,8 +97,14 @@ export class Schedule {
     return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % 4}-fill)`;
   }
 
+  resize(width) {
+    this.wide = Math.max(width - 8, LEAST);
+    this.show(this.t);
+  }
+
   show(t, hurry) {
     if (hurry) return;
+    this.t = t;
     const step = this.run.steps[t - 1];
     setText(this.say, this.describe(t));
     this.#draw(parts(step?.intervals), t);
@@ -107,6 +113,8 @@ export class Schedule {
 
   #draw(found, t) {
     const { shown = [], tracks = [], start = 0, long = 1 } = found ?? {},
+      WIDE = this.wide,
+      LEFT = 12 + LETTER * Math.max(12, ...tracks.map(([name]) => translated(name).length)),
       x = (time) => LEFT + ((time - start) / (long || 1)) * (WIDE - LEFT - 8),
       high = tracks.length * ROW,
       row = ({ track, measured }) =>
@@ -119,7 +127,7 @@ export class Schedule {
         y: (i >> 1) * ROW + (i % 2 ? 23 : 11),
         class: "dx-small",
       });
-      setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name).slice(0, 18));
+      setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name));
     });
     pool(this.bars, shown.length, () =>
       svg("g", {}, svg("title"), svg("rect", { height: 20, rx: 2 }), svg("text")),
@@ -138,7 +146,7 @@ export class Schedule {
         : `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`;
       set(word, { x: wide / 2, y: 14, "text-anchor": "middle", class: "dx-small" });
       word.style.fill = real ? fill.replace("-fill", "-text") : "var(--text)";
-      setText(word, wide > 7 * last.length + 4 ? last : "");
+      setText(word, wide > 7.5 * last.length + 4 ? last : "");
       const kind = real ? tr`measured` : tr`modelled`;
       setText(title, tr`${translated(one.track)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
     });

@@ -56,7 +56,7 @@ export class Sheet {
       this.sight.observe(canvas);
       return tile;
     });
-    this.pen.font = `10px ${getComputedStyle(box).fontFamily}`;
+    this.pen.font = `12px ${getComputedStyle(box).fontFamily}`;
     this.pen.textBaseline = "middle";
     this.fits = Math.max(1, Math.floor((w - 5) / this.pen.measureText("m").width));
   }

@@ -30,7 +30,7 @@ export class Starfield {
     this.plot = svg("svg", {
       viewBox: `0 0 ${W} ${H}`,
       role: "img",
-      style: "flex:1 1 280px;max-width:420px;font-size:11px",
+      style: "flex:1 1 280px;max-width:420px;font-size:12px",
     });
     dom.append(
       this.say,

@@ -5,6 +5,7 @@ import { prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 import { reading } from "../reading.js";
 import { tr } from "../words.js";
+import { rightAt } from "./asked.js";
 
 export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
 
@@ -89,8 +90,9 @@ export class Text {
 
   /** What the task's exact check says, once the wrong word stands or the run is over. */
   verdict(t) {
-    const { right, word = null, step = null, expected = "", many } = this.run.verdict ?? {};
-    if (!this.run.verdict || (t < this.run.length && (right || step === null || t <= step))) return "";
+    const { word = null, step = null, expected = "", many } = this.run.verdict ?? {},
+      right = rightAt(this.run, t);
+    if (right === null) return "";
     if (right) return tr`✓ right, by the task's exact check`;
     const when = step === null ? "" : tr`, written in step ${step + 1}`;
     const wanted = many ? tr`right would be, for example` : tr`expected`;

@@ -6,12 +6,16 @@ import { el, pool, set, setText } from "../dom.js";
 import { cornerOf, density, grid } from "../layout.js";
 import { ramp } from "../theme.js";
 import { tr } from "../words.js";
+import { Asked } from "./asked.js";
 import { Brackets, controls, legend } from "./board.js";
 import { Looks } from "./cells.js";
 import { Picking } from "./picking.js";
 import { alike, Sheet } from "./sheet.js";
 
 export const view = { name: "Tokens", title: "", place: 20, needs: [] };
+
+const ROWS = { growing: 3, masked: 4, narrow: 3 }; // of a board above a picture, which scrolls then
+const NARROW = 560;
 
 export class Tokens {
   load(run, dom, context) {
@@ -29,6 +33,9 @@ export class Tokens {
     this.picking = new Picking(this);
     this.legend = el("div", "dx-legend");
     this.controls = el("div", "dx-controls");
+    this.asked = new Asked(run);
+    this.top = 0; // what scrolled out of a board above it
+    set(this.board, { onscroll: () => (this.top = this.board.scrollTop) });
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
     dom.append(this.controls, el("div", "dx-anchor", this.board), el("div", "dx-under", context.note, this.legend));
@@ -61,12 +68,19 @@ export class Tokens {
       { cell, gutter, track, large } = density(plan);
     const painted = large || Boolean(this.sheet);
     this.track = track;
-    this.grid = grid(plan.width, count, cell, gutter, this.first);
-    const laid = JSON.stringify([this.grid, this.mode, painted]),
+    this.grid = this.context.grid = grid(plan.width, count, cell, gutter, this.first); // others stand on its columns
+    const laid = JSON.stringify([this.grid, this.mode, painted, this.#most()]),
       same = laid === this.laid;
     this.laid = laid;
     if (same) return void (painted || this.#spans());
     this.board.style.height = `${this.grid.height}px`;
+    const most = this.#most();
+    this.board.style.setProperty("--dx-most", most < Infinity ? `${most * this.grid.rowHeight}px` : "none");
+    const high = this.grid.rows > this.#rows();
+    if (high !== this.high) {
+      this.high = high;
+      this.#about();
+    }
     this.drawn = [];
     this.shown = null;
     this.cells.className = `dx-cells${painted ? "" : " dx-dom"}`;
@@ -78,6 +92,29 @@ export class Tokens {
       setText(node, String(this.first + row * columns));
     });
     this.show(this.t);
+  }
+
+  /** Rows that are seen at once where a picture stands below. */
+  #most() {
+    const { unfolded, whole } = this.context;
+    return unfolded || whole ? Infinity : this.#rows();
+  }
+
+  #rows() {
+    return ROWS[this.run.canvas === null ? "growing" : this.width < NARROW ? "narrow" : "masked"];
+  }
+
+  /** A board that scrolls shows what was written last, from its first place on. */
+  #follow(t) {
+    const { grid, board } = this,
+      room = Math.min(this.#most() * grid.rowHeight, grid.height),
+      { positions = [], tokens } = this.run.steps[t - 1]?.commits ?? {},
+      written = positions.filter((_, i) => !this.run.eos.has(tokens[i])); // nothing stands at the end marks
+    if (room >= grid.height) return;
+    const [from, to] = written.length ? [Math.min(...written), Math.max(...written)] : [0, 0],
+      low = cornerOf(grid, to).y + grid.rowHeight - room,
+      top = Math.max(0, Math.min(Math.max(this.top, low), cornerOf(grid, from).y));
+    if (top !== this.top) board.scrollTop = this.top = top;
   }
 
   /** The boards of the group have a new plan. */
@@ -108,8 +145,9 @@ export class Tokens {
     return (this.sheet = new Sheet(this.cells, this.context.theme, (look) => this.looks.spell(look)));
   }
 
-  show(t) {
+  show(t, hurry) {
     this.t = t;
+    if (!hurry) this.asked.show(t);
     if (!this.grid) return;
     const cells = this.run.board(t),
       look = this.looks.at(t, cells),
@@ -126,6 +164,7 @@ export class Tokens {
         (node, row) => (node.style.visibility = first + row * this.grid.columns < cells.length ? "" : "hidden"),
       );
     this.shown = cells;
+    this.#follow(t);
     this.brackets.show(this.run.steps[t - 1]?.spans ?? [], this);
     this.remark();
     this.picking.show();
@@ -159,7 +198,8 @@ export class Tokens {
 
   #about() {
     const { run, context } = this;
-    this.controls.replaceChildren(...controls(run, context));
+    const [first, ...others] = controls(run, context, this.high);
+    this.controls.replaceChildren(...[first, this.asked.root, ...others].filter(Boolean));
     this.legend.replaceChildren(...legend(run, context));
   }
 

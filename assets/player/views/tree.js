@@ -1,54 +1,30 @@
 // The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step
 // gained.
 
-import { cut, glyphs, number } from "../codec.js";
+import { cut, glyphs } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
 import { tr } from "../words.js";
+import { edgeWidth, GAINED, tell } from "./drafted.js";
+import { Ghost } from "./ghost.js";
+import { key, kindsOf, Origins, told } from "./origins.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
-const NODE = { w: 92, h: 24, x: 128, y: 31 };
+const NODE = { h: 24, y: 31, gap: 36, least: 112, most: 190 }; // least, most: from one column to the next
+const CHAR = 7.3; // of the monospaced letters
+const APART = 64; // between the sources and the tree
 const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
-
-const GAINED = {
-  correction: () => tr`then the target's correction`,
-  bonus: () => tr`then the target's bonus token`,
-  new: () => tr`one token from the target`,
-};
-
-function edgeWidth({ draft, target, rank }) {
-  const logprob = draft ?? target;
-  return logprob !== null ? 1 + 5 * Math.exp(Math.min(0, logprob)) : rank === undefined ? 2 : 1 + 4 / (1 + rank);
-}
-
-function tell(row) {
-  const probability = (name, logprob) => (logprob === null ? "" : tr`${name} probability ${number(Math.exp(logprob))}`);
-  return [
-    row.why,
-    row.source && tr`source: ${row.source}`,
-    row.rank !== undefined && tr`rank ${row.rank}`,
-    probability(tr`draft`, row.draft),
-    probability(tr`target`, row.target),
-    row.name && row.value !== null && `${row.name} ${number(row.value)}`,
-    row.chance !== undefined &&
-      row.chance !== null &&
-      tr`chance to be kept ${number(row.chance)}${row.drawn === null ? "" : tr`, drawn ${number(row.drawn)}`}`,
-    row.tail && tr`pseudo rows after it: ${row.tail}`,
-    row.folded && tr`${row.folded} nodes below are folded`,
-  ]
-    .filter(Boolean)
-    .join(", ");
-}
 
 export class DraftTree {
   load(run, dom, context) {
-    Object.assign(this, { run, context });
+    Object.assign(this, { run, context, seen: 0, columns: 1 });
     this.say = el("p", "dx-readout");
     this.slabs = svg("g");
     this.edges = svg("g");
     this.nodes = svg("g");
+    this.origins = new Origins(run);
     const hatch = svg(
       "pattern",
       {
@@ -63,21 +39,26 @@ export class DraftTree {
     );
     this.picture = svg(
       "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` },
+      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree`, onpointerover: (event) => this.#point(event) },
       svg("defs", {}, hatch),
       this.slabs,
       this.edges,
+      this.origins.threads,
+      this.origins.sources,
       this.nodes,
     );
     this.scroll = el("div", "dx-scroll", this.picture);
-    const states = ["accepted", "rejected", "unreached", "correction", "bonus"];
+    const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
+    this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
     dom.append(
       this.say,
+      ...(this.ghost ? [this.ghost.root] : []),
       this.scroll,
       el(
         "div",
         "dx-legend",
         ...states.map((s) => legend(context.theme, s)),
+        ...key(run),
         el("span", {}, tr`edge width: draft probability or rank`),
         ...(run.steps.some((step) => step.tree?.tails?.length)
           ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
@@ -94,13 +75,36 @@ export class DraftTree {
     return { rows: cut ? rows.slice(0, tree.tokens.length) : rows, accepted, cut };
   }
 
+  resize(width) {
+    this.width = width;
+    this.ghost?.resize(width);
+    this.show(this.t ?? 0);
+  }
+
+  /** Columns of the deepest tree so far: a node has one place and one size in all steps. */
+  #columns() {
+    for (; this.seen < this.run.length; this.seen++) {
+      const { tree } = this.run.steps[this.seen];
+      if (!tree) continue;
+      const depths = [];
+      for (const parent of tree.parents) depths.push(parent < 0 ? 1 : depths[parent] + 1);
+      const accepted = tree.accepted.filter(Boolean).length;
+      this.columns = Math.max(this.columns, accepted + 1, ...depths);
+      this.origins.measure(tree);
+    }
+    return this.columns;
+  }
+
   show(t) {
+    this.t = t;
+    this.ghost?.show(t);
     const step = this.run.steps[t - 1],
       tree = step?.tree;
     this.scroll.hidden = !tree;
     setText(this.say, this.describe(t));
     if (!tree) return;
     const { rows } = this.#rows(step),
+      states = rows.map(({ state }) => state),
       shown = fold(
         rows.map((r) => r.parent),
         rows.map((r) => r.why),
@@ -119,23 +123,40 @@ export class DraftTree {
       columns,
     } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
     const below = tree.tails?.length ? TAIL.y : 0;
-    const at = places.map(({ column, row }) => ({ x: 4 + column * NODE.x, y: 4 + row * (NODE.y + below) }));
-    const w = (columns - 1) * NODE.x + NODE.w + 8,
-      h = (height - 1) * (NODE.y + below) + NODE.h + below + 8;
+    const all = this.#columns(),
+      wide = this.width || 1200,
+      narrowest = (all - 1) * NODE.least + NODE.least - NODE.gap + 8,
+      over = this.origins.least + APART + narrowest > wide,
+      left = this.origins.plan(tree, states, over ? wide : wide - narrowest - APART),
+      x0 = left.w && !over ? left.w + APART : 0,
+      pitch = Math.floor(Math.min(Math.max((wide - x0 - 8 + NODE.gap) / all, NODE.least), NODE.most)),
+      size = pitch - NODE.gap,
+      tall = (height - 1) * (NODE.y + below) + NODE.h + below + 8,
+      y0 = over && left.h ? left.h + 30 : Math.max(0, (left.h - tall) / 2);
+    const at = places.map(({ column, row }) => ({
+      x: 4 + x0 + column * pitch,
+      y: 4 + y0 + row * (NODE.y + below),
+      w: size,
+      h: NODE.h,
+    }));
+    const w = Math.max(x0 + (columns - 1) * pitch + size + 8, left.w),
+      h = over ? y0 + tall : Math.max(tall, left.h + 4);
     frame(this.picture, w, h);
+    this.origins.show(0, over ? 2 : Math.max(2, (h - left.h) / 2), (row) => at[number.get(row)], states, over);
+    const kinds = kindsOf(tree);
     const passes = tree.value_name?.startsWith("pass") ? kept.map((i) => rows[i].value).filter(Boolean) : [],
       slabs = [...new Set(passes)];
     pool(this.slabs, slabs.length, () => svg("rect", { class: "dx-slab", y: 1, rx: 8 })).forEach((box, i) => {
       const xs = at.filter((_, j) => rows[kept[j]].value === slabs[i]).map(({ x }) => x),
         from = Math.min(...xs) - 3;
-      set(box, { x: from, width: Math.max(...xs) - from + NODE.w + 3, height: h - 2 });
+      set(box, { x: from, width: Math.max(...xs) - from + size + 3, height: h - 2 });
     });
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
       const row = rows[edges[i]],
         a = at[number.get(row.parent)],
         b = at[number.get(edges[i])],
-        x1 = a.x + NODE.w,
+        x1 = a.x + size,
         y1 = a.y + NODE.h / 2,
         y2 = b.y + NODE.h / 2,
         middle = (x1 + b.x) / 2;
@@ -150,25 +171,37 @@ export class DraftTree {
         "g",
         {},
         svg("title"),
-        svg("rect", { width: NODE.w, height: NODE.h, rx: 6 }),
-        svg("rect", { class: "dx-ring", x: -3, y: -3, width: NODE.w + 6, height: NODE.h + 6, rx: 8 }),
-        svg("text", { x: 8, y: 16.5 }),
-        svg("text", { x: NODE.w - 7, y: 16.5, "text-anchor": "end" }),
+        svg("rect", { height: NODE.h, rx: 6 }),
+        svg("rect", { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8 }),
+        svg("text", { x: 9, y: 16.5 }),
+        svg("text", { y: 16.5, "text-anchor": "end" }),
+        svg("g"),
         svg("g"),
       ),
-    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i]));
+    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i], kept[i], kinds.get(kept[i]) ?? []));
   }
 
-  #node(group, row, { x, y }) {
-    const [title, box, , text, mark, tail] = group.childNodes,
+  #point({ target }) {
+    const node = target.closest("[data-row], [data-cell]");
+    this.origins.lift(node?.dataset ?? {});
+  }
+
+  #node(group, row, { x, y, w }, number, kinds) {
+    const [title, box, ring, text, mark, tail, stripes] = group.childNodes,
       whole = glyphs(this.run.piece(row.token).text);
-    set(group, { transform: `translate(${x},${y})`, "data-s": row.state });
+    set(group, { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number });
+    set(box, { width: w });
+    set(ring, { width: w + 6 });
+    set(mark, { x: w - 7 });
+    pool(stripes, kinds.length, () => svg("rect", { class: "dx-stripe", x: 0, width: 5 })).forEach((stripe, j) =>
+      set(stripe, { y: (NODE.h / kinds.length) * j, height: NODE.h / kinds.length, "data-source": kinds[j] }),
+    );
     box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
     setText(title, `${whole}: ${tell(row)}`);
     pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
       (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
     );
-    setText(text, cut(whole, row.folded ? 7 : 9));
+    setText(text, cut(whole, Math.floor((w - (row.folded ? 46 : 28)) / CHAR)));
     setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
   }
 
@@ -185,7 +218,13 @@ export class DraftTree {
         ? `; ${tr`the maximum length left no room after them`}`
         : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
-      along = tails ? ` ${tr`Pseudo rows in this forward: ${tails}.`}` : "";
-    return tr`${drafted} drafted, ${accepted} accepted${gained}.` + along;
+      along = tails && tr`Pseudo rows in this forward: ${tails}.`;
+    return (
+      tr`${drafted} drafted, ${accepted} accepted${gained}.` +
+      [along, told(tree)]
+        .filter(Boolean)
+        .map((text) => ` ${text}`)
+        .join("")
+    );
   }
 }

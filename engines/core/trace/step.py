@@ -68,6 +68,8 @@ def step_tokens(step: Step, records: Mapping[str, Sequence[Sequence[str]]] | Non
         found += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
         found += step.tree.tokens + step.tree.emitted
+        for source in step.tree.guessed_from:
+            found += source.key + [token for token in source.tokens + source.after if token >= 0]
     for entry in step.memory:
         found += entry.key + entry.tokens
     for branch in step.branches:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
+from engines.kit import GuessSource
+
 Path = tuple[int, ...]
 
 
@@ -41,3 +43,12 @@ def parents_of(paths: Iterable[Path]) -> tuple[list[Path], list[int]]:
 def filled(paths: Sequence[Path], root: int, guesses: Sequence[Sequence[int]]) -> list[int]:
     """Tokens of the rows: the root's, and for every path the guess of its depth at its last rank."""
     return [guesses[len(path) - 1][path[-1]] if path else root for path in paths]
+
+
+def from_heads(paths: Sequence[Path], guesses: Sequence[Sequence[int]], name: str) -> list[GuessSource]:
+    """The guesses [K][ranks] that the rows of these paths are, one source for each depth: "head 1", "head 2" ..."""
+    sources = [GuessSource("head", f"{name} {depth}", tokens=[*row]) for depth, row in enumerate(guesses, 1)]
+    for row, path in enumerate(paths):
+        if path:
+            sources[len(path) - 1].links.append((row, path[-1]))
+    return [source for source in sources if source.links]

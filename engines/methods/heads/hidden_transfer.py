@@ -33,7 +33,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._template import filled, likeliest, parents_of
+from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 
@@ -82,6 +82,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         known = [path for path in paths if len(path) <= deepest]
         draft = Draft.of(filled(known, ids[-1], guesses), parents[: len(known)], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
+        draft.guessed_from = from_heads(known, guesses, "pseudo row")
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
         size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."

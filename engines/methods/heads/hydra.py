@@ -103,7 +103,8 @@ def grown(
         for row, path in enumerate(paths):
             if len(path) == i + 1:
                 above, r = parents[row], path[-1]
-                draft.add(above, tokens[above][r], chances[above][r])
+                node = draft.add(above, tokens[above][r], chances[above][r])
+                draft.taken(node, -1, "head", f"head {i + 1}")
     return draft
 
 

@@ -30,7 +30,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._template import filled, likeliest, parents_of
+from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 
@@ -87,6 +87,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             known = [path for path in paths if len(path) <= deepest]
             draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
             draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
+            draft.guessed_from = from_heads(known, tokens, "head")
         turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."

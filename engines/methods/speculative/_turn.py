@@ -206,14 +206,17 @@ class Turn:
         n = len(self.draft) - 1
         if n == 0:
             return "Nothing was drafted; one token from the target."
-        kept = f"{self.accepted} of {many(n, 'drafted token')} accepted"
+        return f"{self.accepted} of {many(n, 'drafted token')} accepted{self.ending()}."
+
+    def ending(self) -> str:
+        """What follows the drafted tokens that were kept, to go on with in a sentence that counted them."""
         if self.verdict.source != "draft" and (left := len(self.gained)) <= self.accepted:
-            return f"{kept}; the maximum length leaves room for {many(left, 'token')}."
+            return f"; the maximum length leaves room for {many(left, 'token')}"
         if self.verdict.source == "draft":
-            return f"{kept}, the last of them the end mark."
+            return ", the last of them the end mark"
         own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]
         drawn = {"residual": "drawn from the residual distribution", "target": "drawn from the target"}
-        return f"{kept}; {own} is {drawn.get(self.verdict.source, OWN)}."
+        return f"; {own} is {drawn.get(self.verdict.source, OWN)}"
 
 
 class Drafter:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engines.kit import (
+    GuessSource,
     Tree,
     accept_probability,
     children,
@@ -46,7 +47,8 @@ class Draft:
     out because of its token breaks the distribution. replacement: siblings were drawn from the same q again and again
     (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no distribution is known. source:
     what `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per
-    row, under the name value_name; tails: the rows without a token behind each row."""
+    row, under the name value_name; tails: the rows without a token behind each row; guessed_from: where tokens stood
+    before they became rows."""
 
     root: int
     source: str = "draft"
@@ -59,6 +61,7 @@ class Draft:
     values: list[float | None] = field(default_factory=list)
     value_name: str = ""
     tails: list[int] = field(default_factory=list)
+    guessed_from: list[GuessSource] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tokens, self.parents, self.sources, self.chances = [self.root], [-1], ["root"], [None]
@@ -81,6 +84,17 @@ class Draft:
         self.sources.append(source or self.source)
         self.chances.append(chance)
         return len(self.tokens) - 1
+
+    def taken(
+        self, row: int, cell: int, kind: str, label: str = "", key: Sequence[int] = (), tokens: Sequence[int] = ()
+    ) -> None:
+        """Note where the token of a row stood: as number `cell` (-1: none in particular) among the `tokens` of the
+        source of this kind, label and key. What a source holds is what is said of it first."""
+        known = (s for s in self.guessed_from if (s.kind, s.label) == (kind, label) and s.key == [*key])
+        source = next(known, None)
+        if source is None:
+            self.guessed_from.append(source := GuessSource(kind, label, [*key], [*tokens]))
+        source.links.append((row, cell))
 
     def depths(self) -> list[int]:
         """Depth of every row, 0 for the root."""
@@ -217,6 +231,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         values=list(draft.values),
         value_name=draft.value_name,
         tails=list(draft.tails),
+        guessed_from=list(draft.guessed_from),
     )
 
 

@@ -27,7 +27,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 
 FARTHEST, GRAM = 256, 6  # tokens of a paste, of an anchor
@@ -97,7 +97,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             **turn.groups(),
             spans=source.span(at, len(pasted)) if pasted else [],
             facts=turn.facts(source_index=at if pasted else -1, anchor=anchored.n, places=anchored.places),
-            note=note(anchored, len(pasted), turn.accepted),
+            note=note(anchored, len(pasted), turn),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
 
@@ -144,14 +144,14 @@ def anchor(index: Index, written: list[int], longest: int) -> Anchor:
     return Anchor(ends[0] if len(ends) == 1 else -1, n, len(ends))
 
 
-def note(anchored: Anchor, pasted: int, kept: int) -> str:
+def note(anchored: Anchor, pasted: int, turn: Turn) -> str:
     """One sentence on the step."""
     last = "The last token occurs" if anchored.n == 1 else f"The last {anchored.n} tokens occur"
     if not pasted:
         where = {0: "nowhere in the source", 1: "at its end, or there is no room for more"}
         return f"{last} {where.get(anchored.places, 'several times in the source')}: one token from the model."
     begin = f"{last} once in the source: what follows there" if anchored.n else "The source"
-    return f"{begin} is pasted; {kept} of {many(pasted, 'token')} accepted, and one from the model."
+    return f"{begin} is pasted; {turn.accepted} of {many(pasted, 'token')} accepted{turn.ending()}."
 
 
 if __name__ == "__main__":

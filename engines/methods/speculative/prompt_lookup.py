@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
-from engines.methods.speculative._retrieval import Match, find, fuse, spans, trie
+from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 
@@ -51,6 +51,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         matches = look_up(ids, p, min(p.length, target.room(ids)), model.eos_ids)
         draft = Draft(ids[-1])
         fuse(draft, trie(match.tokens for match in matches))
+        copied(draft, "text", ids, matches)
         turn = target.verify(ids, draft, run.rng)
         n = matches[0].n if matches else 0
         edit = yield run.step(
@@ -58,7 +59,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             spans=spans(matches, len(ids)),
             facts=turn.facts(matches=len(matches), match_length=n),
             note=f"The last {'token' if n == 1 else f'{n} tokens'} occurred earlier in the text: {turn.accepted} of "
-            f"{many(len(draft) - 1, 'copied token')} accepted, and one from the model."
+            f"{many(len(draft) - 1, 'copied token')} accepted{turn.ending()}."
             if matches
             else "The last token is new in this text, so there is nothing to copy; one token from the model.",
         )

@@ -175,7 +175,7 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
         "most": f"the maximum was reached (a refusal was {rule.p_reject:.0%} likely)",
         "end mark": "the end mark was drafted",
     }[stopped]
-    return f"{many(n, 'token')} drafted, until {why}; {turn.accepted} accepted, and one more from the target."
+    return f"{many(n, 'token')} drafted, until {why}; {turn.accepted} accepted{turn.ending()}."
 
 
 if __name__ == "__main__":

@@ -120,7 +120,11 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     ids = prompt
     while target.unfinished(ids):
         tokens, rows, tree = expand(M, ids[-1], parents, ranks, deepest=model.max_positions - len(ids))
-        turn = target.verify(ids, Draft.of(tokens, tree, "matrix"), run.rng)
+        draft = Draft.of(tokens, tree, "matrix")
+        for row in range(1, len(tokens)):
+            above = tokens[tree[row]]
+            draft.taken(row, ranks[rows[row]], "table", key=[above], tokens=M[above].tolist())
+        turn = target.verify(ids, draft, run.rng)
         top = top_ids(torch.cat([turn.z_chain, turn.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
         fed, c = [*turn.chain, *tokens], len(turn.chain)
         learned = [
@@ -128,6 +132,8 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else turn.verdict.path)),
         ]
         update(M, [fed[r] for r in learned], top[learned])
+        for source in draft.guessed_from:
+            source.after = M[source.key[0]].tolist()
         read, written = {tokens[at] for at in tree[1:]}, [fed[r] for r in learned]
         edit = yield run.step(
             **turn.groups([ranks[r] for r in rows]),

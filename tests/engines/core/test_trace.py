@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 import engines
-from engines.core.trace import Commits, Packed, Trace, TraceError, Tree, pack, pack_exact, read_trace, reading
+from engines.core.trace import (
+    Commits,
+    GuessSource,
+    Packed,
+    Trace,
+    TraceError,
+    Tree,
+    pack,
+    pack_exact,
+    read_trace,
+    reading,
+)
 from tests.engines.fakes import TableCausal, TableMasked
 
 
@@ -94,6 +105,10 @@ def test_contradictions_are_refused():
         Tree(0, [-1, 2, 1], [1, 2, 3], [True] * 3, ["root"] * 3, [])
     with pytest.raises(ValueError, match="parent"):
         Tree(0, [0], [1], [True], ["root"], [])
+    with pytest.raises(ValueError, match="linked to guess 1 of a source that has 1"):
+        GuessSource("table", tokens=[3], links=[(1, 1)])
+    with pytest.raises(ValueError, match="linked to a row that is none of the 0 below the root"):
+        Tree(0, [-1], [1], [True], ["root"], [], guessed_from=[GuessSource("head", links=[(1, -1)])])
     with pytest.raises(ValueError, match="tails has 2 entries for 1 rows"):
         Tree(0, [-1], [1], [True], ["root"], [], tails=[1, 1])
 

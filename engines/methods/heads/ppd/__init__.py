@@ -30,7 +30,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._template import Path, filled, parents_of
+from engines.methods.heads._template import Path, filled, from_heads, parents_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
@@ -78,6 +78,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         P = {node.path: node.P for node in nodes}
         draft = Draft.of(filled(known, ids[-1], guesses), parents_of(known)[1], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
+        draft.guessed_from = from_heads(known, guesses, "prompt token")
         draft.values, draft.value_name = [P.get(path) for path in known], "measured chance of its path"
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node

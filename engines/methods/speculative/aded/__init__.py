@@ -132,6 +132,8 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
                 a, b = (*ids[-2:], *at[:-1])[-2:]
                 successors = table.weights[a, b]
                 rows[at] = draft.add(rows[at[:-1]], at[-1], chance=successors[at[-1]] / sum(successors.values()))
+                heaviest = [c for c, _ in table.successors((a, b))]
+                draft.taken(rows[at], heaviest.index(at[-1]), "table", key=(a, b), tokens=heaviest)
     return draft
 
 

@@ -35,7 +35,7 @@ from engines.kit import (
     method,
     top_ids,
 )
-from engines.methods.speculative._retrieval import Match, Prefix, find, fuse, spans, trie
+from engines.methods.speculative._retrieval import Match, Prefix, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
@@ -91,7 +91,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         drafted = {tuple(draft.path(row)) for row in range(1, len(draft))}
         sources = [Found(trie(m.tokens for m in matches), matches[0].n) for matches in (in_text, in_store) if matches]
         pruned = prune(sources, distributions, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
+        for row in range(1, len(draft)):
+            draft.taken(row, -1, "model", "draft model")
         fuse(draft, pruned.kept)
+        copied(draft, "text", ids, in_text)
+        copied(draft, "store", ids, in_store)
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(
@@ -166,4 +170,4 @@ def note(turn: Turn, pruned: Pruned) -> str:
         f"{copied} copied" + f", {pruned.shared} of them in both" * (pruned.shared > 0)
     ] * (copied > 0)
     only = f", {accepted['accepted_retrieval']} of them from retrieval alone" if accepted["accepted_retrieval"] else ""
-    return f"Candidates: {' and '.join(guesses)}. {turn.accepted} accepted{only}, and one more from the target."
+    return f"Candidates: {' and '.join(guesses)}. {turn.accepted} accepted{only}{turn.ending()}."

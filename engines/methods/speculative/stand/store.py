@@ -125,8 +125,10 @@ def grow(
             else torch.zeros_like(q)
         )
         ranked = (q.log() + gumbel).argsort(descending=True, stable=True).tolist()
+        key, stored = [*ids[-longest:], *draft.path(row)][-hit[0] :], q.argsort(descending=True, stable=True).tolist()
         for child, i in zip(below[node], ranked, strict=False):
             place[child] = draft.add(row, tokens[i], chance=float(q[i]))
+            draft.taken(place[child], stored.index(i), "table", key=key, tokens=[tokens[j] for j in stored])
             grown.rows.append(child)
         if noise:
             draft.distributions[row] = torch.zeros(vocab_size, dtype=torch.float64).scatter(0, torch.tensor(tokens), q)

@@ -195,6 +195,15 @@ def test_the_ablations_are_their_parts(monkeypatch):
     assert [step.tree.tokens for step in same.steps] == [step.tree.tokens for step in lookup.steps]
 
 
+def test_each_row_is_linked_to_the_places_that_it_comes_from():
+    for step in decode(pair(1)).steps:
+        tree, linked = step.tree, {"model": set(), "text": set(), "store": set()}
+        for source in tree.guessed_from:
+            linked[source.kind] |= {row for row, _ in source.links}
+        assert linked["model"] == {row for row, name in enumerate(tree.sources) if name in ("draft", "both")}
+        assert linked["text"] == {row for row, name in enumerate(tree.sources) if name in ("retrieval", "both")}
+
+
 def test_rows_and_facts_add_up():
     models = pair(1)
     for given in ({}, {"rows": 4}, {"rows": 8, "fan": 4, "depth": 6}, {"top_k": 1}):

@@ -148,6 +148,18 @@ def test_the_record_shows_the_rows_read_and_written():
         assert all(len(m.tokens) == 8 and m.source == "matrix" for m in step.memory)
 
 
+def test_every_drafted_node_is_linked_to_the_cell_that_it_was_read_from():
+    before: dict[int, list[int]] = {}  # rows of the table as earlier steps left them
+    for step in decode(TableCausal(memory=1)).steps:
+        tree, sources = step.tree, step.tree.guessed_from
+        assert sorted(row for source in sources for row, _ in source.links) == list(range(1, len(tree.tokens)))
+        for source in sources:
+            assert all([tree.tokens[tree.parents[row]]] == source.key for row, _ in source.links)
+            assert source.tokens == before.get(source.key[0], source.tokens)
+            before[source.key[0]] = source.after
+        before |= {m.key[0]: m.tokens for m in step.memory if m.written}
+
+
 # --- above temperature 0: the exact distribution
 # ------------------------------------------------------------------------------
 

@@ -1,0 +1,192 @@
+// Where the guesses of a draft tree come from: a line for each source with its tokens as cells, and a thread from each
+// cell to the node that it became. It stands left of the tree, above it where the room is narrow.
+
+import { cut, glyphs } from "../codec.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { tr } from "../words.js";
+
+const H = 24;
+const LINE = 29;
+const CHAR = 7.3; // of the monospaced letters
+const LISTED = 14; // sources
+const NAMES = {
+  table: () => tr`a row of the table`,
+  text: () => tr`copied from the text`,
+  store: () => tr`copied from the store`,
+  head: () => tr`a head's guesses`,
+  layer: () => tr`an early exit`,
+  model: () => tr`the draft model`,
+};
+const FATE = ["accepted", "rejected", "unreached"]; // of a cell: the best of its nodes
+const room = (chars) => Math.round(chars * CHAR) + 12;
+
+/** Kinds of sources of each row of a tree: row -> [kind, ...]. */
+export function kindsOf(tree) {
+  const kinds = new Map();
+  for (const { kind, links = [] } of tree.guessed_from ?? [])
+    for (const [row] of links) {
+      const known = kinds.get(row) ?? kinds.set(row, []).get(row);
+      if (!known.includes(kind)) known.push(kind);
+    }
+  return kinds;
+}
+
+/** The kinds that a run shows, for its legend. */
+export function key(run) {
+  const kinds = new Set(run.steps.flatMap(({ tree }) => (tree?.guessed_from ?? []).map(({ kind }) => kind)));
+  return [...kinds].map((kind) =>
+    el("span", {}, el("i", { class: "dx-swatch dx-source", "data-source": kind }), NAMES[kind]?.() ?? kind),
+  );
+}
+
+/** How many sources a tree has, and how many of them no guess was taken from. */
+export function told({ guessed_from: all = [] }) {
+  const idle = all.filter(({ links = [] }) => !links.length).length;
+  if (!all.length) return "";
+  return idle ? tr`Sources: ${all.length}, ${idle} of them unused.` : tr`Sources: ${all.length}.`;
+}
+
+export class Origins {
+  constructor(run) {
+    Object.assign(this, { run, threads: svg("g", { class: "dx-threads" }), sources: svg("g"), shown: [] });
+    Object.assign(this, { most: 0, used: 0, w: 26, left: 0, tail: 0 });
+  }
+
+  #piece(token) {
+    return token < 0 ? "" : glyphs(this.run.piece(token).text, 12);
+  }
+
+  #name({ kind, label = "", key = [] }) {
+    const looked = key
+      .slice(-3)
+      .map((token) => cut(this.#piece(token), 6))
+      .join(" ");
+    return label || (kind === "table" || !NAMES[kind] ? `${looked} →` : tr`behind ‘${looked}’`);
+  }
+
+  /** Takes the sources of another tree into account: a cell has one size in all steps. */
+  measure({ guessed_from: all = [] }) {
+    for (const source of all.slice(0, LISTED)) {
+      const { tokens = [], links = [], after = [] } = source;
+      this.most = Math.max(this.most, tokens.length);
+      this.used = Math.max(this.used, ...links.map(([, cell]) => cell + 1));
+      this.w = Math.min(Math.max(this.w, ...tokens.map((token) => room(this.#piece(token).length))), 66);
+      this.left = Math.min(Math.max(this.left, room(this.#name(source).length)), 168);
+      if (after.length) this.tail = 74;
+    }
+  }
+
+  /** The width that they need at least. */
+  get least() {
+    return this.left && this.left + 6 + this.used * (this.w + 3) + this.tail;
+  }
+
+  /** Finds room for the sources of a tree in `width` pixels: {w, h}. states: of its rows. */
+  plan({ guessed_from: all = [] }, states, width) {
+    this.shown = all.slice(0, LISTED).map((source) => {
+      const { tokens = [], links = [], after = [] } = source,
+        fates = new Map();
+      for (const [row, cell] of links) {
+        const fate = FATE.indexOf(states[row]);
+        if (fate >= 0) fates.set(cell, Math.min(fate, fates.get(cell) ?? FATE.length));
+      }
+      const renewed = after.filter((token, i) => token !== tokens[i]).length;
+      return { ...source, tokens, links, fates, renewed, name: this.#name(source) };
+    });
+    const pitch = this.w + 3,
+      free = Math.floor((width - this.left - 6 - this.tail) / pitch);
+    this.cells = Math.min(this.most, Math.max(this.used, free));
+    return { w: this.left && this.left + 6 + this.cells * pitch + this.tail, h: this.shown.length * LINE };
+  }
+
+  /** Draws them from the corner (x, y) on. at: the place of a row of the tree, {x, y, w, h}, or undefined; over: whether
+   * they stand above the tree. */
+  show(x, y, at, states, over) {
+    const pitch = this.w + 3,
+      cellAt = (line, cell) => ({ x: x + this.left + 6 + cell * pitch, y: y + line * LINE });
+    const { shown } = this;
+    pool(this.sources, shown.length, () =>
+      svg(
+        "g",
+        {},
+        svg("title"),
+        svg("rect", { height: H, rx: 5 }),
+        svg("text", { x: 7, y: 16.5 }),
+        svg("g"),
+        svg("text", { y: 16.5, class: "dx-quiet" }),
+      ),
+    ).forEach((group, line) => {
+      const [title, box, name, cells, note] = group.childNodes,
+        source = shown[line],
+        n = Math.min(source.tokens.length, this.cells);
+      set(group, { transform: `translate(${x},${y + line * LINE})`, "data-source": source.kind });
+      set(box, { width: this.left, class: "dx-source" });
+      setText(name, cut(source.name, Math.floor((this.left - 8) / CHAR)));
+      setText(title, this.#tell(source));
+      pool(cells, n, () =>
+        svg("g", {}, svg("rect", { height: H, rx: 5 }), svg("text", { y: 16.5, "text-anchor": "middle" })),
+      ).forEach((cell, i) => {
+        const fate = FATE[source.fates.get(i)];
+        set(cell, {
+          transform: `translate(${this.left + 6 + i * pitch},0)`,
+          "data-s": fate ?? "unused",
+          "data-line": line,
+          "data-cell": i,
+        });
+        set(cell.firstChild, { width: this.w });
+        set(cell.lastChild, { x: this.w / 2 });
+        setText(cell.lastChild, cut(this.#piece(source.tokens[i]), Math.floor((this.w - 4) / CHAR)));
+      });
+      set(note, { x: this.left + 10 + n * pitch });
+      setText(note, source.renewed ? tr`↻ ${source.renewed} new` : "");
+    });
+    const threads = shown.flatMap(({ links, kind }, line) =>
+      links
+        .filter(([row]) => at(row))
+        .map(([row, cell]) => ({ kind, row, line, cell, from: cell < 0 ? null : cellAt(line, cell) })),
+    );
+    pool(this.threads, threads.length, () => svg("path")).forEach((path, i) => {
+      const { kind, row, line, cell, from } = threads[i],
+        to = at(row),
+        end = over ? { x: to.x + to.w / 2, y: to.y } : { x: to.x, y: to.y + to.h / 2 };
+      const down = !from ? 0 : end.y >= from.y + H / 2 ? 1 : -1,
+        start = from
+          ? { x: from.x + this.w / 2, y: from.y + (down > 0 ? H : 0) }
+          : { x: x + this.left, y: y + line * LINE + H / 2 };
+      const bend = over
+        ? `${start.x},${start.y + 30} ${end.x},${end.y - 30}`
+        : `${start.x + (from ? 0 : 50)},${start.y + 26 * down} ${end.x - 60},${end.y}`;
+      set(path, {
+        d: `M${start.x},${start.y}C${bend} ${end.x},${end.y}`,
+        "data-source": kind,
+        "data-fate": states[row],
+        "data-row": row,
+        "data-line": line,
+        "data-cell": cell,
+      });
+    });
+  }
+
+  /** Lifts the threads of a node or of a cell that is pointed at. */
+  lift({ row, line, cell }) {
+    for (const path of this.threads.childNodes) {
+      const { dataset } = path,
+        hot =
+          row !== undefined
+            ? dataset.row === row
+            : line !== undefined && dataset.line === line && dataset.cell === cell;
+      path.classList.toggle("dx-hot", hot);
+    }
+  }
+
+  #tell(source) {
+    const words = (tokens) => tokens.map((token) => this.#piece(token) || "–").join(", ");
+    return [
+      `${NAMES[source.kind]?.() ?? source.kind}: ${source.name}`,
+      source.tokens.length && words(source.tokens),
+      source.renewed && tr`after this step: ${words(source.after)}`,
+    ]
+      .filter(Boolean)
+      .join("\n");
+  }
+}
