@@ -1,6 +1,6 @@
 // The scores of one step against the line that decides: a bar for each position that is still open, under its cell of
-// the board and wrapping with it, those that are written now in their colour. Where the deciding score is the confidence with something added, the addition is a part
-// of its own.
+// the board and wrapping with it, those that are written now in their colour. Where the deciding score is the
+// confidence with something added, the addition is a part of its own.
 
 import { glyphs, number, unpack } from "../codec.js";
 import { el, legend, pool, set, setText, svg } from "../dom.js";

@@ -1,6 +1,6 @@
 // The floors of the model: each draft leaves at the exit layer with the confidence that the adapter has in it, and
-// drafting hops on while that is at least η. All rows then go through the other layers in one target call, whose verdict
-// stands above.
+// drafting hops on while that is at least η. All rows then go through the other layers in one target call, whose
+// verdict stands above.
 // Beside it the same tokens one by one.
 
 import { CHIP, chips } from "../chips.js";

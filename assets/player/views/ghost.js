@@ -122,8 +122,9 @@ export class Ghost {
       calls ? tr`${number(counts[0])}, ${Number((counts[0] / calls).toPrecision(2))} per call` : "",
     );
     setText(this.says[1], calls ? tr`${number(calls)}, derived` : "");
+    const [wrote] = counts;
     set(this.root, {
-      "aria-label": tr`After ${calls} target calls this run has ${counts[0]} tokens; one by one there would be ${calls}.`,
+      "aria-label": tr`After ${calls} target calls this run has ${wrote} tokens; one by one there would be ${calls}.`,
     });
   }
 }

@@ -99,8 +99,8 @@ export class Origins {
     return { w: this.left && this.left + 6 + this.cells * pitch + this.tail, h: this.shown.length * LINE };
   }
 
-  /** Draws them from the corner (x, y) on. at: the place of a row of the tree, {x, y, w, h}, or undefined; over: whether
-   * they stand above the tree. */
+  /** Draws them from the corner (x, y) on. at: the place of a row of the tree, {x, y, w, h}, or undefined; over:
+   * whether they stand above the tree. */
   show(x, y, at, states, over) {
     const pitch = this.w + 3,
       cellAt = (line, cell) => ({ x: x + this.left + 6 + cell * pitch, y: y + line * LINE });
