@@ -326,6 +326,9 @@ Load the finished trace to see all of it.`,
     const { context } = this;
     if (context.lane !== "" && context.lane !== "@author" && !run.lanes.has(context.lane))
       context.lane = run.canvas === null ? null : run.deciding;
+    // where models take turns, who wrote a token is what the method is about
+    if (context.lane === null && run.canvas === null && run.authors.size > 1 && run.has("choice") && !run.has("tree"))
+      context.lane = "@author";
     this.views.grow(run);
     this.#regrown();
   }

@@ -1,6 +1,7 @@
 // theme.json as CSS variables and as colours for canvases. No colour stands anywhere else.
 
 const LEVELS = 32;
+export const OPTIONS = 7; // colours of the theme that stand side by side
 
 const declare = (theme, mode) =>
   [

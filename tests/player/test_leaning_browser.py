@@ -96,7 +96,7 @@ def test_the_slider_refuses_the_answer_and_goes_back(opened: Open, put_right: Tr
         said, back = view.locator(".dx-readout").first, view.get_by_role("button", name="as recorded")
         assert "with η = 10, as recorded: 5 of 5; 3 with η = 0" in said.inner_text() and back.is_disabled()
         looked = view.locator('[aria-pressed="true"]')
-        assert "yellow" in looked.inner_text() and looked.locator('[data-s="new"]').count() == 1
+        assert "yellow" in looked.inner_text() and looked.locator('[data-s="mixed"]').count() == 1
         view.get_by_role("button", name="η = 0").click()
         assert said.inner_text().endswith("With η = 0: 3.") and looked.locator('[data-s="rejected"]').count() == 1
         slider = view.get_by_role("slider")
@@ -104,7 +104,7 @@ def test_the_slider_refuses_the_answer_and_goes_back(opened: Open, put_right: Tr
         page.keyboard.press("End")
         assert "With η = 50:" in said.inner_text()
         back.click()
-        assert "With η" not in said.inner_text() and looked.locator('[data-s="new"]').count() == 1
+        assert "With η" not in said.inner_text() and looked.locator('[data-s="mixed"]').count() == 1
         view.locator('[role="group"] button').first.click()
         assert "yellow" not in looked.inner_text()
 

@@ -31,6 +31,10 @@ CORE, VIEW = 100_000, 10_000  # bytes, as they stand and are served
 Call = Callable[..., Any]
 
 
+def test_views_know_how_many_colours_stand_side_by_side(js: Call) -> None:
+    assert {len(THEME["options"][mode]) for mode in MODES} == {js("theme.js", "M.OPTIONS")}
+
+
 # codec
 
 

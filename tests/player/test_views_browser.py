@@ -314,6 +314,19 @@ def test_the_baseline_of_one_token_a_call_stands_beside_the_tree(opened: Open) -
     assert opened([masked(24, 4)]).page.locator(".dx-ghosts").count() == 0
 
 
+def test_who_wrote_a_token_colours_the_board_where_models_take_turns(opened: Open) -> None:
+    path = next(path for path in sorted((ASSETS / "traces").glob("*.json.gz")) if "ead" in path.name.split("-"))
+    trace = Trace.from_json(gzip.decompress(path.read_bytes()))
+    page = opened([trace], folded=True)
+    seek(page, len(trace.steps))
+    assert page.page.locator("[data-view=Tokens] .dx-controls select").input_value() == "@author"
+    paint = "all => [...new Set(all.map((one) => getComputedStyle(one).backgroundColor))]"
+    swatches = page.page.locator(".dx-under .dx-legend .dx-swatch").evaluate_all(paint)
+    cells = page.page.locator(".dx-cells .dx-cell:visible").evaluate_all(paint)
+    authors = {author for step in trace.steps if step.commits for author in step.commits.authors}
+    assert len(swatches) == len(authors) > 1 and set(swatches) <= set(cells)  # the key has the colours of the board
+
+
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
     page = opened([masked()])
     box = page.page.locator("[data-view=Lanes] .dx-timeline").bounding_box()

@@ -11,7 +11,7 @@ const WIDE = 560,
   HIGH = 190,
   LEFT = 66,
   HALF = 0.5, // a first part larger than this share of its column is cut off below
-  FILLS = ["option3", "accepted", "rejected", "unreached", "option0", "option1", "option2", "bonus"],
+  FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"],
   INK = "--ink:var(--text)",
   fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
 

@@ -4,6 +4,7 @@
 
 import { bytes, number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Attentions", title: "Cache read by attention", place: 124, needs: ["intervals.part"] };
@@ -102,7 +103,7 @@ export class Attentions {
       set(end, { width: (one.most / most) * room });
       end.style.cssText = "fill:none;stroke:var(--line);stroke-dasharray:3 3";
       set(bar, { width: wide });
-      bar.style.cssText = `fill:var(--option${i % 4}-fill);stroke:none`;
+      bar.style.cssText = `fill:var(--option${i % OPTIONS}-fill);stroke:none`;
       set(time, { width: long });
       time.style.cssText = "fill:var(--text);stroke:none;opacity:.75";
       set(said, { x: LEFT + (one.most / most) * room + 8 });

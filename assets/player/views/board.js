@@ -3,7 +3,7 @@
 import { number } from "../codec.js";
 import { el, pool, select, set, legend as stateOf } from "../dom.js";
 import { segments } from "../layout.js";
-import { spanColour } from "../theme.js";
+import { OPTIONS, spanColour } from "../theme.js";
 import { tr, translated } from "../words.js";
 
 export const AUTHOR = "@author"; // among the names of scores: colour by who wrote a token
@@ -95,7 +95,7 @@ export function legend(run, context) {
       : []),
     ...(context.lane === AUTHOR
       ? [...run.authors].map((author, i) =>
-          el("span", {}, el("i", { class: "dx-swatch", "data-option": i % 4 }), author),
+          el("span", {}, el("i", { class: "dx-swatch", style: `background:var(--option${i % OPTIONS}-fill)` }), author),
         )
       : []),
     ...run.spanKinds.map((kind, i) =>

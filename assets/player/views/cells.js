@@ -3,7 +3,7 @@
 
 import { glyphs, unpack } from "../codec.js";
 import { el, setText } from "../dom.js";
-import { levelOf } from "../theme.js";
+import { levelOf, OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
 import { AUTHOR } from "./board.js";
 
@@ -75,7 +75,7 @@ export class Looks {
     const { text, kind } = this.spell(look);
     node.dataset.s = look.state;
     node.dataset.k = kind;
-    const option = look.author < 0 ? null : `--option${look.author % 4}`,
+    const option = look.author < 0 ? null : `--option${look.author % OPTIONS}`,
       colour = option ? { fill: `var(${option}-fill)`, text: `var(${option}-text)` } : this.ramp[look.level];
     node.style.background = colour?.fill ?? "";
     node.style.color = colour?.text ?? "";

@@ -14,7 +14,7 @@ const W = 84,
   H = 24,
   PLOT = { w: 260, h: 150, left: 34, low: 16 },
   FLOOR = -12; // natural logarithm; less likely tokens stand at the edge
-const STATES = { both: "accepted", standard: "old", judge: "bonus", none: "rejected", behind: "unreached" };
+const STATES = { both: "accepted", standard: "old", judge: "judged", none: "rejected", behind: "unreached" };
 const SAID = {
   both: tr`both tests`,
   standard: tr`the target's choice alone`,

@@ -13,12 +13,12 @@ const SHOWN = 7, // candidates that have a column
   TALL = 46, // of a row of bars
   GAP = 16,
   MOST = 50; // of the slider
-const LOOKS = ["bonus", "accepted", "new"];
+const LOOKS = ["p", "q", "mixed"];
 const NAMES = ["p", "q", "p′"];
 const INK = "--ink:var(--text)";
 const STATES = {
   both: "accepted",
-  view: "new",
+  view: "mixed",
   lost: "rejected",
   refused: "rejected",
   behind: "unreached",

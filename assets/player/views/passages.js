@@ -18,11 +18,11 @@ const WIDE = 640,
   W = 92,
   BARS = 84,
   H = 24,
-  LOOKS = ["bonus", "accepted", "new"], // of the three opinions
+  LOOKS = ["p", "q", "mixed"], // of the three opinions
   NAMES = ["confidence", "short", "moved"],
   SAID = [tr`p, everything read`, tr`q, retrieved passages read`, tr`p′, moved towards q`],
   BY = { draft: tr`both`, retrieval: tr`view alone`, target: tr`the target` },
-  STATE = { draft: "accepted", retrieval: "new", target: "bonus" };
+  STATE = { draft: "accepted", retrieval: "q", target: "p" };
 
 /** The passages that a run tells of: {start, end, score, kept}, in their order; none where nothing was retrieved. */
 export function passages(run) {

@@ -3,6 +3,7 @@
 
 import { seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 
 export const view = {
@@ -76,7 +77,7 @@ export class Pipeline {
     const box = (style) => el("i", { class: "dx-swatch", style });
     this.keys.replaceChildren(
       ...Array.from({ length: most }, (_, j) =>
-        el("span", {}, box(`background:var(--option${j % 4}-fill)`), ` ${tr`microbatch ${j + 1}`}`),
+        el("span", {}, box(`background:var(--option${j % OPTIONS}-fill)`), ` ${tr`microbatch ${j + 1}`}`),
       ),
       el("span", {}, box("background:var(--unreached-fill)"), ` ${tr`waits`}`),
     );
@@ -106,7 +107,7 @@ export class Pipeline {
       const { side, start: began, end, microbatch, layer } = parts[i],
         [title, bar, word] = group.childNodes,
         wide = Math.max(1, x(end) - x(began) - 0.6),
-        fill = `var(--option${(microbatch - 1) % 4}-fill)`;
+        fill = `var(--option${(microbatch - 1) % OPTIONS}-fill)`;
       set(group, { transform: `translate(${x(began)},${side * HIGH + 4})` });
       set(bar, { width: wide, height: HIGH - 8 });
       bar.style.cssText = `fill:${fill};stroke:none`;

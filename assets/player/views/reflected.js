@@ -27,9 +27,9 @@ const PARTS = [
   ["again", "drafted", tr`draft again`],
 ];
 const OPINIONS = [
-  ["own", "accepted", tr`first reading`],
-  ["reflected", "forced", tr`second reading`],
-  ["mixed", "new", tr`mixed: decides`],
+  ["own", "p", tr`first reading`],
+  ["reflected", "q", tr`second reading`],
+  ["mixed", "mixed", tr`mixed: decides`],
 ];
 const STATES = { both: "accepted", rescued: "accepted", lost: "rejected", refused: "rejected", behind: "unreached" };
 

@@ -3,6 +3,7 @@
 
 import { number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
@@ -15,7 +16,7 @@ const LETTER = 7, // pixels of one, on average
   HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
   PAPER = {
     exact: "var(--accepted-fill)",
-    calibrated: "var(--bonus-fill)",
+    calibrated: "var(--option5-fill)",
     fuzzy: HATCH,
   };
 
@@ -94,7 +95,7 @@ export class Schedule {
   }
 
   #fill(kind) {
-    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % 4}-fill)`;
+    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % OPTIONS}-fill)`;
   }
 
   resize(width) {

@@ -5,6 +5,7 @@
 import { cut } from "../codec.js";
 import { el, pool, sizeCanvas } from "../dom.js";
 import { cornerOf } from "../layout.js";
+import { OPTIONS } from "../theme.js";
 
 const ROWS = 4; // rows of cells on a canvas
 const NEAR = "80px"; // around the window
@@ -132,7 +133,7 @@ export class Sheet {
       } = this,
       colours = this.theme.states[look.state],
       { fill, text, line } = colours[this.mode],
-      option = look.author < 0 ? null : this.theme.options[this.mode][look.author % 4],
+      option = look.author < 0 ? null : this.theme.options[this.mode][look.author % OPTIONS],
       heat = option ?? this.ramp[look.level],
       { text: word, kind } = this.spell(look),
       { panel } = this.theme.surface[this.mode];

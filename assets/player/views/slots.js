@@ -2,6 +2,7 @@
 // token asks for; spans of the kind expert say who serves which tokens.
 
 import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Slots", title: "Experts in the cache", place: 126, needs: ["intervals.slot"] };
@@ -59,7 +60,7 @@ export class Slots {
   }
 
   #fill(name) {
-    return `var(--option${Math.max(0, this.experts.indexOf(name)) % 4}-fill)`;
+    return `var(--option${Math.max(0, this.experts.indexOf(name)) % OPTIONS}-fill)`;
   }
 
   #asked(t) {

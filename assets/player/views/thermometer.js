@@ -3,6 +3,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
 
 export const view = {
@@ -53,7 +54,7 @@ export class Thermometer {
           cuts.map((c) => (name === null ? c?.kept : c?.others?.[name])),
           y,
         ),
-        style: `fill:none;stroke:var(--option${i % 4}-fill);stroke-width:${i ? 1.5 : 3}`,
+        style: `fill:none;stroke:var(--option${i % OPTIONS}-fill);stroke-width:${i ? 1.5 : 3}`,
       }),
     );
     setText(this.ticks.firstChild, tr`step 1; height: log of the number, up to ${number(this.most)}`);
@@ -142,7 +143,7 @@ export class Thermometer {
           width: Math.max(2, width(n ?? 0, this.most) * 120),
           height: 17,
           rx: 3,
-          style: `fill:var(--option${i % 4}-fill)`,
+          style: `fill:var(--option${i % OPTIONS}-fill)`,
         }),
         text(96 + width(n ?? 0, this.most) * 120, i * ROW + 20, number(n) + (mass ? ` · ${number(100 * mass)} %` : "")),
       ]),

@@ -4,6 +4,7 @@
 
 import { number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Workers", title: "Tiles by worker", place: 127, needs: ["intervals.head"] };
@@ -33,7 +34,7 @@ export function ways(intervals = []) {
   }));
 }
 
-const fill = (head) => `var(--option${(head - 1) % 4}-fill)`;
+const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`;
 
 export class Workers {
   load(run, dom, context) {
