@@ -161,11 +161,8 @@ export class ExitMap {
       best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
     const drafts = many(told.next_d, "drafted"),
       value = best == null ? "–" : short(best),
-      next = tr`● next (line: rounds before): exit ${told.next_exit}, ${drafts}: ${value}`;
-    labels.push(
-      [x, y + 12, "start", tr`expected tokens per layer, from ${short(low)} to ${short(top)}`],
-      [x, y + 32, "start", next],
-    );
+      next = tr`● exit ${told.next_exit}, ${drafts}: ${value}`;
+    labels.push([x, y + 12, "start", tr`tokens per layer: ${short(low)}–${short(top)}`], [x, y + 32, "start", next]);
     for (let d = 0; d < lengths; d++)
       if (size > 18 || d % 2 === 0) labels.push([x + (d + 0.5) * size, foot, "middle", d]);
     labels.push([x - 8, foot, "end", tr`drafts`]);
@@ -181,6 +178,7 @@ export class ExitMap {
     const right = told.exits.map(
       (exit, i) => tr`exit ${exit} ${told.alpha[i] == null ? "–" : `${Math.round(100 * told.alpha[i])} %`}`,
     );
-    return tr`How often each exit says what the whole model says, recent rows counting most: ${right.join(", ")}.`;
+    return tr`How often each exit says what the whole model says, recent rows counting most: ${right.join(", ")}. On the map, with \
+the line of the rounds before, where the next round drafts.`;
   }
 }

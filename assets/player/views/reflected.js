@@ -160,7 +160,7 @@ export class Reflected {
         LEFT + ((refused < 0 ? fates.length - 1 : refused) + 0.5) * w,
         HIGH - 6,
         "middle",
-        tr`then ${cut(whole(own.token), 12)}`,
+        chars > 14 ? tr`then ${cut(whole(own.token), 12)}` : cut(whole(own.token), Math.max(2, chars)),
       ]);
     labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
     if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`leads`]);

@@ -13,6 +13,7 @@ from engines.core.sampling import distribution
 from engines.core.trees import children, row_depths
 from engines.methods.speculative import rsd
 from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.rsd.draws import Draws
 from tests.engines.fakes import board, chi_square_p
 from tests.engines.methods.speculative.toys import Toy, V, check_rows, pair, passes, rebuilt
 
@@ -233,3 +234,35 @@ def test_the_tiny_models_write_their_greedy_text():
         greedy = engines.run("greedy", models["target"], prompt, params={"max_new_tokens": 40}).output_ids
         ours = engines.run("rsd", models, prompt, params={"max_new_tokens": 40, "variant": variant})
         assert ours.output_ids == greedy and ours.totals.forwards_by_role["target"] <= len(greedy) / 2
+
+
+@pytest.mark.parametrize(
+    "params", [{"temperature": 1.0}, {"temperature": 1.0, "replacement": True}, {"temperature": 0.0}]
+)
+def test_the_record_of_draws_is_what_the_tests_went_by(params):
+    """Each chance is min(1, p/q) of what is recorded as left of both; a refusal leaves p where it lies above q; without
+    replacement the refused token is gone from q."""
+    prompt, params = "story: Mia, boat", {"max_new_tokens": 40, **params}
+    traces = [engines.run("rsd", "tiny-ar-l", prompt, params=params, seed=seed) for seed in range(4)]
+    refused = 0
+    for step in (step for trace in traces for step in trace.steps):
+        told, tree = step.record("draws", Draws), step.tree
+        assert sum(len(node.draws) for node in told.nodes) == sum(chance is not None for chance in tree.chances)
+        for node in told.nodes:
+            assert [draw.accepted for draw in node.draws[:-1]] == [False] * (len(node.draws) - 1)
+            assert bool(node.left) != node.draws[-1].accepted
+            shares = [*(draw.target for draw in node.draws), *([node.left] if node.left else [])]
+            for draw, after in zip(node.draws, [*node.draws[1:], None], strict=True):
+                p, q = (side[node.tokens.index(draw.token)] for side in (draw.target, draw.draft))
+                if q > 1e-4 and params["temperature"]:
+                    assert draw.chance == pytest.approx(min(1, p / q), rel=0.02)
+                assert draw.accepted == (draw.chance == 1.0 if draw.drawn is None else draw.drawn < draw.chance)
+                if after and params["temperature"]:
+                    refused += 1
+                    i = node.tokens.index(draw.token)
+                    assert after.draft[i] == (pytest.approx(q) if params.get("replacement") else 0)
+            for draw, left in zip(node.draws, shares[1:], strict=False):
+                if params["temperature"]:
+                    above = [max(0, a - b) for a, b in zip(draw.target, draw.draft, strict=True)]
+                    assert [share > 0 for share in left] == [share > 2e-6 for share in above] or max(above) < 1e-4
+    assert refused or not params["temperature"]

@@ -35,6 +35,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.rsd.draws import Draws, draws_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,8 +71,9 @@ def check(p: Params) -> None:
         temperature(),
         draft_temperature(1.0, source="ours; the paper's was not readable"),
     ],
-    signature="tree",
+    signature="siblings",
     emits=EMITS,
+    records={"draws": Draws},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -105,7 +107,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             rescued=rescued(turn),
             **({"repeated": repeated(draft)} if p.replacement else {}),
         )
-        edit = yield run.step(**turn.groups(), intervals=run.calls(VERBS), facts=facts, note=note(turn))
+        edit = yield run.step(
+            **turn.groups(),
+            intervals=run.calls(VERBS),
+            records={"draws": lambda turn=turn: draws_of(turn, p.temperature)},
+            facts=facts,
+            note=note(turn),
+        )
         ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
 
 
@@ -210,9 +218,3 @@ def note(turn: Turn) -> str:
     more = [f"{wasted} wasted on repeats of a sibling or nodes below one"] if wasted else []
     more += [f"{later} accepted after a sibling was refused, where a chain would have ended"] if later else []
     return "; ".join([turn.note()[:-1], *more]) + "."
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("rsd", "tiny-ar-l", "add: 457 + 86")
