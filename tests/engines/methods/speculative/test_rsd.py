@@ -237,7 +237,7 @@ def test_the_tiny_models_write_their_greedy_text():
 
 
 @pytest.mark.parametrize(
-    "params", [{"temperature": 1.0}, {"temperature": 1.0, "replacement": True}, {"temperature": 0.0}]
+    "params", [{"temperature": 0.6}, {"temperature": 0.6, "replacement": True}, {"temperature": 0}]
 )
 def test_the_record_of_draws_is_what_the_tests_went_by(params):
     """Each chance is min(1, p/q) of what is recorded as left of both; a refusal leaves p where it lies above q; without
@@ -255,12 +255,12 @@ def test_the_record_of_draws_is_what_the_tests_went_by(params):
             for draw, after in zip(node.draws, [*node.draws[1:], None], strict=True):
                 p, q = (side[node.tokens.index(draw.token)] for side in (draw.target, draw.draft))
                 if q > 1e-4 and params["temperature"]:
-                    assert draw.chance == pytest.approx(min(1, p / q), rel=0.02)
+                    assert draw.chance == pytest.approx(min(1, p / q), rel=0.02, abs=1e-3)
                 assert draw.accepted == (draw.chance == 1.0 if draw.drawn is None else draw.drawn < draw.chance)
                 if after and params["temperature"]:
                     refused += 1
                     i = node.tokens.index(draw.token)
-                    assert after.draft[i] == (pytest.approx(q) if params.get("replacement") else 0)
+                    assert after.draft[i] == pytest.approx(q if params.get("replacement") else 0, abs=2e-6)
             for draw, left in zip(node.draws, shares[1:], strict=False):
                 if params["temperature"]:
                     above = [max(0, a - b) for a, b in zip(draw.target, draw.draft, strict=True)]
