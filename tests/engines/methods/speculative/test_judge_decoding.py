@@ -136,4 +136,4 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(engines.UserError, match=r"delta=1\.5 is out of range"):
         decode(delta=1.5)
     info = next(m for m in engines.list_methods() if m.slug == "judge-decoding")
-    assert not info.lossless and info.keeps({"delta": 1.0}) and "at δ = 1 alone" in info.summary
+    assert not info.lossless and info.keeps({"delta": 1.0}) and "only at δ = 1" in info.summary
