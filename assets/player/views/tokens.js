@@ -34,11 +34,17 @@ export class Tokens {
     this.legend = el("div", "dx-legend");
     this.controls = el("div", "dx-controls");
     this.asked = new Asked(run);
+    this.low = el("div", "dx-low");
     this.top = 0; // what scrolled out of a board above it
     set(this.board, { onscroll: () => (this.top = this.board.scrollTop) });
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
-    dom.append(this.controls, el("div", "dx-anchor", this.board), el("div", "dx-under", context.note, this.legend));
+    dom.append(
+      this.controls,
+      el("div", "dx-anchor", this.board),
+      this.low,
+      el("div", "dx-under", context.note, this.legend),
+    );
     this.grow();
   }
 
@@ -76,9 +82,10 @@ export class Tokens {
     this.board.style.height = `${this.grid.height}px`;
     const most = this.#most();
     this.board.style.setProperty("--dx-most", most < Infinity ? `${most * this.grid.rowHeight}px` : "none");
-    const high = this.grid.rows > this.#rows();
-    if (high !== this.high) {
-      this.high = high;
+    const high = this.grid.rows > this.#rows(),
+      look = `${high} ${width < NARROW}`;
+    if (look !== this.look) {
+      Object.assign(this, { high, look });
       this.#about();
     }
     this.drawn = [];
@@ -198,8 +205,11 @@ export class Tokens {
 
   #about() {
     const { run, context } = this;
-    const [first, ...others] = controls(run, context, this.high);
-    this.controls.replaceChildren(...[first, this.asked.root, ...others].filter(Boolean));
+    const [first, ...others] = controls(run, context, this.high),
+      narrow = this.width < NARROW, // then the board comes first
+      whole = narrow && this.high ? others.pop() : null;
+    this.controls.replaceChildren(...[first, narrow ? null : this.asked.root, ...others].filter(Boolean));
+    this.low.replaceChildren(...[narrow ? this.asked.root : null, whole].filter(Boolean));
     this.legend.replaceChildren(...legend(run, context));
   }
 
