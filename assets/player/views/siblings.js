@@ -139,12 +139,18 @@ export class Siblings {
       chips(parent, own === undefined ? [] : [this.#chip(own, "correction", x + w / 2, y)], this.context.theme, w);
       return;
     }
-    const rule = tr`min(1, p/q) = ${short(chance)}`;
+    const rule = tr`min(1, p/q) = ${short(chance)}`,
+      column = x + ((node.tokens.indexOf(token) + 0.5) * w) / node.tokens.length;
     labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.#word(token, 14)}`]);
-    labels.push([x, y + 34, "start", drawn == null ? rule : `${rule}; u = ${short(drawn)}`]);
+    labels.push([x, y + 34, "start", drawn == null ? rule : `u = ${short(drawn)} ${accepted ? "<" : "≥"} ${rule}`]);
     if (!accepted && i + 1 < node.draws.length + (node.left?.length ? 1 : 0))
       labels.push([x + w + GAP / 2, y + FOOT - TALL / 2, "middle", "→"]);
-    chips(parent, [this.#chip(token, accepted ? "accepted" : "rejected", x + w / 2, y)], this.context.theme, w);
+    chips(
+      parent,
+      [this.#chip(token, accepted ? "accepted" : "rejected", Math.max(column, x + 40), y)],
+      this.context.theme,
+      w,
+    );
   }
 
   #chip(token, state, x, y) {
