@@ -7,6 +7,7 @@ facts; this is the only place where they become figures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -59,7 +60,7 @@ def without(metric: Metric, trace: Trace) -> Metric:
 def numbers(trace: Trace) -> dict[str, float | str | None]:
     """What the definitions' formulas are filled with: counts, seconds, and the calls by role in words. The player has
     the same at any step."""
-    sums, target = trace.totals, target_role(trace)
+    sums, target, causes = trace.totals, target_role(trace), _causes(trace)
     values: dict[str, float | str | None] = {
         "steps": len(trace.steps),
         "target_calls": sum(target_calls(step, target) for step in trace.steps),
@@ -75,8 +76,8 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
         "end_tokens": sums.end_tokens,
         "padding": sums.padding,
         "masks": sums.masks_left,
-        "bonus": _caused(trace, "bonus"),
-        "corrections": _caused(trace, "correction"),
+        "bonus": causes["bonus"],
+        "corrections": causes["correction"],
         "model_seconds": sums.model_seconds,
         "method_seconds": sums.method_seconds,
         "record_seconds": trace.end.record_seconds,
@@ -86,12 +87,12 @@ def numbers(trace: Trace) -> dict[str, float | str | None]:
     return {name: None if name in lost else value for name, value in values.items()}
 
 
-def _caused(trace: Trace, cause: str) -> int:
-    """Tokens of the answer that were written for this reason; those of other samples and what was taken back are not
-    in it, and an end mark is not a token."""
+def _causes(trace: Trace) -> Counter[str]:
+    """Tokens of the answer by the reason for which they were written; those of other samples and what was taken back
+    are not in it, and an end mark is not a token."""
     past, start = history(trace), len(trace.header.prompt_ids)
     written = (past.last(at) for at in range(start, start + trace.totals.tokens))
-    return sum(last is not None and last[2] == cause for last in written)
+    return Counter(last[2] for last in written if last is not None)
 
 
 def _by_role(counts: Mapping[str, int], between: str) -> str:

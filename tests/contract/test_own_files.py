@@ -185,7 +185,7 @@ ENTRY = {
     "family": "diffusion",
     "state": "works",
     "basis": "code",
-    "idea": "Write the first mask, whatever the model is surest of: a method that is here to be added.",
+    "idea": "Write the first mask, whatever the model is most confident in: a method that is here to be added.",
     "watch": "one place after the other",
     "methods": ["left-first"],
     "runs": "tiny-dlm",
@@ -195,7 +195,7 @@ ENTRY = {
             "method": "left-first",
             "trace": "99-left-copy",
             "problem": "Which of the masked places is written first?",
-            "idea": "The first mask is written, whatever the model is surest of. Then the next one is.",
+            "idea": "The first mask is written, whatever the model is most confident in. Then the next one is.",
             "formula": "i = the smallest masked position",
             "watch": "The board, which fills from the left.",
             "stops": [
