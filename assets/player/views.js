@@ -25,7 +25,7 @@ export const VIEWS = [
     needs: ["shadow_tokens"],
   },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
-  { file: "siblings", name: "Siblings", title: "One draw after the other", place: 45, needs: ["draws"] },
+  { file: "siblings", name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },
   {

@@ -178,7 +178,7 @@ export class ExitMap {
     const right = told.exits.map(
       (exit, i) => tr`exit ${exit} ${told.alpha[i] == null ? "–" : `${Math.round(100 * told.alpha[i])} %`}`,
     );
-    return tr`How often each exit says what the whole model says, recent rows counting most: ${right.join(", ")}. On the map, with \
-the line of the rounds before, where the next round drafts.`;
+    return tr`How often each exit says what the whole model says, recent rows counting most: ${right.join(", ")}. \
+On the map, with the line of the rounds before, where the next round drafts.`;
   }
 }

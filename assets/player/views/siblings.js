@@ -9,7 +9,7 @@ import { comeIn } from "../motion.js";
 import { short } from "../sliding.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Siblings", title: "One draw after the other", place: 45, needs: ["draws"] };
+export const view = { name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] };
 
 const TOP = 48,
   TALL = 110,
@@ -139,7 +139,7 @@ export class Siblings {
       chips(parent, own === undefined ? [] : [this.#chip(own, "correction", x + w / 2, y)], this.context.theme, w);
       return;
     }
-    const rule = tr`min(1, p/q) = ${short(chance)}`,
+    const rule = `min(1, p/q) = ${short(chance)}`,
       column = x + ((node.tokens.indexOf(token) + 0.5) * w) / node.tokens.length;
     labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.#word(token, 14)}`]);
     labels.push([x, y + 34, "start", drawn == null ? rule : `u = ${short(drawn)} ${accepted ? "<" : "≥"} ${rule}`]);
@@ -162,6 +162,7 @@ export class Siblings {
     if (!nodes.length) return t ? tr`No sibling was tested in this step.` : tr`Before the first step.`;
     const tested = nodes.reduce((sum, { draws }) => sum + draws.length, 0),
       rescued = nodes.filter(({ draws }) => draws.length > 1 && draws.at(-1).accepted).length;
-    return tr`${many(tested, "drafted")} tested, no two siblings alike; ${rescued} accepted after a sibling was refused.`;
+    return tr`${many(tested, "drafted")} tested, no two siblings alike; ${rescued} accepted after a sibling was \
+refused.`;
   }
 }

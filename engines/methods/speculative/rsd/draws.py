@@ -54,17 +54,17 @@ def draws_of(turn: Turn, temperature: float) -> Draws:
         drawn = list(dict.fromkeys(draft.tokens[child] for child in tested))
         best = [token for token in p.topk(min(SHOWN, len(p))).indices.tolist() if token not in drawn]
         tokens, r, d = [*drawn, *best[: max(2, SHOWN - len(drawn))]], p, q
-        found: list[Draw] = []
+        draws: list[Draw] = []
         for child in tested:
             test, token = tests[child], draft.tokens[child]
-            found.append(Draw(token, test.chance, test.u, test.accepted, _at(r, tokens), _at(d, tokens)))
+            draws.append(Draw(token, test.chance, test.u, test.accepted, _at(r, tokens), _at(d, tokens)))
             if test.accepted or not temperature:
                 continue
             left = residual(r, d)
             r = r if left is None else left
             rest = d if draft.replacement else without(d, token)
             d = d if rest is None else rest
-        nodes.append(Node(draft.tokens[row], tokens, found, [] if found[-1].accepted else _at(r, tokens)))
+        nodes.append(Node(draft.tokens[row], tokens, draws, [] if draws[-1].accepted else _at(r, tokens)))
     return Draws(nodes)
 
 
