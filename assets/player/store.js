@@ -246,7 +246,8 @@ export class Run {
   /** Where a position of the board at cursor t was on the board that a step found, which is the one that its scores and
    * candidates name; -1 where it was not there. */
   found(index, position, t = index + 1) {
-    let at = t === index + 1 || !this.orders.length ? position : this.place(this.cell(position, t), index + 1);
+    if (!this.orders.length) return position;
+    let at = t === index + 1 ? position : this.place(this.cell(position, t), index + 1);
     const { removed = [], inserted = [] } = this.steps[index]?.commits ?? {};
     if (inserted.includes(at)) return -1;
     at -= inserted.filter((place) => place < at).length;

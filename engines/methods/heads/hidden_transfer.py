@@ -16,6 +16,7 @@ size."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
@@ -82,7 +83,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         known = [path for path in paths if len(path) <= deepest]
         draft = Draft.of(filled(known, ids[-1], guesses), parents[: len(known)], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.guessed_from = from_heads(known, guesses, "pseudo row")
+        draft.traced.append(partial(from_heads, known, guesses, "pseudo row"))
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
         size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."

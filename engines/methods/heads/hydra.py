@@ -104,7 +104,7 @@ def grown(
             if len(path) == i + 1:
                 above, r = parents[row], path[-1]
                 node = draft.add(above, tokens[above][r], chances[above][r])
-                draft.taken(node, -1, "head", f"head {i + 1}")
+                draft.taken(node, "head", f"head {i + 1}")
     return draft
 
 

@@ -97,7 +97,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             z = draft.unembed(adapter(h[-1], past)[-1:], vocabulary, normed=True, predicts=len(ids) + len(sure))[0]
             x, chance = guess(z, vocabulary, target.vocab_size, d, p.temperature, run.rng)
             sure.append(chance)
-            d.taken(len(d) - 1, -1, "layer", f"layer {l} of {n}")
+            d.taken(len(d) - 1, "layer", f"layer {l} of {n}")
             h.append(draft.layers(draft.embed([x]), cache, 0, l))
         lengths = cache.lengths
         rows = torch.cat(h)  # [c + drafts, d]

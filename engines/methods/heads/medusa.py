@@ -12,6 +12,7 @@ temperature 0 the default is exact verification, and typical acceptance, the pap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engines.kit import (
@@ -87,7 +88,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             known = [path for path in paths if len(path) <= deepest]
             draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
             draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-            draft.guessed_from = from_heads(known, tokens, "head")
+            draft.traced.append(partial(from_heads, known, tokens, "head"))
         turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."

@@ -86,21 +86,21 @@ def fuse(draft: Draft, prefixes: Iterable[Prefix]) -> None:
             rows[prefix] = draft.add(rows[prefix[:-1]], prefix[-1], source="retrieval")
 
 
-def copied(draft: Draft, kind: str, ids: Sequence[int], matches: Iterable[Match]) -> None:
-    """Note which rows of a draft below the text `ids` are tokens that these matches are followed by, and all that they
+def copied(draft: Draft, kind: str, ids: Sequence[int], matches: Iterable[Match]) -> list[GuessSource]:
+    """Which rows of a draft below the text `ids` are tokens that these matches are followed by, and all that they
     are followed by; kind: "text" or "store". Of several that begin alike the first one has the rows, and one that has
     nothing of its own is left out, as are all but the first few of those that nothing was drafted from."""
     rows = {tuple(draft.path(row)): row for row in range(1, len(draft)) if draft.sources[row] != "draft"}
-    known: set[Prefix] = set()
-    idle = 0
+    sources, known, idle = list[GuessSource](), set[Prefix](), 0
     for match in matches:
         beginnings = [match.tokens[: n + 1] for n in range(len(match.tokens))]
         if beginnings and beginnings[-1] not in known:
             new = [(rows[at], n) for n, at in enumerate(beginnings) if at in rows and at not in known]
             idle += not new
             if new or idle <= IDLE:
-                draft.guessed_from.append(GuessSource(kind, key=[*ids[-match.n :]], tokens=[*match.tokens], links=new))
+                sources.append(GuessSource(kind, key=[*ids[-match.n :]], tokens=[*match.tokens], links=new))
         known.update(beginnings)
+    return sources
 
 
 def spans(matches: Sequence[Match], length: int) -> list[Span]:

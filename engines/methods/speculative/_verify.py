@@ -12,7 +12,7 @@ left of both after refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,8 +47,8 @@ class Draft:
     out because of its token breaks the distribution. replacement: siblings were drawn from the same q again and again
     (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no distribution is known. source:
     what `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per
-    row, under the name value_name; tails: the rows without a token behind each row; guessed_from: where tokens stood
-    before they became rows."""
+    row, under the name value_name; tails: the rows without a token behind each row; traced: what tells where tokens
+    stood before they became rows, asked only where that is recorded, on the recording's clock."""
 
     root: int
     source: str = "draft"
@@ -61,7 +61,8 @@ class Draft:
     values: list[float | None] = field(default_factory=list)
     value_name: str = ""
     tails: list[int] = field(default_factory=list)
-    guessed_from: list[GuessSource] = field(default_factory=list)
+    traced: list[Callable[[], Iterable[GuessSource]]] = field(default_factory=list)
+    _taken: list[tuple[int, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tokens, self.parents, self.sources, self.chances = [self.root], [-1], ["root"], [None]
@@ -85,16 +86,20 @@ class Draft:
         self.chances.append(chance)
         return len(self.tokens) - 1
 
-    def taken(
-        self, row: int, cell: int, kind: str, label: str = "", key: Sequence[int] = (), tokens: Sequence[int] = ()
-    ) -> None:
-        """Note where the token of a row stood: as number `cell` (-1: none in particular) among the `tokens` of the
-        source of this kind, label and key. What a source holds is what is said of it first."""
-        known = (s for s in self.guessed_from if (s.kind, s.label) == (kind, label) and s.key == [*key])
-        source = next(known, None)
-        if source is None:
-            self.guessed_from.append(source := GuessSource(kind, label, [*key], [*tokens]))
-        source.links.append((row, cell))
+    def taken(self, row: int, kind: str, label: str) -> None:
+        """Note that a row is a guess of the source of this kind and label as a whole, such as a layer or a head."""
+        self._taken.append((row, kind, label))
+
+    def guessed_from(self) -> list[GuessSource]:
+        """Where the rows' tokens stood, one entry for each source, whose tokens tell it apart from others found by the
+        same key."""
+        named = (GuessSource(kind, label, links=[(row, -1)]) for row, kind, label in self._taken)
+        sources: dict[tuple[object, ...], GuessSource] = {}
+        for source in (*named, *(source for trace in self.traced for source in trace())):
+            known = sources.setdefault((source.kind, source.label, *source.key, None, *source.tokens), source)
+            if known is not source:
+                known.links += source.links
+        return [*sources.values()]
 
     def depths(self) -> list[int]:
         """Depth of every row, 0 for the root."""
@@ -231,7 +236,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         values=list(draft.values),
         value_name=draft.value_name,
         tails=list(draft.tails),
-        guessed_from=list(draft.guessed_from),
+        guessed_from=draft.guessed_from(),
     )
 
 

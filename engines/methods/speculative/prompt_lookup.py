@@ -11,6 +11,8 @@ Ours: several matches may be tried at once, as a tree of their continuations.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
@@ -51,7 +53,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         matches = look_up(ids, p, min(p.length, target.room(ids)), model.eos_ids)
         draft = Draft(ids[-1])
         fuse(draft, trie(match.tokens for match in matches))
-        copied(draft, "text", ids, matches)
+        draft.traced.append(partial(copied, draft, "text", ids, matches))
         turn = target.verify(ids, draft, run.rng)
         n = matches[0].n if matches else 0
         edit = yield run.step(

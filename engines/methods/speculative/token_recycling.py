@@ -12,6 +12,7 @@ flag is ignored); small templates for a CPU, chosen by hits on other prompts tha
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from engines.kit import (
     Bool,
     CausalLM,
     Choice,
+    GuessSource,
     Int,
     Memory,
     Params,
@@ -121,9 +123,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     while target.unfinished(ids):
         tokens, rows, tree = expand(M, ids[-1], parents, ranks, deepest=model.max_positions - len(ids))
         draft = Draft.of(tokens, tree, "matrix")
-        for row in range(1, len(tokens)):
-            above = tokens[tree[row]]
-            draft.taken(row, ranks[rows[row]], "table", key=[above], tokens=M[above].tolist())
+        draft.traced.append(partial(rows_read, tokens, tree, [ranks[row] for row in rows], M[tokens], M))
         turn = target.verify(ids, draft, run.rng)
         top = top_ids(torch.cat([turn.z_chain, turn.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
         fed, c = [*turn.chain, *tokens], len(turn.chain)
@@ -132,8 +132,6 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else turn.verdict.path)),
         ]
         update(M, [fed[r] for r in learned], top[learned])
-        for source in draft.guessed_from:
-            source.after = M[source.key[0]].tolist()
         read, written = {tokens[at] for at in tree[1:]}, [fed[r] for r in learned]
         edit = yield run.step(
             **turn.groups([ranks[r] for r in rows]),
@@ -168,6 +166,20 @@ def expand(
         tokens.append(token)
         grown.append(above)
     return tokens, list(place), grown
+
+
+def rows_read(
+    tokens: Sequence[int], tree: Sequence[int], ranks: Sequence[int], before: np.ndarray, M: np.ndarray
+) -> list[GuessSource]:
+    """The rows of the table that a tree was read from, each with the nodes that came from it, as they were (`before`
+    [n, k], by row of the tree) and as the step leaves them (M [V, k]). ranks: of the nodes."""
+    sources: dict[int, GuessSource] = {}
+    for row in range(1, len(tokens)):
+        key = tokens[tree[row]]
+        if key not in sources:
+            sources[key] = GuessSource("table", "", [key], before[tree[row]].tolist(), after=M[key].tolist())
+        sources[key].links.append((row, ranks[row]))
+    return [*sources.values()]
 
 
 def update(M: np.ndarray, tokens: Sequence[int], top: np.ndarray) -> None:

@@ -109,7 +109,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 draft.distributions[len(sure)] = spread(q, vocabulary, target.vocab_size)
             sure.append(float(q[at]))
             draft.add(len(sure) - 1, at if vocabulary is None else int(vocabulary[at]), sure[-1])
-            draft.taken(len(sure), -1, "layer", f"layer {exit_layer} of {L}")
+            draft.taken(len(sure), "layer", f"layer {exit_layer} of {L}")
             h.append(drafter.layers(drafter.embed(draft.tokens[-1:]), cache, 0, exit_layer, taps=keep))
         c, x = len(chain) - 1, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
         z = target.unembed(x, predicts=base + 1)  # [c + 1 + d, V]

@@ -13,6 +13,7 @@ file says, with one copy of each prompt token (the released decoder has one, too
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engines.kit import (
@@ -78,7 +79,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         P = {node.path: node.P for node in nodes}
         draft = Draft.of(filled(known, ids[-1], guesses), parents_of(known)[1], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.guessed_from = from_heads(known, guesses, "prompt token")
+        draft.traced.append(partial(from_heads, known, guesses, "prompt token"))
         draft.values, draft.value_name = [P.get(path) for path in known], "measured chance of its path"
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node

@@ -29,6 +29,7 @@ from engines.kit import (
     CausalLM,
     Choice,
     Float,
+    GuessSource,
     Int,
     Memory,
     Params,
@@ -40,13 +41,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.aded.trigrams import (
-    Table,
-    drafts,
-    exploration,
-    search,
-    trim,
-)
+from engines.methods.speculative.aded.trigrams import Table, drafts, exploration, heaviest, search, trim
 from engines.models.stores import answers_of
 
 MOST_NODES = 64
@@ -125,6 +120,7 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
     weights behind its pair."""
     draft = Draft(ids[-1], "ngram")
     rows: dict[tuple[int, ...], int] = {(): 0}
+    drawn: dict[tuple[int, int], tuple[dict[int, float], list[int]]] = {}  # the weights as they were, and the rows
     for path in paths:
         for end in range(1, min(len(path), room) + 1):
             at = tuple(path[:end])
@@ -132,9 +128,15 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
                 a, b = (*ids[-2:], *at[:-1])[-2:]
                 successors = table.weights[a, b]
                 rows[at] = draft.add(rows[at[:-1]], at[-1], chance=successors[at[-1]] / sum(successors.values()))
-                heaviest = [c for c, _ in table.successors((a, b))]
-                draft.taken(rows[at], heaviest.index(at[-1]), "table", key=(a, b), tokens=heaviest)
+                drawn.setdefault((a, b), ({**successors}, []))[1].append(rows[at])
+    draft.traced.append(lambda: [_read(draft, pair, *read) for pair, read in drawn.items()])
     return draft
+
+
+def _read(draft: Draft, pair: tuple[int, int], weights: dict[int, float], rows: Sequence[int]) -> GuessSource:
+    """A pair's successors, the heaviest first, with the rows that were taken from them."""
+    order = [token for token, _ in heaviest(weights)]
+    return GuessSource("table", "", [*pair], order, [(row, order.index(draft.tokens[row])) for row in rows])
 
 
 def entries(

@@ -18,6 +18,7 @@ retrieval budget."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,10 +93,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         sources = [Found(trie(m.tokens for m in matches), matches[0].n) for matches in (in_text, in_store) if matches]
         pruned = prune(sources, distributions, p.top_k, p.budget, drafted, p.rows - len(draft), p.floor)
         for row in range(1, len(draft)):
-            draft.taken(row, -1, "model", "draft model")
+            draft.taken(row, "model", "draft model")
         fuse(draft, pruned.kept)
-        copied(draft, "text", ids, in_text)
-        copied(draft, "store", ids, in_store)
+        draft.traced += [partial(copied, draft, "text", ids, in_text), partial(copied, draft, "store", ids, in_store)]
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(

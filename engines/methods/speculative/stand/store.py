@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from engines.kit import children, distribution, row_depths, top_ids, torch
+from engines.kit import GuessSource, children, distribution, row_depths, top_ids, torch
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
@@ -125,14 +126,23 @@ def grow(
             else torch.zeros_like(q)
         )
         ranked = (q.log() + gumbel).argsort(descending=True, stable=True).tolist()
-        key, stored = [*ids[-longest:], *draft.path(row)][-hit[0] :], q.argsort(descending=True, stable=True).tolist()
+        drawn: list[tuple[int, int]] = []  # row, its index in the entry
         for child, i in zip(below[node], ranked, strict=False):
             place[child] = draft.add(row, tokens[i], chance=float(q[i]))
-            draft.taken(place[child], stored.index(i), "table", key=key, tokens=[tokens[j] for j in stored])
+            drawn.append((place[child], i))
             grown.rows.append(child)
+        draft.traced.append(partial(_entry, [*ids[-longest:], *draft.path(row)][-hit[0] :], tokens, q, drawn))
         if noise:
             draft.distributions[row] = torch.zeros(vocab_size, dtype=torch.float64).scatter(0, torch.tensor(tokens), q)
     return grown
+
+
+def _entry(
+    key: list[int], tokens: Sequence[int], q: torch.Tensor, drawn: Sequence[tuple[int, int]]
+) -> list[GuessSource]:
+    """The entry of a suffix, the likeliest first, with the rows that were drawn from it."""
+    order = q.argsort(descending=True, stable=True).tolist()
+    return [GuessSource("table", "", key, [tokens[j] for j in order], [(row, order.index(i)) for row, i in drawn])]
 
 
 def overlaps(text: Sequence[int], earlier: Sequence[Sequence[int]]) -> dict[str, float]:
