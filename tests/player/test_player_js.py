@@ -198,6 +198,19 @@ def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces:
     assert shown
 
 
+def test_scores_are_found_where_the_model_saw_a_place(js: Call) -> None:
+    """`found` takes a position of the board that a step leaves back to the board that it found; `moved` goes there."""
+    body = """(() => { const run = modules['store.js'].Run.from(text);
+      return run.steps.map((_, t) => Array.from({ length: run.widths[t + 1] }, (_, p) => run.found(t, p))); })()"""
+    for trace in map(moving, range(30)):
+        for step, back in zip(trace.steps, js("store.js", body, text=trace.to_json()), strict=True):
+            for position, before in enumerate(back):
+                if before < 0:
+                    assert position in step.commits.inserted
+                else:
+                    assert step.commits.moved(before) == position
+
+
 # layout
 
 

@@ -97,7 +97,7 @@ export class Bars {
     const lane = this.run.lane(index, name);
     if (!lane) return null;
     const { values } = unpack(lane.values);
-    return (position) => values[position - lane.start] ?? NaN;
+    return (position) => values[this.run.found(index, position) - lane.start] ?? NaN;
   }
 
   /** Whether a score is the confidence with something added: nowhere in the run it lies below, or lacks one. */
@@ -106,11 +106,12 @@ export class Bars {
     if (name === BASE || run.lanes.get(name)?.unit !== "probability" || !run.lanes.has(BASE)) return false;
     for (; sums.seen < run.steps.length; sums.seen++) {
       const step = sums.seen,
-        base = this.#values(step, BASE);
+        base = run.lane(step, BASE),
+        bases = base && unpack(base.values).values;
       for (const other of run.lanes.keys()) {
         const lane = other === BASE ? null : run.lane(step, other);
         if (!lane || sums.below.has(other)) continue;
-        const at = (v, i) => v > (base?.(lane.start + i) ?? NaN) - STEP || Number.isNaN(v);
+        const at = (v, i) => v > (bases?.[lane.start + i - base.start] ?? NaN) - STEP || Number.isNaN(v);
         if (![...unpack(lane.values).values].every(at)) sums.below.add(other);
       }
     }

@@ -6,10 +6,11 @@
 import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { rowsOf } from "../rounds.js";
 import { Sliding, short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = { name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] };
@@ -27,38 +28,22 @@ const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] }
 
 const middle = { "text-anchor": "middle" };
 
-export class EarlyExit {
+export class EarlyExit extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
     this.sliding = new Sliding("η", tr`Threshold η`, () => this.show(this.t));
     this.lift = svg("rect", { class: "dx-lift", rx: 8 });
-    const part = () => svg("g");
-    [this.floors, this.plain, this.words, this.rises, this.cells, this.hops] = Array.from({ length: 6 }, part);
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.lift, this.floors, this.plain);
-    this.picture.append(this.rises, this.cells, this.line, this.hops, this.words);
-    dom.append(this.say, this.picture, this.sliding.dom);
+    const layers = [this.lift, "floors", "plain", "rises", "cells", this.line, "hops"];
+    this.begin(run, dom, context, layers, this.sliding.dom);
   }
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+  told({ early_exit: exit }) {
+    return exit;
   }
 
-  show(t, hurry) {
-    const next = t === this.t + 1;
-    this.t = t;
-    if (hurry) return;
-    const step = this.run.steps[t - 1],
-      exit = step?.early_exit,
-      sure = exit?.confidence ?? [],
-      rows = step?.tree ? rowsOf(step.tree).rows : [],
-      line = this.sliding.at(exit?.eta ?? 0);
-    this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(sure, rows, exit, line) : "");
-    setText(this.say, this.describe(t));
-    this.picture.style.display = exit ? "" : "none";
-    if (exit) this.#draw(exit, rows, sure, line, next);
+  also(exit, step) {
+    const sure = exit?.confidence ?? [];
+    this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(exit, step) : "");
   }
 
   /** How many tokens are drafted at a threshold: up to the first one below it. */
@@ -66,18 +51,22 @@ export class EarlyExit {
     return (sure.findIndex((chance) => chance < eta) + 1 || sure.length) >>> 0;
   }
 
-  #again(sure, rows, exit, line) {
-    const n = this.#drafted(sure, line),
-      stand = rows.filter(({ why }, i) => i && i <= n && why === "accepted").length,
-      on = sure.at(-1) < exit.eta && sure.at(-1) >= line ? tr` It would draft on; what, is not recorded.` : "";
+  #again({ confidence: sure, eta }, { tree }) {
+    const line = this.sliding.at(eta),
+      n = this.#drafted(sure, line),
+      stand = tree.why.filter((why, i) => i && i <= n && why === "accepted").length,
+      on = sure.at(-1) < eta && sure.at(-1) >= line ? tr` It would draft on; what, is not recorded.` : "";
     return tr`${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
   }
 
-  #draw(exit, rows, sure, line, next) {
-    const { width, run } = this,
+  draw(exit, step, next) {
+    const sure = exit.confidence,
+      line = this.sliding.at(exit.eta),
+      { rows } = rowsOf(step.tree);
+    const { width } = this,
       wide = width >= NARROW,
       left = wide ? 124 : 58,
-      most = Math.max(...run.steps.map(({ early_exit: one }) => one?.confidence.length ?? 0)),
+      most = this.most(({ early_exit: one }) => one?.confidence.length),
       w = Math.min(WIDEST, ((wide ? 0.66 : 1) * width - left - 12) / (most + 2)),
       right = left + (most + 2) * w,
       x = (i) => left + (i + 0.5) * w,
@@ -87,7 +76,7 @@ export class EarlyExit {
       own = rows.slice(n + 1)[0],
       refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
       stood = rows.filter(({ why }) => why === "accepted").length;
-    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    this.frame(HIGH);
     set(this.line, { d: `M${left},${y(line)}H${right}` });
     set(this.lift, { x: left + 0.1 * w, y: ROOF, width: (n + 0.8) * w, height: DEEP + HOPS });
     const cells = [];
@@ -114,12 +103,9 @@ export class EarlyExit {
       [left + 0.2 * w, ROOF + 24, "start", tr`1 target call`],
       [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
     ];
-    const wrote = run.steps[this.t - 1].commits?.tokens.filter((token) => token >= 0) ?? [];
+    const wrote = step.commits?.tokens.filter((token) => token >= 0) ?? [];
     this.#alone(wide ? wrote : [], right + 60, Math.min(w, (width - right - 70) / Math.max(1, most + 1)), labels);
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
-      setText(text, labels[i][3]);
-    });
+    this.label(labels);
     if (!next) return;
     comeIn([...this.hops.childNodes].slice(0, n), { opacity: 0 });
     comeIn([this.lift], { transform: `translateY(${DEEP}px)`, opacity: 0 });

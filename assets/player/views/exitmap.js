@@ -4,9 +4,10 @@
 import { chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = {
@@ -37,33 +38,16 @@ export function promised({ exits, layers, alpha, costs: [verify, draft], most })
   });
 }
 
-export class ExitMap {
+export class ExitMap extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
-    const part = () => svg("g");
-    [this.grid, this.roof, this.heat, this.trail, this.words] = Array.from({ length: 5 }, part);
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.grid, this.roof, this.heat, this.trail);
-    this.picture.append(this.words);
-    dom.append(this.say, this.picture);
+    this.begin(run, dom, context, ["grid", "roof", "heat", "trail"]);
   }
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+  told({ shadow_tokens: told }) {
+    return told;
   }
 
-  show(t, hurry) {
-    const next = t === this.t + 1;
-    this.t = t;
-    if (hurry) return;
-    const told = this.run.steps[t - 1]?.shadow_tokens;
-    setText(this.say, this.describe(t));
-    this.picture.style.display = told ? "" : "none";
-    if (told) this.#draw(told, next);
-  }
-
-  #draw(told, next) {
+  draw(told, _, next) {
     const { width } = this,
       narrow = width < NARROW,
       high = ROOF + told.exits.length * FLOOR + 40,
@@ -72,16 +56,11 @@ export class ExitMap {
       shown = Math.min(fits, told.target.length),
       first = Math.max(0, Math.min(told.target.length - shown, told.context - 3)),
       labels = [];
-    set(this.picture, { viewBox: `0 0 ${width} ${narrow ? 2 * high : high}`, width, height: narrow ? 2 * high : high });
-    set(this.picture, { "aria-label": this.describe(this.t) });
+    this.frame(narrow ? 2 * high : high);
     const cells = this.#tokens(told, first, shown, labels);
     const map = { x: narrow ? LEFT : LEFT + shown * CELL + GAP + LEFT, y: narrow ? high : 0 };
     this.#promise(told, { ...map, w: width - map.x - 8 }, labels);
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      const [x, y, anchor, words, state] = labels[i];
-      set(text, { x, y, "text-anchor": anchor, class: state ?? "" });
-      setText(text, words);
-    });
+    this.label(labels);
     if (next) comeIn(cells, { opacity: 0 });
   }
 

@@ -8,6 +8,7 @@ import { el, legend, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { rowsOf } from "../rounds.js";
 import { Sliding } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] };
@@ -49,67 +50,47 @@ export function decide(wins, alpha) {
 
 const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
 
-export class Reflected {
+export class Reflected extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
     this.sliding = new Sliding("α", tr`Weight of the second reading`, () => this.show(this.t));
-    const part = () => svg("g");
-    [this.strip, this.bars, this.cells, this.words] = Array.from({ length: 4 }, part);
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree dx-tower", role: "img" },
-      this.strip,
-      this.bars,
-      this.cells,
-      this.words,
-    );
-    this.legend = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
-    this.legend.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
-    dom.append(this.say, this.picture, this.legend, this.sliding.dom);
+    const key = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
+    key.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
+    this.begin(run, dom, context, ["strip", "bars", "cells"], key, this.sliding.dom);
   }
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+  told({ reflection }) {
+    return reflection;
   }
 
   /** Fates as recorded, or with another weight; where tokens are drawn, those that the tree tells. */
-  #fates(told, rows, alpha) {
+  #fates(told, { tree, commits }, alpha = this.sliding.at(told.alpha)) {
     if (told.wins?.length) return decide(told.wins, alpha);
-    const rescued = this.run.steps[this.t - 1].commits?.causes ?? [];
+    const { rows } = rowsOf(tree),
+      rescued = commits?.causes ?? [];
     return rows.slice(1, told.own.length + 1).map(({ why }, i) => {
       if (why === "accepted") return rescued[i] === "rescued" ? "rescued" : "both";
       return why === "mismatch" ? "refused" : "behind";
     });
   }
 
-  show(t, hurry) {
-    const next = t === this.t + 1;
-    this.t = t;
-    if (hurry) return;
-    const step = this.run.steps[t - 1],
-      told = step?.reflection,
-      rows = step?.tree ? rowsOf(step.tree).rows : [],
-      alpha = this.sliding.at(told?.alpha ?? 0),
-      fates = told ? this.#fates(told, rows, alpha) : [],
+  also(told, step) {
+    const fates = told ? this.#fates(told, step) : [],
       stand = fates.filter((fate) => fate === "both" || fate === "rescued").length;
     this.sliding.show(
       told?.alpha ?? 0,
       Boolean(told?.wins?.length && told.again),
       tr`${stand} of ${many(fates.length, "drafted")} stand`,
     );
-    setText(this.say, this.describe(t));
-    this.picture.style.display = told ? "" : "none";
-    if (told) this.#draw(told, rows, fates, next);
   }
 
-  #draw(told, rows, fates, next) {
+  draw(told, step, next) {
+    const { rows } = rowsOf(step.tree),
+      fates = this.#fates(told, step);
     const { width, run } = this,
-      most = Math.max(...run.steps.map(({ reflection }) => reflection?.own.length ?? 0)),
+      most = this.most(({ reflection }) => reflection?.own.length),
       w = Math.min(WIDEST, (width - LEFT - 4) / Math.max(1, most)),
       labels = [];
-    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    this.frame(HIGH);
     this.#strip(told, width, labels);
     const bar = Math.min(34, (w - 12) / 3),
       drawn = pool(this.bars, fates.length, () =>
@@ -164,10 +145,7 @@ export class Reflected {
       ]);
     labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
     if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`leads`]);
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
-      setText(text, labels[i][3]);
-    });
+    this.label(labels);
     if (next) comeIn(drawn, { transform: "translateY(12px)", opacity: 0 });
   }
 
@@ -195,8 +173,7 @@ export class Reflected {
   describe(t) {
     const told = this.run.steps[t - 1]?.reflection;
     if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const rows = rowsOf(this.run.steps[t - 1].tree).rows,
-      fates = this.#fates(told, rows, told.alpha),
+    const fates = this.#fates(told, this.run.steps[t - 1], told.alpha),
       of = (name) => fates.filter((fate) => fate === name).length;
     const stand = of("both") + of("rescued");
     return tr`${many(fates.length, "drafted")}: ${stand} stand, ${of("rescued")} of them only because \

@@ -7,6 +7,7 @@ import { many } from "../counted.js";
 import { el, legend, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] };
@@ -20,45 +21,33 @@ const TOP = 48,
   LEAST = 150,
   HIGH = FOOT + CHIP + 54;
 
-export class Siblings {
+export class Siblings extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640, chosen: null });
-    this.say = el("p", "dx-readout");
     this.nodes = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Nodes of this step` });
-    this.panels = svg("g");
-    this.words = svg("g");
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.panels, this.words);
-    const { theme } = context;
-    dom.append(
-      this.say,
-      this.nodes,
-      this.picture,
-      el(
-        "div",
-        "dx-legend",
-        legend(theme, "p", tr`left of the target's p`),
-        legend(theme, "q", tr`left of the draft's q`),
-      ),
-    );
-  }
-
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+    const key = [
+      legend(context.theme, "p", tr`left of the target's p`),
+      legend(context.theme, "q", tr`left of the draft's q`),
+    ];
+    this.begin(run, dom, context, ["panels"], el("div", "dx-legend", ...key));
+    this.picture.before(this.nodes);
   }
 
   show(t, hurry) {
-    const next = t === this.t + 1;
     if (t !== this.t) this.chosen = null;
-    this.t = t;
-    if (hurry) return;
-    const nodes = this.run.steps[t - 1]?.draws?.nodes ?? [],
-      longest = nodes.reduce((best, node, i) => (node.draws.length > nodes[best].draws.length ? i : best), 0),
-      at = this.chosen ?? longest;
-    setText(this.say, this.describe(t));
-    this.#choose(nodes, at);
-    this.picture.style.display = nodes.length ? "" : "none";
-    if (nodes.length) this.#draw(nodes[at], next);
+    super.show(t, hurry);
+  }
+
+  told({ draws }) {
+    return draws?.nodes.length ? draws.nodes : null;
+  }
+
+  /** The node that a person chose, else the one with the most draws. */
+  #at(nodes) {
+    return this.chosen ?? nodes.reduce((best, node, i) => (node.draws.length > nodes[best].draws.length ? i : best), 0);
+  }
+
+  also(nodes) {
+    this.#choose(nodes ?? [], nodes ? this.#at(nodes) : 0);
   }
 
   #word(token, most) {
@@ -76,7 +65,8 @@ export class Siblings {
     });
   }
 
-  #draw(node, next) {
+  draw(nodes, _, next) {
+    const node = nodes[this.#at(nodes)];
     const panels = node.draws.map((draw, i) => ({ ...draw, i }));
     if (node.left?.length) panels.push({ target: node.left, draft: null, i: panels.length });
     const columns = Math.max(1, Math.min(panels.length, Math.floor((this.width - LEFT + GAP) / (LEAST + GAP)))),
@@ -84,8 +74,7 @@ export class Siblings {
       lines = Math.ceil(panels.length / columns),
       labels = [],
       boxes = [];
-    set(this.picture, { viewBox: `0 0 ${this.width} ${lines * HIGH}`, width: this.width, height: lines * HIGH });
-    set(this.picture, { "aria-label": this.describe(this.t) });
+    this.frame(lines * HIGH);
     const drawn = pool(this.panels, panels.length, () => svg("g", {}, svg("path"), svg("g"), svg("g")));
     drawn.forEach((group, k) => {
       const panel = panels[k],
@@ -96,10 +85,7 @@ export class Siblings {
       this.#bars(bars, node, panel, { x, y, w }, labels);
       this.#told(chip, panel, node, { x, y, w }, labels, boxes);
     });
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
-      setText(text, labels[i][3]);
-    });
+    this.label(labels);
     if (next) comeIn(drawn, { opacity: 0 });
   }
 

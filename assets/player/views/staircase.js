@@ -4,10 +4,11 @@
 import { CHIP, chips } from "../chips.js";
 import { glyphs } from "../codec.js";
 import { many } from "../counted.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { rowsOf } from "../rounds.js";
 import { Sliding, short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = {
@@ -33,41 +34,25 @@ export function stopped(survival, h, least, lag, drawn) {
   return over < 0 ? drawn : Math.min(drawn, over + 1 + lag);
 }
 
-export class Staircase {
+export class Staircase extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
     this.sliding = new Sliding("h", tr`Chance of a refusal at which drafting stops`, () => this.show(this.t));
-    const part = () => svg("g");
-    [this.fixed, this.scale, this.treads, this.cells, this.words] = Array.from({ length: 5 }, part);
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, this.fixed, this.scale, this.treads);
-    this.picture.append(this.line, this.cells, this.words);
-    dom.append(this.say, this.picture, this.sliding.dom);
+    this.begin(run, dom, context, ["fixed", "scale", "treads", this.line, "cells"], this.sliding.dom);
   }
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+  told({ stopping }) {
+    return stopping;
   }
 
-  show(t, hurry) {
-    const next = t === this.t + 1;
-    this.t = t;
-    if (hurry) return;
-    const step = this.run.steps[t - 1],
-      stop = step?.stopping,
-      rows = step?.tree ? rowsOf(step.tree).rows : [],
-      h = this.sliding.at(stop?.h ?? 0);
-    this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, rows, h) : "");
-    setText(this.say, this.describe(t));
-    this.picture.style.display = stop ? "" : "none";
-    if (stop) this.#draw(stop, rows, h, next);
+  also(stop, step) {
+    this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, step) : "");
   }
 
-  #again({ survival, least, lag, drafted, h: recorded }, rows, h) {
-    const n = stopped(survival, h, least, lag, drafted),
-      stand = rows.slice(1, n + 1).filter(({ why }) => why === "accepted").length,
+  #again({ survival, least, lag, drafted, h: recorded }, { tree }) {
+    const h = this.sliding.at(recorded),
+      n = stopped(survival, h, least, lag, drafted),
+      stand = tree.why.slice(1, n + 1).filter((why) => why === "accepted").length,
       on = n === drafted && h > recorded ? tr` It may draft on; what, is not recorded.` : "";
     return tr`${n} of ${many(drafted, "drafted")}, ${stand} accepted.${on}`;
   }
@@ -78,9 +63,11 @@ export class Staircase {
     return Math.round(made.reduce((sum, n) => sum + n, 0) / made.length);
   }
 
-  #draw({ survival, least, lag, drafted }, rows, h, next) {
+  draw({ survival, least, lag, drafted, h: recorded }, step, next) {
     const { run, width } = this,
-      most = Math.max(...run.steps.map(({ stopping }) => stopping?.drafted ?? 0)),
+      { rows } = rowsOf(step.tree),
+      h = this.sliding.at(recorded),
+      most = this.most(({ stopping }) => stopping?.drafted),
       w = Math.min(WIDEST, (width - LEFT - 8) / (most + 1)),
       right = LEFT + (most + 1) * w,
       x = (i) => LEFT + i * w,
@@ -88,7 +75,7 @@ export class Staircase {
       n = stopped(survival, h, least, lag, drafted),
       k = this.#mean(),
       look = (i) => (i > n ? "unreached" : (STATE[rows[i]?.why] ?? "unreached"));
-    set(this.picture, { viewBox: `0 0 ${width} ${HIGH}`, width, height: HIGH, "aria-label": this.describe(this.t) });
+    this.frame(HIGH);
     set(this.line, { d: `M${LEFT},${y(1 - h)}H${right}` });
     const ticks = [1, 0.5, 0];
     pool(this.scale, ticks.length, () => svg("path")).forEach((path, i) =>
@@ -126,11 +113,11 @@ export class Staircase {
       whole: glyphs(run.piece(item.row.token).text),
     }));
     chips(this.cells, told, this.context.theme, w - 6);
-    this.#label(known, { x, y, w, h, k, right, drafted });
+    this.#name(known, { x, y, w, h, k, right, drafted });
     if (next) comeIn(drawn, { transform: "translateY(-24px)", opacity: 0 });
   }
 
-  #label(known, { x, y, w, h, k, right, drafted }) {
+  #name(known, { x, y, w, h, k, right, drafted }) {
     const labels = [
       ...[1, 0.5, 0].map((tick) => [LEFT - 8, y(tick) + 4, "end", `${100 * tick} %`]),
       [right - 4, y(1 - h) - 6, "end", tr`stop below ${Math.round(100 * (1 - h))} %`],
@@ -149,10 +136,7 @@ export class Staircase {
     if (w > 44)
       for (const [i, , chance] of known)
         labels.push([x(i + 0.5), y(chance) - 6, "middle", `${Math.round(100 * chance)} %`]);
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      set(text, { x: labels[i][0], y: labels[i][1], "text-anchor": labels[i][2] });
-      setText(text, labels[i][3]);
-    });
+    this.label(labels);
   }
 
   describe(t) {

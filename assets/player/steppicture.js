@@ -1,0 +1,61 @@
+// What pictures of one step have in common: a sentence, a drawing as wide as its panel, and a movement where the step
+// is the next one.
+
+import { el, pool, set, setText, svg } from "./dom.js";
+
+export class StepPicture {
+  /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
+   * what stands below the drawing. */
+  begin(run, dom, context, layers, ...under) {
+    Object.assign(this, { run, context, width: 640 });
+    this.say = el("p", "dx-readout");
+    const groups = layers.map((layer) => (typeof layer === "string" ? (this[layer] = svg("g")) : layer));
+    this.words = svg("g");
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...groups, this.words);
+    dom.append(this.say, this.picture, ...under);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  /** A view says what of a step it shows (`told`) and draws that (`draw`), moving where the step is the `next` one;
+   * `also` is for what stands beside the drawing. */
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const step = this.run.steps[t - 1],
+      told = step && this.told(step);
+    setText(this.say, this.describe(t));
+    this.picture.style.display = told ? "" : "none";
+    this.also?.(told, step);
+    if (told) this.draw(told, step, next);
+  }
+
+  /** The largest of a number over all steps, sought anew only where the run has grown. */
+  most(of) {
+    if (this.sought !== this.run.length)
+      Object.assign(this, {
+        sought: this.run.length,
+        largest: Math.max(...this.run.steps.map((step) => of(step) ?? 0)),
+      });
+    return this.largest;
+  }
+
+  /** The size of the drawing; its sentence is its name. */
+  frame(height) {
+    const { width } = this;
+    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
+  }
+
+  /** Words of the drawing: [[x, y, anchor, text]]. */
+  label(labels) {
+    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, anchor, words] = labels[i];
+      set(text, { x, y, "text-anchor": anchor });
+      setText(text, words);
+    });
+  }
+}
