@@ -72,7 +72,7 @@ def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
     return [
         max_new_tokens(48),
         Int("nodes", nodes, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
-        Int("depth", depth, 0, 7, help="How often the guesses are expanded: a draft has up to depth + 1 tokens."),
+        Int("depth", depth, 0, 7, help="How many times the draft is extended: it has up to depth + 1 tokens."),
         Int("top_k", top_k, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
         temperature(),
     ]
