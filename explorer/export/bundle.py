@@ -105,13 +105,15 @@ def _shown_records() -> set[str]:
 def module() -> str:
     """The text of views.js, in the formatter's form."""
     made = "// Made by `python -m explorer.export.bundle` from the views' own files. Do not edit."
-    return "\n".join([made, "", "export const VIEWS = [", *(_entry(view) for view in views()), "];", ""])
+    row = "const view = (file, name, title, place, ...needs) => ({ file, name, title, place, needs });"
+    return "\n".join([made, "", row, "", "export const VIEWS = [", *(_entry(view) for view in views()), "];", ""])
 
 
 def _entry(view: View) -> str:
-    fields = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in msgspec.to_builtins(view).items()]
-    line = f"  {{ {', '.join(fields)} }},"
-    return line if len(line) <= WIDEST else "\n".join(["  {", *(f"    {field}," for field in fields), "  },"])
+    given = (view.file, view.name, view.title, view.place, *view.needs)
+    values = [json.dumps(value, ensure_ascii=False) for value in given]
+    line = f"  view({', '.join(values)}),"
+    return line if len(line) <= WIDEST else "\n".join(["  view(", *(f"    {value}," for value in values), "  ),"])
 
 
 def offers(trace: str) -> set[str]:
