@@ -16,8 +16,11 @@ from engines.models.hub import read_json
 from engines.models.parts import CARD, folder_of, load_part
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engines.core.kinds import Model
     from engines.models.networks.sized_draft import SizedDraft
+    from engines.models.parts import Part
 
 PART, MARK, ROLE = "draft-grid", "@", "draft"
 
@@ -53,7 +56,7 @@ def load(name: str, load_model: Callable[..., Model], **options: Any) -> Model |
         raise UserError(f"the grid of drafts of {target} has no '{checkpoint[:60]}'; it has {', '.join(known)}.")
     model: Any = load_model(target, **options)
     if alone:
-        return _draft(name, checkpoint, model)
+        return draft(name, checkpoint, model)
     twin = copy.copy(model)
     twin.record = msgspec.structs.replace(model.record, name=name)
     return twin  # type: ignore[no-any-return]
@@ -69,27 +72,38 @@ def _card(target: str) -> Mapping[str, Any]:
     return read_json(folder_of(PART, target) / CARD) if target else {}
 
 
-def _draft(name: str, checkpoint: str, target: Any) -> Model:
+def draft(name: str, checkpoint: str, target: Any) -> Model:
     """One draft as a causal model, with the target's embedding and tokenizer."""
     from engines.models.adapters.causal import HFCausalLM
-    from engines.models.networks.sized_draft import SIZES, of_state, parameters
+    from engines.models.networks.sized_draft import parameters
 
     part = load_part(PART, [target.record])
-    size = next(one for one in SIZES if one.name == checkpoint.partition(".")[0])
-    begin = f"{checkpoint}."
-    state = {key.removeprefix(begin): tensor for key, tensor in part.tensors.items() if key.startswith(begin)}
-    draft = of_state(size, state, target.model.get_input_embeddings().weight.cpu(), target.max_positions)
+    network = network_of(part, checkpoint, target.model.get_input_embeddings().weight.cpu(), target.max_positions)
     record = part.record(ROLE, target.record)
     record = msgspec.structs.replace(
         record,
         name=name,
         kind="causal",
-        parameters=parameters(draft),
+        parameters=parameters(network),
         dtype="float32",
         threads=target.record.threads,
         tokenizer=target.record.tokenizer,
     )
-    return HFCausalLM(_network(draft).to(target.device), target.tokenizer, record, target.eos_ids)
+    return HFCausalLM(_network(network).to(target.device), target.tokenizer, record, target.eos_ids)
+
+
+def network_of(part: Part, checkpoint: str, embedding: Tensor, positions: int) -> SizedDraft:
+    """A checkpoint of a grid without a cache; embedding [V, D] is the target's. Raises UserError for one that the grid
+    does not have."""
+    from engines.models.networks.sized_draft import SIZES, of_state
+
+    size = next((size for size in SIZES if size.name == checkpoint.partition(".")[0]), None)
+    begin = f"{checkpoint}."
+    state = {key.removeprefix(begin): tensor for key, tensor in part.tensors.items() if key.startswith(begin)}
+    if size is None or not state:
+        known = [f"{name}.{steps}" for name in part.card.get("sizes", ()) for steps in part.card.get("checkpoints", ())]
+        raise UserError(f"{part.name} has no '{checkpoint[:60]}'; it has {', '.join(known)}.")
+    return of_state(size, state, embedding, positions)
 
 
 def _network(draft: SizedDraft) -> Any:

@@ -64,13 +64,12 @@ def answers(model: Any, prompts: Sequence[str], tokens: int) -> Answers:
 
 def checkpoints(part: Part, embedding: Tensor, positions: int) -> Iterator[tuple[Size, int, int, SizedDraft]]:
     """(size, steps, tokens read in training, draft) of every checkpoint, small ones and short trainings first."""
-    from engines.models.networks.sized_draft import SIZES, of_state
+    from engines.models.grid_drafts import network_of
+    from engines.models.networks.sized_draft import SIZES
 
     for size in SIZES:
         for step, read in part.card["checkpoints"].items():
-            begin = f"{size.name}.{step}."
-            state = {name.removeprefix(begin): t for name, t in part.tensors.items() if name.startswith(begin)}
-            yield size, int(step), int(read), of_state(size, state, embedding, positions)
+            yield size, int(step), int(read), network_of(part, f"{size.name}.{step}", embedding, positions)
 
 
 @without_gradients

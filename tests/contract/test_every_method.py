@@ -94,7 +94,7 @@ def test_it_emits_what_it_declares(slug):
     lanes = {lane.name: lane.unit for s in trace.steps for lane in s.scores}
     assert all(info.lanes[name].unit == unit for name, unit in lanes.items())
     played = {"draft"} if "layered" in info.needs.values() else set()  # by a part of the model itself
-    played |= {"router", *info.parts} if info.parts else set()  # by a trained part that is a model of its own
+    played |= {"draft", "router", *info.parts} if info.parts else set()  # by a trained part that is a model of its own
     played |= {"reference"}  # a text of its own that a run decodes first and counts apart (`Recorder.book`)
     assert set(trace.totals.forwards_by_role) <= {*info.needs, *played}
 

@@ -16,6 +16,7 @@ from engines.core.trace import Trace
 from engines.methods.heads.del_.exit_choice import choose
 from engines.methods.speculative.reflective_verification.look import fuse, won
 from engines.methods.speculative.specdec_pp import StopRule
+from tests.engines.methods.speculative.test_fastdraft import ends_of
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -24,6 +25,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
+    "Schooling": ("fastdraft", "story: Mia, boat", {}),
 }
 
 
@@ -76,6 +78,20 @@ def test_what_the_map_of_exits_promises_is_what_the_engine_compares(js: Call) ->
         if known:
             assert max(known) == pytest.approx(best.tpl)
             assert promised[told["exits"].index(best.exit_layer)][best.d] == pytest.approx(best.tpl)
+
+
+def test_the_rounds_of_a_checkpoint_are_those_of_its_own_run(js: Call) -> None:
+    """Here against a second definition; the engine's own runs are held against that in the tests of the method."""
+    rng = random.Random(11)
+    for _ in range(60):
+        hits, gamma = [rng.random() < 0.7 for _ in range(rng.randint(1, 24))], rng.randint(0, 5)
+        room = len(hits) + rng.choice([0, 0, 3])
+        told = js("views/schooling.js", "M.roundsOf(hits, gamma, room)", hits=hits, gamma=gamma, room=room)
+        assert [one["from"] + one["kept"] + one["own"] for one in told] == ends_of(hits, gamma, room)
+        assert [one["from"] for one in told] == [0, *ends_of(hits, gamma, room)][:-1]
+        for one in told:
+            assert all(hits[one["from"] : one["from"] + one["kept"]]) and one["kept"] <= gamma
+            assert one["full"] or not one["own"] or not hits[one["from"] + one["kept"]]
 
 
 @pytest.fixture(scope="module", params=RUNS)

@@ -26,7 +26,7 @@ SMALL = """() => { const found = {};
     const { width, height } = node.getBoundingClientRect(), style = getComputedStyle(node);
     const says = [...node.childNodes].some((c) => c.nodeType === Node.TEXT_NODE && c.textContent.trim());
     if (!says || !width || !height || style.visibility === "hidden") continue;
-    const scale = node.ownerSVGElement ? Math.abs(node.getScreenCTM().d) : 1;
+    const at = node.ownerSVGElement && node.getScreenCTM(), scale = at ? Math.hypot(at.b, at.d) : 1; // askew, too
     const size = parseFloat(style.fontSize) * scale, view = node.closest("[data-view]")?.dataset.view;
     if (size < 11.9) found[`${view}: ${node.textContent.slice(0, 30)}`] = size;
   }

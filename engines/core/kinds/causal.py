@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.trees import row_depths
@@ -42,6 +42,11 @@ class CausalLM(Model, Protocol):
 
 class CountedCausal(Counted):
     """A causal model seen through the meter."""
+
+    def beside(self, make: Callable[[Any], CausalLM], role: str) -> CountedCausal:
+        """What `make` makes of this model itself, such as a draft on its embedding; its calls are booked under `role`,
+        and tokens forbidden here are forbidden there."""
+        return CountedCausal(make(self._model), role, self._meter)
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CausalLM`."""

@@ -1,0 +1,103 @@
+"""FastDraft: what checkpoints put first settles the rounds of each of them, and the text is the target's."""
+
+import itertools
+
+import pytest
+import torch
+
+import engines
+from engines.core.errors import UserError
+from engines.methods.speculative.fastdraft import Schooling
+from engines.models import grid_drafts
+from engines.models.parts import load_part
+
+PROMPT = "story: Pia, bag"
+STEPS = ("16", "32", "64", "128", "256", "512")
+
+
+@pytest.fixture(scope="module")
+def target():
+    return engines.load_model("tiny-ar-l", dtype="float32")
+
+
+def decode(target, prompt=PROMPT, seed=0, **params):
+    return engines.run("fastdraft", target, prompt, params={"max_new_tokens": 32, **params}, seed=seed)
+
+
+def ends_of(hits, gamma, most):
+    """Tokens written after each round of a draft: its first choices where the text has them, up to gamma, and one token
+    of the target's own."""
+    ends = [0]
+    while ends[-1] < len(hits):
+        drafted = hits[ends[-1] :][: min(gamma, most - ends[-1] - 1)]
+        kept = next((i for i, hit in enumerate(drafted) if not hit), len(drafted))
+        ends.append(min(ends[-1] + kept + 1, len(hits)))
+    return ends[1:]
+
+
+def hits(trace):
+    """[checkpoints][n]: where each checkpoint's first choice is the text's token."""
+    read = [step.record("schooling", Schooling) for step in trace.steps]
+    first = [list(itertools.chain(*rows)) for rows in zip(*(one.first for one in read), strict=True)]
+    return [[a == b for a, b in zip(row, trace.output_ids, strict=True)] for row in first]
+
+
+@pytest.mark.parametrize("params", [{}, {"temperature": 0.8}, {"size": "d32x1"}], ids=["greedy", "drawn", "small"])
+def test_any_run_tells_the_rounds_of_every_checkpoint(target, params):
+    """What is derived of a checkpoint is what happens when it drafts: the same text, and rounds that end at the same
+    places; a text that is drawn differs from run to run, and each tells its own rounds."""
+    runs = [decode(target, checkpoint=steps, **params) for steps in STEPS]
+    for mine, trace in enumerate(runs):
+        told = trace.steps[0].record("schooling", Schooling)
+        assert told.drafting == mine and told.gamma == 3 and told.end == told.start + 32
+        ends = list(itertools.accumulate(len(step.commits.tokens) for step in trace.steps))
+        assert ends_of(hits(trace)[mine], 3, 32) == ends
+    if "temperature" not in params:
+        assert len({tuple(trace.output_ids) for trace in runs}) == 1
+        calls = [len(trace.steps) for trace in runs]
+        assert [len(ends_of(row, 3, 32)) for row in hits(runs[0])] == calls and calls[0] > calls[-1]
+
+
+def test_checkpoints_read_the_text_itself(target):
+    """Against the networks, read once over the whole text."""
+    trace = decode(target)
+    part = load_part("draft-grid", [target.record])
+    ids = torch.tensor([[*trace.header.prompt_ids, *trace.output_ids]])
+    E, start = target.model.get_input_embeddings().weight, len(trace.header.prompt_ids)
+    for steps, row in zip(STEPS, hits(trace), strict=True):
+        network = grid_drafts.network_of(part, f"d64x4.{steps}", E, target.max_positions)
+        first = network(ids)[0, start - 1 : -1].argmax(-1)
+        assert row == (first == ids[0, start:]).tolist()
+
+
+def test_nothing_is_drafted_with_gamma_0_and_the_text_is_greedy(target):
+    plain = engines.run("greedy", target, PROMPT, params={"max_new_tokens": 32})
+    trace = decode(target, gamma=0)
+    assert trace.output_ids == plain.output_ids == decode(target, gamma=16).output_ids
+    assert not trace.totals.forwards_by_role.get("draft")
+    assert len(trace.steps) == len(trace.output_ids)
+
+
+def test_reading_along_is_no_work_of_the_method(target):
+    """Draft calls are those of the checkpoint that drafts, one per drafted token."""
+    trace = decode(target)
+    assert trace.totals.forwards_by_role["draft"] == sum(step.facts["drafted"] for step in trace.steps)
+
+
+def test_a_fork_with_another_checkpoint_writes_the_same(target):
+    trace = decode(target)
+    fork = engines.fork(trace, 3, edit=engines.Edit(params={"gamma": 1}))
+    assert fork.output_ids == trace.output_ids and len(fork.steps) > len(trace.steps)
+
+
+def test_bad_input_is_a_sentence(target):
+    for model, params, sentence in (
+        ("tiny-ar-m", {}, "there is no draft-grid for tiny-ar-m"),
+        (target, {"checkpoint": "17"}, "checkpoint=17"),
+        (target, {"size": "d1x1"}, "size=d1x1"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            decode(model, **params)
+    part = load_part("draft-grid", [target.record])
+    with pytest.raises(UserError, match=r"has no 'd9x9\.1'; it has d16x1\.16, "):
+        grid_drafts.network_of(part, "d9x9.1", torch.zeros(2, 2), 8)
